@@ -1,4 +1,5 @@
-//! Compiles what KEDA's operator speaks to Rust: the client that asks it, and the server that stands for it in tests.
+//! Compiles what KEDA's operator speaks to Rust: the client that asks it, and the server that
+//! stands for it in tests.
 
 use std::error::Error;
 

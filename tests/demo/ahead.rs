@@ -1,5 +1,6 @@
-//! The third step: a workload whose load rises each day at the same time is scaled before that. Prometheus has five days of its CPU; the
-//! recommender forecasts the next hour, the adapter serves that, and the control plane's own autoscaler acts on it.
+//! The third step: a workload whose load rises each day at the same time is scaled before that.
+//! Prometheus has five days of its CPU; the recommender forecasts the next hour, the adapter serves
+//! that, and the control plane's own autoscaler acts on it.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;
@@ -34,7 +35,10 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
         clock(rise)
     );
     e2e::apply(sandbox, "tests/demo/checkout.yaml").await?;
-    println!("  {}  ehpa/{WORKLOAD} is made, from tests/demo/checkout.yaml", time());
+    println!(
+        "  {}  ehpa/{WORKLOAD} is made, from tests/demo/checkout.yaml",
+        time()
+    );
     let first = Seen::now(client, WORKLOAD, NATIVE).await?.replicas;
     let mut told = String::new();
     let last = eventually("it is scaled", PATIENCE, async || {
@@ -49,11 +53,19 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
     })
     .await?;
     let minutes = (rise - Timestamp::now().as_second()) / 60;
-    ensure!(minutes > 0 && last.replicas > first, "it was not scaled before the rise");
-    let percent = last.measured_percent.context("the CPU of its pods is known")?;
+    ensure!(
+        minutes > 0 && last.replicas > first,
+        "it was not scaled before the rise"
+    );
+    let percent = last
+        .measured_percent
+        .context("the CPU of its pods is known")?;
     let target = last.target_percent.context("the autoscaler has a target")?;
     ensure!(percent < target, "what is measured asks for more, too");
-    println!("\n  The native autoscaler's event: {}", without_selector(&own_words(client).await?));
+    println!(
+        "\n  The native autoscaler's event: {}",
+        without_selector(&own_words(client).await?)
+    );
     println!(
         "  From {first} to {} replicas {minutes} minutes before the rise. What is measured, {percent} % of the requested CPU against a \
          target of {target} %, asks for no more.",
@@ -74,23 +86,37 @@ fn without_selector(message: &str) -> String {
 async fn own_words(client: &Client) -> Result<String> {
     let events = Api::<Event>::namespaced(client.clone(), NAMESPACE);
     let fields = format!("involvedObject.name={NATIVE},reason=SuccessfulRescale");
-    eventually("the native autoscaler tells of it in an event", PATIENCE, async || {
-        let list = events.list(&ListParams::default().fields(&fields)).await?;
-        list.items
-            .into_iter()
-            .max_by_key(|event| event.last_timestamp.clone())
-            .and_then(|event| event.message)
-            .context("no event")
-    })
+    eventually(
+        "the native autoscaler tells of it in an event",
+        PATIENCE,
+        async || {
+            let list = events.list(&ListParams::default().fields(&fields)).await?;
+            list.items
+                .into_iter()
+                .max_by_key(|event| event.last_timestamp.clone())
+                .and_then(|event| event.message)
+                .context("no event")
+        },
+    )
     .await
 }
 
 /// Days of one pod that had the load of all.
 async fn write_history(sandbox: &Sandbox, rise: i64) -> Result<()> {
-    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let url = sandbox
+        .prometheus_url()
+        .context("this sandbox has a Prometheus")?;
     let receiver = Receiver::new(&url, sandbox.authority())?;
     let pod = "checkout-6d5f9c7b8d-aaaaa";
-    let cpu = DailyCpu { namespace: NAMESPACE, pod, container: WORKLOAD, rise, busy: BUSY, low: LOW, high: HIGH };
+    let cpu = DailyCpu {
+        namespace: NAMESPACE,
+        pod,
+        container: WORKLOAD,
+        rise,
+        busy: BUSY,
+        low: LOW,
+        high: HIGH,
+    };
     let now = rise - AHEAD;
     receiver.write_daily_cpu(&cpu, now - DAYS * DAY, now).await
 }

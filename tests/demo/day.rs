@@ -1,4 +1,5 @@
-//! The first step: a recorded day of usage, played in two minutes, and what the recommender makes of it. No pod is moved yet.
+//! The first step: a recorded day of usage, played in two minutes, and what the recommender makes
+//! of it. No pod is moved yet.
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -15,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::observe::{self, NAMESPACE, WORKLOADS};
 use crate::report;
 
-/// Seconds of the recorded day per second of the demonstration: a day takes two minutes, as `deploy/overlays/demo` expects.
+/// Seconds of the recorded day per second of the demonstration: a day takes two minutes, as
+/// `deploy/overlays/demo` expects.
 const SPEED: f64 = 720.0;
 const DAY: Duration = Duration::from_mins(2);
 /// How often the table is drawn; further apart where it cannot be redrawn in place.
@@ -38,7 +40,10 @@ pub(crate) fn play(client: &Client) -> Result<JoinSet<()>> {
 
 /// Draws the table until the first day is over.
 pub(crate) async fn watch(client: &Client) -> Result<()> {
-    println!("\n1. A recorded day of real usage, played in {} s; the recommender finds sizes.\n", DAY.as_secs());
+    println!(
+        "\n1. A recorded day of real usage, played in {} s; the recommender finds sizes.\n",
+        DAY.as_secs()
+    );
     let terminal = io::stdout().is_terminal();
     let mut ticks = interval(if terminal { REFRESH } else { REFRESH_PLAIN });
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -70,7 +75,14 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
 fn recorded_day(workload: &str) -> Result<Play> {
     let path = repository().join(format!("tests/fixtures/traces/{workload}.csv"));
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let trace = Trace::parse(&text, &Columns::default()).with_context(|| format!("read {}", path.display()))?;
+    let trace = Trace::parse(&text, &Columns::default())
+        .with_context(|| format!("read {}", path.display()))?;
     let target = format!("deployment/{workload}").parse()?;
-    Ok(Play { trace, target, namespace: NAMESPACE.to_owned(), speed: SPEED, repeat: true })
+    Ok(Play {
+        trace,
+        target,
+        namespace: NAMESPACE.to_owned(),
+        speed: SPEED,
+        repeat: true,
+    })
 }

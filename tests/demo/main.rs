@@ -1,7 +1,8 @@
-//! The main job on a real control plane, in three steps: a recorded day of usage is played fast to three workloads that ask for plainly
-//! wrong sizes; their pods are moved to what the day showed; and a fourth workload is scaled before its daily rise. Recommender, updater,
-//! webhook and adapter are deployed as in production. Every number that is printed is read from the cluster; what does not come in time
-//! ends this with an error.
+//! The main job on a real control plane, in three steps: a recorded day of usage is played fast to
+//! three workloads that ask for plainly wrong sizes; their pods are moved to what the day showed;
+//! and a fourth workload is scaled before its daily rise. Recommender, updater, webhook and adapter
+//! are deployed as in production. Every number that is printed is read from the cluster; what does
+//! not come in time ends this with an error.
 //!
 //! `KEEP=1` leaves everything running and says how to look around.
 
@@ -38,23 +39,42 @@ async fn main() -> ExitCode {
 async fn run() -> Result<()> {
     let keep = env::var_os("KEEP").is_some_and(|value| !value.is_empty() && value != "0");
     let started = Instant::now();
-    let options = Options { prometheus: true, ..Options::new(NAME, program("sandbox")?) };
+    let options = Options {
+        prometheus: true,
+        ..Options::new(NAME, program("sandbox")?)
+    };
     let mut sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
     let sandbox_program = program("sandbox")?;
     let down = format!("{} down --name {NAME}", sandbox_program.display());
-    ensure!(sandbox.is_owned(), "an earlier demonstration is still up; take it down with\n  {down}");
-    println!("  A Kubernetes control plane is up after {:.0} s", started.elapsed().as_secs_f64());
+    ensure!(
+        sandbox.is_owned(),
+        "an earlier demonstration is still up; take it down with\n  {down}"
+    );
+    println!(
+        "  A Kubernetes control plane is up after {:.0} s",
+        started.elapsed().as_secs_f64()
+    );
     if let Err(error) = show(&sandbox).await {
         // The sandbox ends with this process, but its logs stay.
-        eprintln!("Logs are in {} until the next demonstration", sandbox.logs_dir().display());
+        eprintln!(
+            "Logs are in {} until the next demonstration",
+            sandbox.logs_dir().display()
+        );
         return Err(error);
     }
     println!("\nShown in {:.0} s.", started.elapsed().as_secs_f64());
     if keep {
         sandbox.detach()?;
-        println!("Left running. Look around with\n  eval \"$({} env --name {NAME})\"", sandbox_program.display());
-        println!("  kubectl get vpa,ehpa,hpa,pods -n {NAMESPACE}\n  kubectl get events -n {NAMESPACE}");
-        println!("  kubectl logs -n plimsoll-system deploy/plimsoll-recommender\nand take it down with\n  {down}");
+        println!(
+            "Left running. Look around with\n  eval \"$({} env --name {NAME})\"",
+            sandbox_program.display()
+        );
+        println!(
+            "  kubectl get vpa,ehpa,hpa,pods -n {NAMESPACE}\n  kubectl get events -n {NAMESPACE}"
+        );
+        println!(
+            "  kubectl logs -n plimsoll-system deploy/plimsoll-recommender\nand take it down with\n  {down}"
+        );
         return Ok(());
     }
     sandbox.down().await
@@ -62,10 +82,15 @@ async fn run() -> Result<()> {
 
 async fn show(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
-    stage::set(sandbox, &client).await.context("deploy the suite and the workloads")?;
-    // Usage goes on with another such day after the first, so that the pods of the second step use something.
+    stage::set(sandbox, &client)
+        .await
+        .context("deploy the suite and the workloads")?;
+    // Usage goes on with another such day after the first, so that the pods of the second step use
+    // something.
     let _players = day::play(&client)?;
     day::watch(&client).await.context("1. find sizes")?;
     moves::watch(&client).await.context("2. move pods")?;
-    ahead::watch(sandbox, &client).await.context("3. scale before the rise")
+    ahead::watch(sandbox, &client)
+        .await
+        .context("3. scale before the rise")
 }

@@ -1,5 +1,5 @@
-//! The second step: the VPA objects let their pods be moved. The updater evicts them inside their budgets, or resizes them where they run,
-//! and the webhook sizes those that are made anew.
+//! The second step: the VPA objects let their pods be moved. The updater evicts them inside their
+//! budgets, or resizes them where they run, and the webhook sizes those that are made anew.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,11 @@ use crate::observe::{self, NAMESPACE};
 use crate::report::{self, Amounts, SizedPod};
 
 /// What each object may do with its pods from now on.
-const MODES: [(&str, &str); 3] = [("web", "Recreate"), ("worker", "InPlaceOrRecreate"), ("cache", "Recreate")];
+const MODES: [(&str, &str); 3] = [
+    ("web", "Recreate"),
+    ("worker", "InPlaceOrRecreate"),
+    ("cache", "Recreate"),
+];
 
 pub(crate) async fn watch(client: &Client) -> Result<()> {
     println!("2. Pods may be moved now; the updater and the webhook bring them to their size.\n");
@@ -28,21 +32,31 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
     let started = Instant::now();
     for (name, mode) in MODES {
         let patch = Patch::Merge(json!({"spec": {"updatePolicy": {"updateMode": mode}}}));
-        autoscalers.patch(name, &PatchParams::default(), &patch).await?;
+        autoscalers
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
         println!("  vpa/{name:<8} updateMode: Off -> {mode}");
     }
-    let after = eventually("all pods have the size that is recommended", PATIENCE, async || {
-        let after = observe::pods(&pods).await?;
-        check(&before, &after, &bounds(&autoscalers).await?)?;
-        Ok(after)
-    })
+    let after = eventually(
+        "all pods have the size that is recommended",
+        PATIENCE,
+        async || {
+            let after = observe::pods(&pods).await?;
+            check(&before, &after, &bounds(&autoscalers).await?)?;
+            Ok(after)
+        },
+    )
     .await?;
     let seconds = started.elapsed().as_secs_f64();
     println!("\n{}", report::moves(&before, &after));
     println!("  It took {seconds:.0} s. Fewest pods of each that were ready meanwhile:");
     for (name, _) in MODES {
         let uids: Vec<String> = of(&after, name).map(|pod| pod.uid.clone()).collect();
-        println!("  {name:<8} {} of {}", watching.fewest(name, &uids).await?, uids.len());
+        println!(
+            "  {name:<8} {} of {}",
+            watching.fewest(name, &uids).await?,
+            uids.len()
+        );
     }
     Ok(())
 }
@@ -52,28 +66,48 @@ fn of<'a>(pods: &'a [SizedPod], workload: &str) -> impl Iterator<Item = &'a Size
 }
 
 /// The recommended bounds of each workload: outside of them, the updater moves a pod at once.
-async fn bounds(autoscalers: &Api<VerticalPodAutoscaler>) -> Result<BTreeMap<String, (Amounts, Amounts)>> {
+async fn bounds(
+    autoscalers: &Api<VerticalPodAutoscaler>,
+) -> Result<BTreeMap<String, (Amounts, Amounts)>> {
     let list = autoscalers.list(&ListParams::default()).await?;
-    let bounds = list.iter().filter_map(|autoscaler| Some((autoscaler.name_any(), observe::bounds(autoscaler)?)));
+    let bounds = list
+        .iter()
+        .filter_map(|autoscaler| Some((autoscaler.name_any(), observe::bounds(autoscaler)?)));
     Ok(bounds.collect())
 }
 
 /// Whether all pods are there, within the bounds, and those made anew were sized by the webhook.
-fn check(before: &[SizedPod], after: &[SizedPod], bounds: &BTreeMap<String, (Amounts, Amounts)>) -> Result<()> {
+fn check(
+    before: &[SizedPod],
+    after: &[SizedPod],
+    bounds: &BTreeMap<String, (Amounts, Amounts)>,
+) -> Result<()> {
     for (workload, _) in MODES {
-        let (lower, upper) = bounds.get(workload).with_context(|| format!("{workload} has no recommendation"))?;
+        let (lower, upper) = bounds
+            .get(workload)
+            .with_context(|| format!("{workload} has no recommendation"))?;
         let (there, wanted) = (of(after, workload).count(), of(before, workload).count());
-        ensure!(there == wanted, "{there} of {wanted} pods of {workload} are ready");
+        ensure!(
+            there == wanted,
+            "{there} of {wanted} pods of {workload} are ready"
+        );
         for pod in of(after, workload) {
-            let is_within = |part: fn(&Amounts) -> f64| (part(lower)..=part(upper)).contains(&part(&pod.request));
+            let is_within = |part: fn(&Amounts) -> f64| {
+                (part(lower)..=part(upper)).contains(&part(&pod.request))
+            };
             ensure!(
-                is_within(|amounts| amounts.cpu_millicores) && is_within(|amounts| amounts.memory_bytes),
+                is_within(|amounts| amounts.cpu_millicores)
+                    && is_within(|amounts| amounts.memory_bytes),
                 "{} asks for {:?}, which is not from {lower:?} to {upper:?}",
                 pod.name,
                 pod.request
             );
             let is_old = before.iter().any(|old| old.uid == pod.uid);
-            ensure!(is_old || pod.sized_at_birth, "{} was made anew, but not sized by the webhook", pod.name);
+            ensure!(
+                is_old || pod.sized_at_birth,
+                "{} was made anew, but not sized by the webhook",
+                pod.name
+            );
         }
     }
     Ok(())

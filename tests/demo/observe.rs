@@ -15,7 +15,8 @@ use crate::report::{Amounts, Row, SizedPod};
 
 /// The namespace of `workloads.yaml`.
 pub(crate) const NAMESPACE: &str = "shop";
-/// The workloads of `workloads.yaml` that are sized; each has one container, a label `app`, and a VPA of its own name.
+/// The workloads of `workloads.yaml` that are sized; each has one container, a label `app`, and a
+/// VPA of its own name.
 pub(crate) const WORKLOADS: [&str; 3] = ["web", "worker", "cache"];
 
 /// What the webhook writes into a pod that it sizes.
@@ -24,30 +25,63 @@ const SIZED_BY_WEBHOOK: &str = "vpaUpdates";
 /// One row per workload, in the order of [`WORKLOADS`].
 pub(crate) async fn rows(client: &Client) -> Result<Vec<Row>> {
     let all = ListParams::default();
-    let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE).list(&all).await.context("list pods")?;
-    let autoscalers = Api::<VerticalPodAutoscaler>::namespaced(client.clone(), NAMESPACE).list(&all).await;
+    let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE)
+        .list(&all)
+        .await
+        .context("list pods")?;
+    let autoscalers = Api::<VerticalPodAutoscaler>::namespaced(client.clone(), NAMESPACE)
+        .list(&all)
+        .await;
     let autoscalers = autoscalers.context("list VPAs")?;
-    // metrics-server answers only after its second scrape; until then there is nothing to show, and nothing wrong.
-    let usage = Api::<PodMetrics>::namespaced(client.clone(), NAMESPACE).list(&all).await.map(|list| list.items);
+    // metrics-server answers only after its second scrape; until then there is nothing to show, and
+    // nothing wrong.
+    let usage = Api::<PodMetrics>::namespaced(client.clone(), NAMESPACE)
+        .list(&all)
+        .await
+        .map(|list| list.items);
     let usage = usage_per_pod(&usage.unwrap_or_default());
-    Ok(WORKLOADS.iter().map(|name| row(name, &pods.items, &autoscalers.items, &usage)).collect())
+    Ok(WORKLOADS
+        .iter()
+        .map(|name| row(name, &pods.items, &autoscalers.items, &usage))
+        .collect())
 }
 
-fn row(name: &str, pods: &[Pod], autoscalers: &[VerticalPodAutoscaler], usage: &BTreeMap<String, Amounts>) -> Row {
-    let pods: Vec<&Pod> = pods.iter().filter(|pod| pod.labels().get("app").is_some_and(|app| app == name)).collect();
-    let used: Vec<Amounts> = pods.iter().filter_map(|pod| usage.get(&pod.name_any()).copied()).collect();
-    let autoscaler = autoscalers.iter().find(|autoscaler| autoscaler.name_any() == name);
+fn row(
+    name: &str,
+    pods: &[Pod],
+    autoscalers: &[VerticalPodAutoscaler],
+    usage: &BTreeMap<String, Amounts>,
+) -> Row {
+    let pods: Vec<&Pod> = pods
+        .iter()
+        .filter(|pod| pod.labels().get("app").is_some_and(|app| app == name))
+        .collect();
+    let used: Vec<Amounts> = pods
+        .iter()
+        .filter_map(|pod| usage.get(&pod.name_any()).copied())
+        .collect();
+    let autoscaler = autoscalers
+        .iter()
+        .find(|autoscaler| autoscaler.name_any() == name);
     Row {
         name: name.to_owned(),
         pods: pods.len(),
         usage: mean(&used),
-        request: pods.first().and_then(|pod| request(pod)).unwrap_or_default(),
+        request: pods
+            .first()
+            .and_then(|pod| request(pod))
+            .unwrap_or_default(),
         target: autoscaler.and_then(target),
     }
 }
 
 fn usage_per_pod(metrics: &[PodMetrics]) -> BTreeMap<String, Amounts> {
-    let entry = |pod: &PodMetrics| Some((pod.metadata.name.clone()?, amounts(&pod.containers.first()?.usage)?));
+    let entry = |pod: &PodMetrics| {
+        Some((
+            pod.metadata.name.clone()?,
+            amounts(&pod.containers.first()?.usage)?,
+        ))
+    };
     metrics.iter().filter_map(entry).collect()
 }
 
@@ -62,20 +96,37 @@ fn mean(amounts: &[Amounts]) -> Option<Amounts> {
 
 /// The pods of the workloads that are ready, by name.
 pub(crate) async fn pods(pods: &Api<Pod>) -> Result<Vec<SizedPod>> {
-    let list = pods.list(&ListParams::default()).await.context("list pods")?;
-    let mut pods: Vec<SizedPod> = list.items.iter().filter(|pod| is_ready(pod)).filter_map(sized).collect();
+    let list = pods
+        .list(&ListParams::default())
+        .await
+        .context("list pods")?;
+    let mut pods: Vec<SizedPod> = list
+        .items
+        .iter()
+        .filter(|pod| is_ready(pod))
+        .filter_map(sized)
+        .collect();
     pods.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(pods)
 }
 
 fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
     is_ready && pod.metadata.deletion_timestamp.is_none()
 }
 
 fn sized(pod: &Pod) -> Option<SizedPod> {
-    let workload = pod.labels().get("app").filter(|app| WORKLOADS.contains(&app.as_str()))?.clone();
+    let workload = pod
+        .labels()
+        .get("app")
+        .filter(|app| WORKLOADS.contains(&app.as_str()))?
+        .clone();
     Some(SizedPod {
         workload,
         name: pod.name_any(),
@@ -93,7 +144,13 @@ fn request(pod: &Pod) -> Option<Amounts> {
 
 /// What the recommender has found for the workload's only container.
 fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&RecommendedContainerResources> {
-    autoscaler.status.as_ref()?.recommendation.as_ref()?.container_recommendations.first()
+    autoscaler
+        .status
+        .as_ref()?
+        .recommendation
+        .as_ref()?
+        .container_recommendations
+        .first()
 }
 
 fn target(autoscaler: &VerticalPodAutoscaler) -> Option<Amounts> {
@@ -119,5 +176,8 @@ pub(crate) fn millicores(cpu: &Value) -> Option<f64> {
 
 fn amounts(usage: &Usage) -> Option<Amounts> {
     let (cpu, memory) = (usage.cpu.as_ref()?, usage.memory.as_ref()?);
-    Some(Amounts { cpu_millicores: cpu.milli_value() as f64, memory_bytes: memory.value() as f64 })
+    Some(Amounts {
+        cpu_millicores: cpu.milli_value() as f64,
+        memory_bytes: memory.value() as f64,
+    })
 }

@@ -1,4 +1,5 @@
-//! What the cluster says about the replicas of a workload at one moment: how many there are, how many its native autoscaler wants, and why.
+//! What the cluster says about the replicas of a workload at one moment: how many there are, how
+//! many its native autoscaler wants, and why.
 
 use std::fmt::Write as _;
 
@@ -31,15 +32,29 @@ pub(crate) struct Seen {
 impl Seen {
     /// Of a Deployment, and of an autoscaler that may not be there yet.
     pub(crate) async fn now(client: &Client, workload: &str, native: &str) -> Result<Self> {
-        let deployment = Api::<Deployment>::namespaced(client.clone(), NAMESPACE).get(workload).await?;
-        let native = Api::<HorizontalPodAutoscaler>::namespaced(client.clone(), NAMESPACE).get_opt(native).await?;
-        Ok(Self::of(&serde_json::to_value(deployment)?, &serde_json::to_value(native)?))
+        let deployment = Api::<Deployment>::namespaced(client.clone(), NAMESPACE)
+            .get(workload)
+            .await?;
+        let native = Api::<HorizontalPodAutoscaler>::namespaced(client.clone(), NAMESPACE)
+            .get_opt(native)
+            .await?;
+        Ok(Self::of(
+            &serde_json::to_value(deployment)?,
+            &serde_json::to_value(native)?,
+        ))
     }
 
     fn of(deployment: &Value, native: &Value) -> Self {
         let metrics = |object: &Value| object.as_array().cloned().unwrap_or_default();
-        let (current, wanted) = (metrics(&native["status"]["currentMetrics"]), metrics(&native["spec"]["metrics"]));
-        let find = |metrics: &[Value], path: &str| metrics.iter().find_map(|metric| metric.pointer(path).cloned());
+        let (current, wanted) = (
+            metrics(&native["status"]["currentMetrics"]),
+            metrics(&native["spec"]["metrics"]),
+        );
+        let find = |metrics: &[Value], path: &str| {
+            metrics
+                .iter()
+                .find_map(|metric| metric.pointer(path).cloned())
+        };
         let percent = |metrics: &[Value], path| find(metrics, path)?.as_i64();
         let amount = |metrics: &[Value], path| observe::millicores(&find(metrics, path)?);
         Self {
@@ -55,9 +70,14 @@ impl Seen {
 
     /// All replicas that the forecast asks for are ready, and it is known what is measured of them.
     pub(crate) fn is_settled(&self) -> bool {
-        let Some((forecast, target)) = self.forecast.zip(self.forecast_target) else { return false };
+        let Some((forecast, target)) = self.forecast.zip(self.forecast_target) else {
+            return false;
+        };
         let is_known = self.measured_percent.is_some();
-        is_known && forecast <= TOLERANCE * target && self.wanted == Some(self.replicas) && self.ready == self.replicas
+        is_known
+            && forecast <= TOLERANCE * target
+            && self.wanted == Some(self.replicas)
+            && self.ready == self.replicas
     }
 
     pub(crate) fn sentence(&self) -> String {
@@ -66,7 +86,10 @@ impl Seen {
             let _ = write!(text, "; measured: {percent} % of requests");
         }
         if let Some((forecast, target)) = self.forecast.zip(self.forecast_target) {
-            let _ = write!(text, "; forecast: {forecast:.0}m per pod, should be {target:.0}m");
+            let _ = write!(
+                text,
+                "; forecast: {forecast:.0}m per pod, should be {target:.0}m"
+            );
         }
         if let Some(wanted) = self.wanted.filter(|wanted| *wanted > 0) {
             let _ = write!(text, "; the native autoscaler wants {wanted}");
@@ -95,23 +118,30 @@ mod tests {
     }
 
     fn check(replicas: i64, ready: i64, native: &Value, sentence: &str, is_settled: bool) {
-        let deployment = json!({"spec": {"replicas": replicas}, "status": {"readyReplicas": ready}});
+        let deployment =
+            json!({"spec": {"replicas": replicas}, "status": {"readyReplicas": ready}});
         let seen = Seen::of(&deployment, native);
-        assert_eq!((seen.sentence().as_str(), seen.is_settled()), (sentence, is_settled));
+        assert_eq!(
+            (seen.sentence().as_str(), seen.is_settled()),
+            (sentence, is_settled)
+        );
     }
 
     #[test]
     fn replicas_are_settled_once_the_forecast_is_shared_by_enough_that_are_ready() {
         let why = "measured: 10 % of requests; forecast:";
         check(2, 2, &Value::Null, "2 of 2 replicas are ready", false);
-        let much =
-            format!("2 of 2 replicas are ready; {why} 140m per pod, should be 50m; the native autoscaler wants 2");
+        let much = format!(
+            "2 of 2 replicas are ready; {why} 140m per pod, should be 50m; the native autoscaler wants 2"
+        );
         check(2, 2, &native(2, "140m"), &much, false);
-        let early =
-            format!("4 of 6 replicas are ready; {why} 47m per pod, should be 50m; the native autoscaler wants 6");
+        let early = format!(
+            "4 of 6 replicas are ready; {why} 47m per pod, should be 50m; the native autoscaler wants 6"
+        );
         check(6, 4, &native(6, "47m"), &early, false);
-        let right =
-            format!("6 of 6 replicas are ready; {why} 55m per pod, should be 50m; the native autoscaler wants 6");
+        let right = format!(
+            "6 of 6 replicas are ready; {why} 55m per pod, should be 50m; the native autoscaler wants 6"
+        );
         check(6, 6, &native(6, "55m"), &right, true);
     }
 }

@@ -1,6 +1,6 @@
-//! What the demonstration prints: a table of usage, request and recommendation per workload, what they come to, and pods before and after
-//! they were moved.
-//! Plain text from plain values; nothing here asks the cluster.
+//! What the demonstration prints: a table of usage, request and recommendation per workload, what
+//! they come to, and pods before and after they were moved. Plain text from plain values; nothing
+//! here asks the cluster.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,8 @@ pub(crate) fn table(hour: f64, rows: &[Row]) -> String {
     text
 }
 
-/// What the day showed, in sentences: who asks for too much, who for too little, and what it comes to.
+/// What the day showed, in sentences: who asks for too much, who for too little, and what it comes
+/// to.
 pub(crate) fn summary(rows: &[Row]) -> String {
     let mut text = String::from("What one day of real usage showed:\n");
     let (mut freed, mut missing) = (Amounts::default(), Amounts::default());
@@ -103,10 +104,14 @@ pub(crate) fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// Each pod that is there, what its workload's pods asked for before, and how it came to its size; then what that saves.
+/// Each pod that is there, what its workload's pods asked for before, and how it came to its size;
+/// then what that saves.
 pub(crate) fn moves(before: &[SizedPod], after: &[SizedPod]) -> String {
     let width = after.iter().map(|pod| pod.name.len()).max().unwrap_or(0);
-    let mut text = format!("  {:<width$}   {:>16}    {:>16}\n", "POD", "ASKED FOR", "ASKS FOR");
+    let mut text = format!(
+        "  {:<width$}   {:>16}    {:>16}\n",
+        "POD", "ASKED FOR", "ASKS FOR"
+    );
     for pod in after {
         let same = before.iter().find(|old| old.uid == pod.uid);
         let old = same.or_else(|| before.iter().find(|old| old.workload == pod.workload));
@@ -116,7 +121,12 @@ pub(crate) fn moves(before: &[SizedPod], after: &[SizedPod]) -> String {
             None => "evicted and made anew, sized by the webhook",
         };
         let asked = old.map_or("nothing".to_owned(), |old| pair(old.request));
-        let _ = writeln!(text, "  {:<width$}   {asked:>16} -> {:>16}   {how}", pod.name, pair(pod.request));
+        let _ = writeln!(
+            text,
+            "  {:<width$}   {asked:>16} -> {:>16}   {how}",
+            pod.name,
+            pair(pod.request)
+        );
     }
     let [before, after] = [before, after].map(total);
     let _ = writeln!(
@@ -141,10 +151,15 @@ fn total(pods: &[SizedPod]) -> Amounts {
 
 fn saved(before: f64, after: f64, what: &str) -> String {
     let percent = 100.0 * (before - after) / before.max(1.0);
-    if percent < 0.0 { format!("{:.0} % more {what}", -percent) } else { format!("{percent:.0} % of the {what} saved") }
+    if percent < 0.0 {
+        format!("{:.0} % more {what}", -percent)
+    } else {
+        format!("{percent:.0} % of the {what} saved")
+    }
 }
 
-/// How far a request is from the recommendation; within 10 % counts as right, as it does for VPA's updater.
+/// How far a request is from the recommendation; within 10 % counts as right, as it does for VPA's
+/// updater.
 fn verdict(request: f64, target: f64) -> String {
     if target <= 0.0 || request <= 0.0 {
         "no request".to_owned()
@@ -158,7 +173,11 @@ fn verdict(request: f64, target: f64) -> String {
 }
 
 fn pair(amounts: Amounts) -> String {
-    format!("{}, {}", cores(amounts.cpu_millicores), bytes(amounts.memory_bytes))
+    format!(
+        "{}, {}",
+        cores(amounts.cpu_millicores),
+        bytes(amounts.memory_bytes)
+    )
 }
 
 fn cores(millicores: f64) -> String {
@@ -166,7 +185,11 @@ fn cores(millicores: f64) -> String {
 }
 
 fn bytes(bytes: f64) -> String {
-    if bytes >= 10.0 * GIB { format!("{:.1} GiB", bytes / GIB) } else { format!("{:.0} MiB", bytes / MIB) }
+    if bytes >= 10.0 * GIB {
+        format!("{:.1} GiB", bytes / GIB)
+    } else {
+        format!("{:.0} MiB", bytes / MIB)
+    }
 }
 
 #[cfg(test)]
@@ -174,7 +197,10 @@ mod tests {
     use super::*;
 
     fn amounts(cpu_millicores: f64, memory_mib: f64) -> Amounts {
-        Amounts { cpu_millicores, memory_bytes: memory_mib * MIB }
+        Amounts {
+            cpu_millicores,
+            memory_bytes: memory_mib * MIB,
+        }
     }
 
     fn rows() -> Vec<Row> {
@@ -193,7 +219,13 @@ mod tests {
                 request: amounts(100.0, 128.0),
                 target: Some(amounts(1200.0, 1024.0)),
             },
-            Row { name: "new".to_owned(), pods: 1, usage: None, request: amounts(1.0, 1.0), target: None },
+            Row {
+                name: "new".to_owned(),
+                pods: 1,
+                usage: None,
+                request: amounts(1.0, 1.0),
+                target: None,
+            },
         ]
     }
 
@@ -230,10 +262,16 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
             request: amounts(cpu, memory),
             sized_at_birth: false,
         };
-        let before =
-            [pod("web", "web-a", 4000.0, 4096.0), pod("cache", "cache-a", 100.0, 128.0), pod("job", "job-a", 1.0, 1.0)];
-        let after =
-            [pod("web", "web-b", 400.0, 512.0), pod("cache", "cache-a", 1200.0, 8192.0), pod("job", "job-a", 1.0, 1.0)];
+        let before = [
+            pod("web", "web-a", 4000.0, 4096.0),
+            pod("cache", "cache-a", 100.0, 128.0),
+            pod("job", "job-a", 1.0, 1.0),
+        ];
+        let after = [
+            pod("web", "web-b", 400.0, 512.0),
+            pod("cache", "cache-a", 1200.0, 8192.0),
+            pod("job", "job-a", 1.0, 1.0),
+        ];
         let expected = "  \
   POD              ASKED FOR            ASKS FOR
   web-b      4000m, 4096 MiB ->    400m, 512 MiB   evicted and made anew, sized by the webhook
@@ -246,10 +284,17 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
 
     #[test]
     fn a_request_near_the_recommendation_is_right() {
-        for (request, target, expected) in
-            [(100.0, 105.0, "right"), (100.0, 91.0, "right"), (0.0, 5.0, "no request"), (111.0, 100.0, "1.1x too much")]
-        {
-            assert_eq!(verdict(request, target), expected, "{request} against {target}");
+        for (request, target, expected) in [
+            (100.0, 105.0, "right"),
+            (100.0, 91.0, "right"),
+            (0.0, 5.0, "no request"),
+            (111.0, 100.0, "1.1x too much"),
+        ] {
+            assert_eq!(
+                verdict(request, target),
+                expected,
+                "{request} against {target}"
+            );
         }
     }
 }

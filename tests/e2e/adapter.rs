@@ -1,5 +1,5 @@
-//! The metrics adapter before a real control plane: its two APIs are reached through the API server's aggregation, as the horizontal pod
-//! autoscaler reaches them.
+//! The metrics adapter before a real control plane: its two APIs are reached through the API
+//! server's aggregation, as the horizontal pod autoscaler reaches them.
 
 mod expected;
 mod failures;

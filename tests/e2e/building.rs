@@ -17,15 +17,26 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// `sandbox up` with a cache of its own, in which nothing is built yet.
 fn up(cache: &Path) -> Result<Command> {
     let mut command = Command::new(program("sandbox")?);
-    command.args(["up", "--name", "never"]).env("XDG_CACHE_HOME", cache).env("XDG_STATE_HOME", cache.join("state"));
+    command
+        .args(["up", "--name", "never"])
+        .env("XDG_CACHE_HOME", cache)
+        .env("XDG_STATE_HOME", cache.join("state"));
     // The compiler's own cache is not in question.
-    command.env("GOCACHE", go_env("GOCACHE")?).env("GOMODCACHE", go_env("GOMODCACHE")?);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .env("GOCACHE", go_env("GOCACHE")?)
+        .env("GOMODCACHE", go_env("GOMODCACHE")?);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     Ok(command)
 }
 
 fn go_env(name: &str) -> Result<String> {
-    let output = Command::new("go").args(["env", name]).output().context("run `go env`")?;
+    let output = Command::new("go")
+        .args(["env", name])
+        .output()
+        .context("run `go env`")?;
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
@@ -43,9 +54,14 @@ async fn complaint(path: &Path) -> Result<String> {
 
 /// Folders in the cache.
 fn built(cache: &Path) -> Vec<String> {
-    let entries = fs::read_dir(cache.join("plimsoll/sandbox")).into_iter().flatten().filter_map(Result::ok);
+    let entries = fs::read_dir(cache.join("plimsoll/sandbox"))
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok);
     let folders = entries.filter(|entry| entry.path().is_dir());
-    folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    folders
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 #[tokio::test]
@@ -53,7 +69,10 @@ async fn without_go_one_sentence_says_what_to_install() -> Result<()> {
     let nothing = tempfile::tempdir()?;
     let said = complaint(nothing.path()).await?;
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("install Go 1.") && said.contains("https://go.dev/dl"), "{said}");
+    assert!(
+        said.contains("install Go 1.") && said.contains("https://go.dev/dl"),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -65,7 +84,10 @@ async fn an_old_go_is_named_with_what_to_install() -> Result<()> {
     fs::set_permissions(&go, fs::Permissions::from_mode(0o755))?;
     let said = complaint(folder.path()).await?;
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("too old (go1.20.14)") && said.contains("install Go 1."), "{said}");
+    assert!(
+        said.contains("too old (go1.20.14)") && said.contains("install Go 1."),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -74,9 +96,15 @@ async fn a_killed_builder_leaves_no_process_and_nothing_that_would_be_used() -> 
     let cache = tempfile::tempdir()?;
     let mut builder = up(cache.path())?.spawn().context("start `sandbox up`")?;
     eventually("Go builds", PATIENCE, async || {
-        let command_line = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command_line =
+            |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let building = processes_in(cache.path())?;
-        ensure!(building.iter().any(|pid| command_line(pid).starts_with("go\0build\0")), "only {building:?}");
+        ensure!(
+            building
+                .iter()
+                .any(|pid| command_line(pid).starts_with("go\0build\0")),
+            "only {building:?}"
+        );
         Ok(())
     })
     .await?;
@@ -89,14 +117,21 @@ async fn a_killed_builder_leaves_no_process_and_nothing_that_would_be_used() -> 
     })
     .await?;
     let folders = built(cache.path());
-    assert!(folders.iter().all(|name| name.contains(".building-")), "{folders:?}");
+    assert!(
+        folders.iter().all(|name| name.contains(".building-")),
+        "{folders:?}"
+    );
     Ok(())
 }
 
 /// Processes that run in a folder below this one.
 fn processes_in(folder: &Path) -> Result<Vec<u32>> {
-    let entries = fs::read_dir("/proc").context("list the processes")?.filter_map(Result::ok);
+    let entries = fs::read_dir("/proc")
+        .context("list the processes")?
+        .filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_in = |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+    let is_in = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+    };
     Ok(pids.filter(is_in).collect())
 }

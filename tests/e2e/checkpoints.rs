@@ -1,4 +1,5 @@
-//! What is remembered across restarts: checkpoints written, loaded and collected on the real API server.
+//! What is remembered across restarts: checkpoints written, loaded and collected on the real API
+//! server.
 
 mod process;
 mod room;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use process::Recommender;
 use room::{PATIENCE, Room};
 
-/// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a margin of 15 % makes that 296m.
+/// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a
+/// margin of 15 % makes that 296m.
 const CPU_OF_240M: &str = "296m";
 
 #[tokio::test]
@@ -22,16 +24,27 @@ async fn a_killed_recommender_goes_on_to_the_last_digit_from_what_it_stored() ->
     room.deploy("web", 2, "240m", "300Mi").await?;
     room.autoscale("web", &json!({})).await?;
     let recommender = Recommender::start(&room.namespace).await?;
-    room.await_recommendation("web", |containers| containers[0]["target"]["cpu"] == CPU_OF_240M).await?;
+    room.await_recommendation("web", |containers| {
+        containers[0]["target"]["cpu"] == CPU_OF_240M
+    })
+    .await?;
     let while_measured = room
-        .await_checkpoint("web-app", "it holds some samples", |status| status["totalSamplesCount"].as_i64() > Some(3))
+        .await_checkpoint("web-app", "it holds some samples", |status| {
+            status["totalSamplesCount"].as_i64() > Some(3)
+        })
         .await?;
     let open_window = &while_measured["status"]["memoryHistogram"]["bucketWeights"];
-    assert_eq!(*open_window, Value::Null, "the peak of the window that is open is left out");
+    assert_eq!(
+        *open_window,
+        Value::Null,
+        "the peak of the window that is open is left out"
+    );
 
     room.use_from_now_on("web", "680m", "400Mi").await?;
     room.await_checkpoint("web-app", "it holds both usages", |status| {
-        status["cpuHistogram"]["bucketWeights"].as_object().is_some_and(|weights| weights.len() >= 2)
+        status["cpuHistogram"]["bucketWeights"]
+            .as_object()
+            .is_some_and(|weights| weights.len() >= 2)
     })
     .await?;
     room.scale("web", 0).await?;
@@ -40,24 +53,40 @@ async fn a_killed_recommender_goes_on_to_the_last_digit_from_what_it_stored() ->
     })
     .await?;
     let condition = "NoPodsMatched";
-    room.await_object("web", condition, |object| object["status"]["conditions"][0]["type"] == condition).await?;
+    room.await_object("web", condition, |object| {
+        object["status"]["conditions"][0]["type"] == condition
+    })
+    .await?;
     recommender.await_looks().await?;
     let stored = room.checkpoint("web-app").await?;
     recommender.await_looks().await?;
-    assert_eq!(room.checkpoint("web-app").await?, stored, "what does not change is not written");
+    assert_eq!(
+        room.checkpoint("web-app").await?,
+        stored,
+        "what does not change is not written"
+    );
     let before = room.object("web").await?["status"]["recommendation"].clone();
 
     recommender.kill().await?;
     room.wipe_status("web").await?;
     let recommender = Recommender::start(&room.namespace).await?;
-    room.await_recommendation("web", |containers| !containers.is_null()).await?;
-    assert_eq!(room.object("web").await?["status"]["recommendation"], before);
+    room.await_recommendation("web", |containers| !containers.is_null())
+        .await?;
+    assert_eq!(
+        room.object("web").await?["status"]["recommendation"],
+        before
+    );
     recommender.await_looks().await?;
-    assert_eq!(room.checkpoint("web-app").await?, stored, "what was loaded is what is stored");
+    assert_eq!(
+        room.checkpoint("web-app").await?,
+        stored,
+        "what was loaded is what is stored"
+    );
     Ok(())
 }
 
-/// A recorded run of upstream: what its checkpoint of the container `gone`, which no pod had, led to.
+/// A recorded run of upstream: what its checkpoint of the container `gone`, which no pod had, led
+/// to.
 struct Recorded {
     autoscaler: String,
     resource_policy: Value,
@@ -68,7 +97,9 @@ struct Recorded {
 fn recorded() -> Vec<Recorded> {
     let cases: Vec<Value> = recordings::load("vpa/recommend_checkpoint");
     let cases = cases.iter().enumerate();
-    cases.filter_map(|(index, case)| recorded_case(format!("recommend-checkpoint-{index}"), case)).collect()
+    cases
+        .filter_map(|(index, case)| recorded_case(format!("recommend-checkpoint-{index}"), case))
+        .collect()
 }
 
 /// None for runs with other flags than the defaults, and for runs without such a checkpoint.
@@ -83,17 +114,30 @@ fn recorded_case(autoscaler: String, case: &Value) -> Option<Recorded> {
         "memory_half_life_ns": 86_400_000_000_000_i64, "cpu_half_life_ns": 86_400_000_000_000_i64,
         "cpu_integer_post_processor": false, "max_allowed_cpu": null, "max_allowed_memory": null,
     });
-    if defaults.as_object()?.iter().any(|(flag, value)| config[flag] != *value) {
+    if defaults
+        .as_object()?
+        .iter()
+        .any(|(flag, value)| config[flag] != *value)
+    {
         return None;
     }
     let ops = case["ops"].as_array()?;
-    let is_gone =
-        |op: &&Value| op["op"] == "checkpoint" && op["container"] == "gone" && op["expect"]["accepted"] == true;
+    let is_gone = |op: &&Value| {
+        op["op"] == "checkpoint" && op["container"] == "gone" && op["expect"]["accepted"] == true
+    };
     let status = ops.iter().find(is_gone)?["status"].clone();
-    let recommended = ops.iter().find(|op| op["op"] == "recommend")?["expect"]["recommendation"].clone();
+    let recommended =
+        ops.iter().find(|op| op["op"] == "recommend")?["expect"]["recommendation"].clone();
     let mut containers = recommended["containerRecommendations"].as_array()?.iter();
-    let expected = containers.find(|container| container["containerName"] == "gone")?.clone();
-    Some(Recorded { autoscaler, resource_policy: case["vpa"]["spec"]["resourcePolicy"].clone(), status, expected })
+    let expected = containers
+        .find(|container| container["containerName"] == "gone")?
+        .clone();
+    Some(Recorded {
+        autoscaler,
+        resource_policy: case["vpa"]["spec"]["resourcePolicy"].clone(),
+        status,
+        expected,
+    })
 }
 
 #[tokio::test]
@@ -113,7 +157,8 @@ async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
     }
     let _recommender = Recommender::start(&room.namespace).await?;
     if let Some(first) = there_before.first() {
-        room.await_recommendation(&first.autoscaler, |containers| !containers.is_null()).await?;
+        room.await_recommendation(&first.autoscaler, |containers| !containers.is_null())
+            .await?;
     }
     // Upstream reads checkpoints at its start only.
     for run in later {
@@ -121,8 +166,11 @@ async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
         room.store(&run.autoscaler, "gone", &run.status).await?;
     }
     for run in &recorded {
-        let object =
-            room.await_recommendation(&run.autoscaler, |containers| containers[0]["containerName"] == "gone").await?;
+        let object = room
+            .await_recommendation(&run.autoscaler, |containers| {
+                containers[0]["containerName"] == "gone"
+            })
+            .await?;
         let found = &object["status"]["recommendation"]["containerRecommendations"];
         assert_eq!(*found, json!([run.expected]), "{}", run.autoscaler);
     }
@@ -133,8 +181,7 @@ async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
 fn heard_of(ago: SignedDuration) -> Result<Value> {
     let last = Timestamp::from_second((Timestamp::now() - ago).as_second())?;
     let first = last - SignedDuration::from_hours(48);
-    let histogram =
-        json!({"referenceTimestamp": first.to_string(), "bucketWeights": {"20": 10000}, "totalWeight": 1.5});
+    let histogram = json!({"referenceTimestamp": first.to_string(), "bucketWeights": {"20": 10000}, "totalWeight": 1.5});
     Ok(json!({
         "version": "v3", "lastUpdateTime": last.to_string(),
         "cpuHistogram": histogram, "memoryHistogram": histogram,
@@ -147,36 +194,65 @@ async fn checkpoints_that_nobody_needs_are_collected_and_no_others() -> Result<(
     let room = Room::new("garbage").await?;
     room.deploy("web", 1, "240m", "300Mi").await?;
     room.autoscale("web", &json!({})).await?;
-    let (recent, ancient) = (heard_of(SignedDuration::from_hours(1))?, heard_of(SignedDuration::from_hours(9 * 24))?);
+    let (recent, ancient) = (
+        heard_of(SignedDuration::from_hours(1))?,
+        heard_of(SignedDuration::from_hours(9 * 24))?,
+    );
     room.store("web", "renamed", &ancient).await?;
     room.store("web", "paused", &recent).await?;
     room.store("gone", "app", &recent).await?;
-    // One of a future version, one that no program can read, and one whose VPA object is there but cannot be read.
+    // One of a future version, one that no program can read, and one whose VPA object is there but
+    // cannot be read.
     let odd = json!({"version": "v9", "lastSampleStart": recent["lastSampleStart"]});
     room.store("web", "odd", &odd).await?;
-    room.store("web", "broken", &json!({"version": "v3", "cpuHistogram": {"bucketWeights": {"x": 1}}})).await?;
+    room.store(
+        "web",
+        "broken",
+        &json!({"version": "v3", "cpuHistogram": {"bucketWeights": {"x": 1}}}),
+    )
+    .await?;
     let unreadable = json!({"containerName": "*", "minAllowed": {"cpu": "1e1.5"}});
-    room.autoscale("unreadable", &json!({"resourcePolicy": {"containerPolicies": [unreadable]}})).await?;
+    room.autoscale(
+        "unreadable",
+        &json!({"resourcePolicy": {"containerPolicies": [unreadable]}}),
+    )
+    .await?;
     room.store("unreadable", "app", &recent).await?;
 
     let _recommender = Recommender::start(&room.namespace).await?;
     room.await_checkpoints("what nobody needs is gone", |names| {
-        names.contains(&"web-app") && !names.contains(&"gone-app") && !names.contains(&"web-renamed")
+        names.contains(&"web-app")
+            && !names.contains(&"gone-app")
+            && !names.contains(&"web-renamed")
     })
     .await?;
     room.await_checkpoints("the others are there", |names| {
-        names == ["unreadable-app", "web-app", "web-broken", "web-odd", "web-paused"]
+        names
+            == [
+                "unreadable-app",
+                "web-app",
+                "web-broken",
+                "web-odd",
+                "web-paused",
+            ]
     })
     .await?;
     room.await_recommendation("web", |containers| {
-        let names = containers.as_array().into_iter().flatten().map(|container| &container["containerName"]);
+        let names = containers
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|container| &container["containerName"]);
         names.collect::<Vec<_>>() == ["app", "paused"]
     })
     .await?;
 
     room.delete_autoscaler("web").await?;
     // What cannot be read is not even seen.
-    room.await_checkpoints("they go with their VPA object", |names| names == ["unreadable-app", "web-broken"]).await
+    room.await_checkpoints("they go with their VPA object", |names| {
+        names == ["unreadable-app", "web-broken"]
+    })
+    .await
 }
 
 #[tokio::test]
@@ -184,15 +260,22 @@ async fn a_checkpoint_that_was_deleted_is_made_again() -> Result<()> {
     let room = Room::new("again").await?;
     room.deploy("web", 0, "1m", "1Mi").await?;
     room.autoscale("web", &json!({})).await?;
-    room.store("web", "app", &heard_of(SignedDuration::from_hours(1))?).await?;
+    room.store("web", "app", &heard_of(SignedDuration::from_hours(1))?)
+        .await?;
     let recommender = Recommender::start(&room.namespace).await?;
     recommender.await_looks().await?;
     let mut before = room.checkpoint("web-app").await?["status"].clone();
     room.delete_checkpoint("web-app").await?;
-    let after = eventually("it is made again", PATIENCE, async || room.checkpoint("web-app").await).await?;
+    let after = eventually("it is made again", PATIENCE, async || {
+        room.checkpoint("web-app").await
+    })
+    .await?;
     before["lastUpdateTime"] = after["status"]["lastUpdateTime"].clone();
     assert_eq!(after["status"], before);
-    assert_eq!(after["spec"], json!({"vpaObjectName": "web", "containerName": "app"}));
+    assert_eq!(
+        after["spec"],
+        json!({"vpaObjectName": "web", "containerName": "app"})
+    );
     assert_eq!(after["metadata"]["ownerReferences"], Value::Null);
     Ok(())
 }

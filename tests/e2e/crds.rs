@@ -1,13 +1,20 @@
-//! What the API server accepts, refuses and prints of our objects, with the definitions of `deploy/crds`.
+//! What the API server accepts, refuses and prints of our objects, with the definitions of
+//! `deploy/crds`.
 
-#![allow(clippy::needless_pass_by_value, reason = "tables of `json!` values read better without references")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "tables of `json!` values read better without references"
+)]
 
 mod room;
 mod schema;
 
 use anyhow::{Context, Result};
 use api::{
-    checkpoint::{self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointStatus},
+    checkpoint::{
+        self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint,
+        VerticalPodAutoscalerCheckpointStatus,
+    },
     vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerStatus},
 };
 use e2e::{kubectl, repository, shared};
@@ -29,8 +36,15 @@ pub(crate) use room::refused;
 async fn the_definitions_are_approved_and_structural() -> Result<()> {
     let client = shared().await?.client().await?;
     let definitions: Api<CustomResourceDefinition> = Api::all(client);
-    for name in ["verticalpodautoscalers.autoscaling.k8s.io", "verticalpodautoscalercheckpoints.autoscaling.k8s.io"] {
-        let status = definitions.get(name).await?.status.context("a definition has a status")?;
+    for name in [
+        "verticalpodautoscalers.autoscaling.k8s.io",
+        "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
+    ] {
+        let status = definitions
+            .get(name)
+            .await?
+            .status
+            .context("a definition has a status")?;
         let conditions: Vec<(String, String)> = status
             .conditions
             .unwrap_or_default()
@@ -43,7 +57,10 @@ async fn the_definitions_are_approved_and_structural() -> Result<()> {
             ("KubernetesAPIApprovalPolicyConformant", Some("True")),
             ("NonStructuralSchema", None),
         ] {
-            let found = conditions.iter().find(|(found, _)| found == kind).map(|(_, status)| status.as_str());
+            let found = conditions
+                .iter()
+                .find(|(found, _)| found == kind)
+                .map(|(_, status)| status.as_str());
             assert_eq!(found, expected, "{kind} of {name}");
         }
     }
@@ -56,7 +73,8 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
     let name = room.create(&spec(json!({}))).await?.name_any();
     let example = std::fs::read(repository().join("crates/api/tests/objects/vpa.json"))?;
     let example = vpa::parse(serde_json::from_slice(&example)?)?;
-    let autoscalers: Api<VerticalPodAutoscaler> = Api::namespaced(room.client.clone(), &room.namespace);
+    let autoscalers: Api<VerticalPodAutoscaler> =
+        Api::namespaced(room.client.clone(), &room.namespace);
     // The first patch finds no status, the others one to replace.
     for status in [
         VerticalPodAutoscalerStatus {
@@ -64,13 +82,25 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
             ..Default::default()
         },
         example.status.context("the example has a status")?,
-        VerticalPodAutoscalerStatus { observed_generation: 2, ..Default::default() },
+        VerticalPodAutoscalerStatus {
+            observed_generation: 2,
+            ..Default::default()
+        },
     ] {
         let patch = Patch::<()>::Json(vpa::status_patch(&status)?);
-        let written = autoscalers.patch_status(&name, &PatchParams::default(), &patch).await?;
-        assert_eq!(written.metadata.generation, Some(1), "a status is no new generation");
+        let written = autoscalers
+            .patch_status(&name, &PatchParams::default(), &patch)
+            .await?;
+        assert_eq!(
+            written.metadata.generation,
+            Some(1),
+            "a status is no new generation"
+        );
         assert_eq!(autoscalers.get(&name).await?.status, Some(status.clone()));
-        assert_eq!(room.autoscalers.get(&name).await?.data["status"], serde_json::to_value(&status)?);
+        assert_eq!(
+            room.autoscalers.get(&name).await?.data["status"],
+            serde_json::to_value(&status)?
+        );
     }
     Ok(())
 }
@@ -78,7 +108,8 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
 #[tokio::test]
 async fn kubectl_prints_upstreams_columns() -> Result<()> {
     let room = Room::new().await?;
-    let spec = update_policy(json!({"updateMode": "Off", "minReplicas": 3, "evictAfterOOMSeconds": 600}));
+    let spec =
+        update_policy(json!({"updateMode": "Off", "minReplicas": 3, "evictAfterOOMSeconds": 600}));
     let name = room.create(&spec).await?.name_any();
     let status = json!({
         "recommendation": {"containerRecommendations": [
@@ -90,13 +121,37 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
     room.patch_status(&name, &status).await?;
 
     let table = |text: String| -> Vec<Vec<String>> {
-        text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+        text.lines()
+            .map(|line| line.split_whitespace().map(str::to_owned).collect())
+            .collect()
     };
     let short = table(kubectl(&["get", "vpa", "-n", &room.namespace]).await?);
     assert_eq!(short[0], ["NAME", "MODE", "CPU", "MEM", "PROVIDED", "AGE"]);
     assert_eq!(short[1][..5], [&name, "Off", "126m", "250Mi", "True"]);
-    let wide = table(kubectl(&["get", "verticalpodautoscalers", "-o", "wide", "-n", &room.namespace]).await?);
-    assert_eq!(wide[0], ["NAME", "MODE", "CPU", "MEM", "PROVIDED", "AGE", "MINREPLICAS", "OOMSECONDS"]);
+    let wide = table(
+        kubectl(&[
+            "get",
+            "verticalpodautoscalers",
+            "-o",
+            "wide",
+            "-n",
+            &room.namespace,
+        ])
+        .await?,
+    );
+    assert_eq!(
+        wide[0],
+        [
+            "NAME",
+            "MODE",
+            "CPU",
+            "MEM",
+            "PROVIDED",
+            "AGE",
+            "MINREPLICAS",
+            "OOMSECONDS"
+        ]
+    );
     assert_eq!(wide[1][6..], ["3", "600"]);
     Ok(())
 }
@@ -105,9 +160,16 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
 async fn only_v1_is_served() -> Result<()> {
     let room = Room::new().await?;
     let groups = room.client.list_api_groups().await?;
-    let group =
-        groups.groups.into_iter().find(|group| group.name == "autoscaling.k8s.io").context("the group is served")?;
-    let versions: Vec<String> = group.versions.into_iter().map(|version| version.version).collect();
+    let group = groups
+        .groups
+        .into_iter()
+        .find(|group| group.name == "autoscaling.k8s.io")
+        .context("the group is served")?;
+    let versions: Vec<String> = group
+        .versions
+        .into_iter()
+        .map(|version| version.version)
+        .collect();
     assert_eq!(versions, ["v1"]);
     for plural in ["verticalpodautoscalers", "verticalpodautoscalercheckpoints"] {
         let resource = ApiResource {
@@ -117,8 +179,14 @@ async fn only_v1_is_served() -> Result<()> {
             kind: "any".into(),
             plural: plural.into(),
         };
-        let unserved: Api<DynamicObject> = Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
-        refused(unserved.list(&ListParams::default()).await, 404, &[], &json!(plural));
+        let unserved: Api<DynamicObject> =
+            Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
+        refused(
+            unserved.list(&ListParams::default()).await,
+            404,
+            &[],
+            &json!(plural),
+        );
     }
     Ok(())
 }
@@ -126,13 +194,17 @@ async fn only_v1_is_served() -> Result<()> {
 #[tokio::test]
 async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times() -> Result<()> {
     let room = Room::new().await?;
-    let checkpoints: Api<VerticalPodAutoscalerCheckpoint> = Api::namespaced(room.client.clone(), &room.namespace);
+    let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
+        Api::namespaced(room.client.clone(), &room.namespace);
     let name = checkpoint::object_name("web", "app");
     let spec = serde_json::from_value(json!({"vpaObjectName": "web", "containerName": "app"}))
         .context("a checkpoint's spec")?;
     let mut object = VerticalPodAutoscalerCheckpoint::new(&name, spec);
     object.status = Some(VerticalPodAutoscalerCheckpointStatus::default());
-    checkpoints.create(&PostParams::default(), &object).await.context("there is no status subresource to write to")?;
+    checkpoints
+        .create(&PostParams::default(), &object)
+        .await
+        .context("there is no status subresource to write to")?;
 
     let time = Time("2026-01-01T12:34:56Z".parse()?);
     let histogram = HistogramCheckpoint {
@@ -141,7 +213,10 @@ async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times()
         total_weight: 149.355_173_068_049_82,
     };
     for status in [
-        VerticalPodAutoscalerCheckpointStatus { version: checkpoint::VERSION.into(), ..Default::default() },
+        VerticalPodAutoscalerCheckpointStatus {
+            version: checkpoint::VERSION.into(),
+            ..Default::default()
+        },
         VerticalPodAutoscalerCheckpointStatus {
             last_update_time: Some(time.clone()),
             version: checkpoint::VERSION.into(),
@@ -153,9 +228,20 @@ async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times()
         },
     ] {
         let patch = Patch::<()>::Json(checkpoint::status_patch(&status)?);
-        checkpoints.patch(&name, &PatchParams::default(), &patch).await?;
+        checkpoints
+            .patch(&name, &PatchParams::default(), &patch)
+            .await?;
         assert_eq!(checkpoints.get(&name).await?.status, Some(status.clone()));
-        let raw = kubectl(&["get", "vpacheckpoint", &name, "-n", &room.namespace, "-o", "json"]).await?;
+        let raw = kubectl(&[
+            "get",
+            "vpacheckpoint",
+            &name,
+            "-n",
+            &room.namespace,
+            "-o",
+            "json",
+        ])
+        .await?;
         let raw: Value = serde_json::from_str(&raw)?;
         assert_eq!(raw["status"], serde_json::to_value(&status)?);
     }

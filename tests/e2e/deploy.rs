@@ -1,4 +1,5 @@
-//! What `deploy/` installs: accepted by the API server, and granting each program exactly the writes that are its own.
+//! What `deploy/` installs: accepted by the API server, and granting each program exactly the
+//! writes that are its own.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +10,13 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
-/// the recommender writes VPA status, VPA checkpoints, Events and its Lease, by its components what sizing policies and EHPAs ask for, and
-/// never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
-/// writes a VPA; the webhook writes its registration, its certificates, its heartbeat and Events, and never a pod; the adapter writes its
-/// certificates, the authorities in its own `APIService` objects and events about these, and asks for reviews of its callers.
+/// Program, then what it may write, as `verb group/resource`. The same table as in the documents of
+/// the architecture: the recommender writes VPA status, VPA checkpoints, Events and its Lease, by
+/// its components what sizing policies and EHPAs ask for, and never touches a pod; the updater
+/// evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA;
+/// the webhook writes its registration, its certificates, its heartbeat and Events, and never a
+/// pod; the adapter writes its certificates, the authorities in its own `APIService` objects and
+/// events about these, and asks for reviews of its callers.
 const WRITES: &[(&str, &[&str])] = &[
     (
         "adapter",
@@ -72,7 +75,8 @@ fn base() -> PathBuf {
     e2e::repository().join("deploy/base")
 }
 
-/// Component, then every right that it brings, as `verb group/resource`, and who gets which role by it.
+/// Component, then every right that it brings, as `verb group/resource`, and who gets which role by
+/// it.
 const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
     (
         "horizontal",
@@ -107,10 +111,21 @@ const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         ],
         &["plimsoll-recommender-horizontal: plimsoll-system/plimsoll-recommender"],
     ),
-    ("metric-routes", &[], &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"]),
+    (
+        "metric-routes",
+        &[],
+        &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"],
+    ),
     (
         "rules",
-        &["get /configmaps", "list /namespaces", "list /nodes", "list /pods", "list /services", "watch /pods"],
+        &[
+            "get /configmaps",
+            "list /namespaces",
+            "list /nodes",
+            "list /pods",
+            "list /services",
+            "watch /pods",
+        ],
         &[
             "plimsoll-adapter-rules: plimsoll-system/plimsoll-adapter",
             "plimsoll-recommender-rules: plimsoll-system/plimsoll-recommender",
@@ -153,8 +168,14 @@ const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
 ];
 
 /// API groups and resources of the components of the recommender: without them it may not even read these.
-const OPTIONAL: [&str; 6] =
-    [" autoscaling.crane.io/", " autoscaling/", " plimsoll.dev/", " prediction.crane.io/", " /namespaces", " /nodes"];
+const OPTIONAL: [&str; 6] = [
+    " autoscaling.crane.io/",
+    " autoscaling/",
+    " plimsoll.dev/",
+    " prediction.crane.io/",
+    " /namespaces",
+    " /nodes",
+];
 
 fn rules(program: &str) -> Result<Vec<PolicyRule>> {
     rules_in(&format!("{program}/rbac.yaml"))
@@ -166,7 +187,9 @@ fn rules_in(file: &str) -> Result<Vec<PolicyRule>> {
 
 fn objects_in(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-    serde_yaml_ng::Deserializer::from_str(&text).map(|document| Ok(Value::deserialize(document)?)).collect()
+    serde_yaml_ng::Deserializer::from_str(&text)
+        .map(|document| Ok(Value::deserialize(document)?))
+        .collect()
 }
 
 fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
@@ -174,9 +197,17 @@ fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
     for object in objects {
         match object["kind"].as_str() {
             Some("ClusterRole") => {
-                rules.extend(serde_json::from_value::<ClusterRole>(object.clone())?.rules.unwrap_or_default());
+                rules.extend(
+                    serde_json::from_value::<ClusterRole>(object.clone())?
+                        .rules
+                        .unwrap_or_default(),
+                );
             }
-            Some("Role") => rules.extend(serde_json::from_value::<Role>(object.clone())?.rules.unwrap_or_default()),
+            Some("Role") => rules.extend(
+                serde_json::from_value::<Role>(object.clone())?
+                    .rules
+                    .unwrap_or_default(),
+            ),
             _ => {}
         }
     }
@@ -190,9 +221,19 @@ fn binding(object: &Value) -> Option<String> {
     }
     let subjects = object["subjects"].as_array()?.iter();
     let subjects: Vec<String> = subjects
-        .filter_map(|subject| Some(format!("{}/{}", subject["namespace"].as_str()?, subject["name"].as_str()?)))
+        .filter_map(|subject| {
+            Some(format!(
+                "{}/{}",
+                subject["namespace"].as_str()?,
+                subject["name"].as_str()?
+            ))
+        })
         .collect();
-    Some(format!("{}: {}", object["roleRef"]["name"].as_str()?, subjects.join(" ")))
+    Some(format!(
+        "{}: {}",
+        object["roleRef"]["name"].as_str()?,
+        subjects.join(" ")
+    ))
 }
 
 /// Every right, as `verb group/resource`.
@@ -201,7 +242,12 @@ fn rights(rules: &[PolicyRule]) -> BTreeSet<String> {
     for rule in rules {
         for verb in &rule.verbs {
             for group in rule.api_groups.iter().flatten() {
-                rights.extend(rule.resources.iter().flatten().map(|resource| format!("{verb} {group}/{resource}")));
+                rights.extend(
+                    rule.resources
+                        .iter()
+                        .flatten()
+                        .map(|resource| format!("{verb} {group}/{resource}")),
+                );
             }
         }
     }
@@ -209,8 +255,15 @@ fn rights(rules: &[PolicyRule]) -> BTreeSet<String> {
 }
 
 fn writes(rules: &[PolicyRule]) -> BTreeSet<String> {
-    let reads = |right: &String| READS.iter().any(|verb| right.starts_with(&format!("{verb} ")));
-    rights(rules).into_iter().filter(|right| !reads(right)).collect()
+    let reads = |right: &String| {
+        READS
+            .iter()
+            .any(|verb| right.starts_with(&format!("{verb} ")))
+    };
+    rights(rules)
+        .into_iter()
+        .filter(|right| !reads(right))
+        .collect()
 }
 
 #[test]
@@ -220,21 +273,39 @@ fn each_component_brings_the_rights_that_it_needs_and_nothing_else() -> Result<(
         let mut objects = Vec::new();
         for file in fs::read_dir(&folder)? {
             let path = file?.path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "yaml")
+            {
                 objects.extend(objects_in(&path)?);
             }
         }
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let known = COMPONENTS.iter().find(|(known, ..)| *known == name);
         let (_, expected, bound) = known.copied().unwrap_or_default();
-        let set = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        let set = |lines: &[&str]| {
+            lines
+                .iter()
+                .map(ToString::to_string)
+                .collect::<BTreeSet<_>>()
+        };
         assert_eq!(rights(&rules_of(&objects)?), set(expected), "{name}");
-        assert_eq!(objects.iter().filter_map(binding).collect::<BTreeSet<_>>(), set(bound), "{name}");
+        assert_eq!(
+            objects.iter().filter_map(binding).collect::<BTreeSet<_>>(),
+            set(bound),
+            "{name}"
+        );
     }
     // The role that whoever leaves metrics to others has by its component.
     let reader = rights(&rules_in("adapter/readers.yaml")?);
     let groups = ["custom", "external"].map(|group| format!("{group}.metrics.k8s.io/*"));
-    let expected = groups.iter().flat_map(|metrics| ["get", "list"].map(|verb| format!("{verb} {metrics}")));
+    let expected = groups
+        .iter()
+        .flat_map(|metrics| ["get", "list"].map(|verb| format!("{verb} {metrics}")));
     assert_eq!(reader, expected.collect());
     Ok(())
 }
@@ -251,7 +322,10 @@ fn each_program_may_write_what_is_its_own_and_nothing_else() -> Result<()> {
 #[test]
 fn the_recommender_has_no_right_to_what_only_its_components_use() -> Result<()> {
     for right in rights(&rules("recommender")?) {
-        ensure!(!OPTIONAL.iter().any(|optional| right.contains(optional)), "{right}");
+        ensure!(
+            !OPTIONAL.iter().any(|optional| right.contains(optional)),
+            "{right}"
+        );
     }
     Ok(())
 }
@@ -273,20 +347,34 @@ fn the_right_to_scale_everything_comes_with_the_policy_that_limits_its_use() -> 
     let component = deploy.join("components/specific-replicas");
     assert_eq!(granted, [component.join("rbac.yaml")]);
     let kustomization = objects_in(&component.join("kustomization.yaml"))?;
-    assert_eq!(kustomization[0]["resources"], serde_json::json!(["admission-policy.yaml", "rbac.yaml"]));
+    assert_eq!(
+        kustomization[0]["resources"],
+        serde_json::json!(["admission-policy.yaml", "rbac.yaml"])
+    );
     let kinds: Vec<_> = objects_in(&component.join("admission-policy.yaml"))?;
     assert_eq!(kinds[0]["spec"]["failurePolicy"], "Fail");
     assert_eq!(kinds[1]["spec"]["policyName"], kinds[0]["metadata"]["name"]);
-    assert_eq!(kinds[1]["spec"]["validationActions"], serde_json::json!(["Deny"]));
+    assert_eq!(
+        kinds[1]["spec"]["validationActions"],
+        serde_json::json!(["Deny"])
+    );
     Ok(())
 }
 
 #[test]
 fn a_reader_of_the_feed_may_see_who_leads_and_nothing_else() -> Result<()> {
     let rules = rules_in("recommender/feed-reader.yaml")?;
-    let [rule] = rules.as_slice() else { anyhow::bail!("{rules:?}") };
-    assert_eq!(rule.resource_names, Some(vec!["vpa-recommender-lease".to_owned()]));
-    assert_eq!((rule.resources.clone(), writes(&rules)), (Some(vec!["leases".to_owned()]), BTreeSet::new()));
+    let [rule] = rules.as_slice() else {
+        anyhow::bail!("{rules:?}")
+    };
+    assert_eq!(
+        rule.resource_names,
+        Some(vec!["vpa-recommender-lease".to_owned()])
+    );
+    assert_eq!(
+        (rule.resources.clone(), writes(&rules)),
+        (Some(vec!["leases".to_owned()]), BTreeSet::new())
+    );
     Ok(())
 }
 
@@ -294,9 +382,16 @@ fn a_reader_of_the_feed_may_see_who_leads_and_nothing_else() -> Result<()> {
 fn each_program_with_rights_has_a_line_in_the_table() -> Result<()> {
     for entry in fs::read_dir(base())? {
         let path = entry?.path();
-        let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let program = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let known = WRITES.iter().any(|(name, _)| *name == program);
-        ensure!(known || !path.join("rbac.yaml").exists(), "{program} has rights but no line in WRITES");
+        ensure!(
+            known || !path.join("rbac.yaml").exists(),
+            "{program} has rights but no line in WRITES"
+        );
     }
     Ok(())
 }
@@ -306,22 +401,38 @@ const OWN: &[(&str, &str, &[&str])] = &[
     (
         "adapter",
         "apiservices",
-        &["v1beta2.custom.metrics.k8s.io", "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"],
+        &[
+            "v1beta2.custom.metrics.k8s.io",
+            "v1beta1.custom.metrics.k8s.io",
+            "v1beta1.external.metrics.k8s.io",
+        ],
     ),
     ("adapter", "secrets", &["plimsoll-adapter-certificates"]),
-    ("webhook", "mutatingwebhookconfigurations", &["vpa-webhook-config"]),
+    (
+        "webhook",
+        "mutatingwebhookconfigurations",
+        &["vpa-webhook-config"],
+    ),
     ("webhook", "secrets", &["vpa-tls-certs"]),
 ];
 
 #[test]
 fn the_recommender_may_read_the_rules_and_no_other_config_map() -> Result<()> {
     let objects = objects_in(&e2e::repository().join("deploy/components/rules/rbac.yaml"))?;
-    let objects: Vec<_> = objects.into_iter().filter(|object| object["kind"] == "Role").collect();
+    let objects: Vec<_> = objects
+        .into_iter()
+        .filter(|object| object["kind"] == "Role")
+        .collect();
     let rules = rules_of(&objects)?;
-    let ([role], [rights]) = (objects.as_slice(), rules.as_slice()) else { anyhow::bail!("{objects:?}") };
+    let ([role], [rights]) = (objects.as_slice(), rules.as_slice()) else {
+        anyhow::bail!("{objects:?}")
+    };
     assert_eq!(role["metadata"]["namespace"], "plimsoll-system");
     assert_eq!(rights.resources, Some(vec!["configmaps".to_owned()]));
-    assert_eq!(rights.resource_names, Some(vec!["plimsoll-adapter-rules".to_owned()]));
+    assert_eq!(
+        rights.resource_names,
+        Some(vec!["plimsoll-adapter-rules".to_owned()])
+    );
     Ok(())
 }
 
@@ -329,12 +440,20 @@ fn the_recommender_may_read_the_rules_and_no_other_config_map() -> Result<()> {
 fn registrations_and_certificates_may_be_written_by_their_owner_alone() -> Result<()> {
     for (program, resource, names) in OWN {
         let rules = rules(program)?;
-        let about = |rule: &&PolicyRule| rule.resources.iter().flatten().any(|named| named == resource);
+        let about = |rule: &&PolicyRule| {
+            rule.resources
+                .iter()
+                .flatten()
+                .any(|named| named == resource)
+        };
         for rule in rules.iter().filter(about) {
             let expected: Vec<String> = names.iter().map(ToString::to_string).collect();
             assert_eq!(rule.resource_names, Some(expected), "{program}: {rule:?}");
         }
-        ensure!(rules.iter().any(|rule| about(&rule)), "no rule of {program} about {resource}");
+        ensure!(
+            rules.iter().any(|rule| about(&rule)),
+            "no rule of {program} about {resource}"
+        );
     }
     Ok(())
 }
@@ -348,7 +467,11 @@ fn no_manifest_lets_the_api_server_skip_the_verification_of_certificates() -> Re
                 open.push(entry?.path());
             }
         } else {
-            ensure!(!fs::read_to_string(&path)?.contains("insecureSkipTLSVerify"), "{}", path.display());
+            ensure!(
+                !fs::read_to_string(&path)?.contains("insecureSkipTLSVerify"),
+                "{}",
+                path.display()
+            );
         }
     }
     Ok(())
@@ -356,18 +479,27 @@ fn no_manifest_lets_the_api_server_skip_the_verification_of_certificates() -> Re
 
 #[test]
 fn the_recommender_reads_each_kind_as_its_calls_do() -> Result<()> {
-    let reads: BTreeSet<String> =
-        rights(&rules("recommender")?).into_iter().filter(|right| right.starts_with("get ")).collect();
-    let expected = ["get */*/scale", "get autoscaling.k8s.io/verticalpodautoscalers", "get coordination.k8s.io/leases"];
+    let reads: BTreeSet<String> = rights(&rules("recommender")?)
+        .into_iter()
+        .filter(|right| right.starts_with("get "))
+        .collect();
+    let expected = [
+        "get */*/scale",
+        "get autoscaling.k8s.io/verticalpodautoscalers",
+        "get coordination.k8s.io/leases",
+    ];
     assert_eq!(reads, expected.map(str::to_owned).into());
     Ok(())
 }
 
 #[test]
 fn the_network_policy_of_the_webhook_names_no_address_until_it_is_patched() -> Result<()> {
-    let file = e2e::repository().join("deploy/components/webhook-network-policy/network-policy.yaml");
+    let file =
+        e2e::repository().join("deploy/components/webhook-network-policy/network-policy.yaml");
     let policy = &objects_in(&file)?[0];
-    let cidr = policy["spec"]["ingress"][0]["from"][0]["ipBlock"]["cidr"].as_str().context("a placeholder")?;
+    let cidr = policy["spec"]["ingress"][0]["from"][0]["ipBlock"]["cidr"]
+        .as_str()
+        .context("a placeholder")?;
     // The API server refuses what is no network.
     ensure!(!cidr.contains(['/', '.', ':']), "{cidr}");
     Ok(())
@@ -377,8 +509,13 @@ fn the_network_policy_of_the_webhook_names_no_address_until_it_is_patched() -> R
 fn services_set_no_variables_in_our_pods() -> Result<()> {
     for file in ["adapter", "recommender/workload", "updater", "webhook"] {
         let objects = objects_in(&base().join(file).join("deployment.yaml"))?;
-        let [deployment] = &objects[..] else { anyhow::bail!("{file} has {} objects", objects.len()) };
-        ensure!(deployment["spec"]["template"]["spec"]["enableServiceLinks"] == false, "{file}");
+        let [deployment] = &objects[..] else {
+            anyhow::bail!("{file} has {} objects", objects.len())
+        };
+        ensure!(
+            deployment["spec"]["template"]["spec"]["enableServiceLinks"] == false,
+            "{file}"
+        );
     }
     Ok(())
 }
@@ -386,8 +523,14 @@ fn services_set_no_variables_in_our_pods() -> Result<()> {
 #[test]
 fn both_components_of_prometheus_have_one_address() -> Result<()> {
     for component in ["prometheus", "rules"] {
-        let file = e2e::repository().join("deploy/components").join(component).join("kustomization.yaml");
-        ensure!(fs::read_to_string(&file)?.contains("value: http://prometheus.monitoring.svc:9090\n"), "{component}");
+        let file = e2e::repository()
+            .join("deploy/components")
+            .join(component)
+            .join("kustomization.yaml");
+        ensure!(
+            fs::read_to_string(&file)?.contains("value: http://prometheus.monitoring.svc:9090\n"),
+            "{component}"
+        );
     }
     Ok(())
 }
@@ -398,7 +541,10 @@ fn no_program_may_do_everything() -> Result<()> {
         for rule in rules(program)? {
             let everything = |list: &[String]| list.iter().any(|item| item == "*");
             ensure!(!everything(&rule.verbs), "{program}: {rule:?}");
-            ensure!(!everything(rule.resources.as_deref().unwrap_or_default()), "{program}: {rule:?}");
+            ensure!(
+                !everything(rule.resources.as_deref().unwrap_or_default()),
+                "{program}: {rule:?}"
+            );
         }
     }
     Ok(())
@@ -419,8 +565,12 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
     ] {
         let folder = e2e::repository().join(overlay);
         let folder = folder.to_str().context("the repository's path is text")?;
-        let printed = e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;
-        ensure!(printed.contains("deployment.apps/plimsoll-recommender"), "{overlay}: {printed}");
+        let printed =
+            e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;
+        ensure!(
+            printed.contains("deployment.apps/plimsoll-recommender"),
+            "{overlay}: {printed}"
+        );
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! A fresh recommender with `--storage=prometheus` knows what one would know that had run for eight days.
+//! A fresh recommender with `--storage=prometheus` knows what one would know that had run for eight
+//! days.
 //!
-//! A real Prometheus holds eight days of a recorded trace as kubelet and kube-state-metrics would have written them: five days
-//! of a pod that is gone, then three of the pod that runs. Prometheus is down when the recommender starts. From the same store metrics are
-//! predicted.
+//! A real Prometheus holds eight days of a recorded trace as kubelet and kube-state-metrics would
+//! have written them: five days of a pod that is gone, then three of the pod that runs. Prometheus
+//! is down when the recommender starts. From the same store metrics are predicted.
 
 mod lived_through;
 mod predicted;
@@ -65,16 +66,34 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     sandbox.stop(Component::Prometheus).await?;
     let (mut running, address) = recommender(&sandbox)?;
     predictions.await_unread().await?;
-    eventually("the recommender says that history is missing", PATIENCE, async || {
-        let status = status(&autoscalers, "web").await?;
-        let condition = condition(&status, "FetchingHistory").context("no condition")?;
-        ensure!(condition["status"] == "True" && condition["reason"] == "WaitingForPrometheus", "{condition}");
-        ensure!(condition["message"].as_str().is_some_and(|text| text.contains("cannot be reached")), "{condition}");
-        ensure!(status["recommendation"]["containerRecommendations"][0]["target"]["cpu"] == "777m", "{status}");
-        let metrics = metrics(&address).await?;
-        ensure!(metrics.contains("\nvpa_recommender_history_pending 1\n"), "{metrics}");
-        Ok(())
-    })
+    eventually(
+        "the recommender says that history is missing",
+        PATIENCE,
+        async || {
+            let status = status(&autoscalers, "web").await?;
+            let condition = condition(&status, "FetchingHistory").context("no condition")?;
+            ensure!(
+                condition["status"] == "True" && condition["reason"] == "WaitingForPrometheus",
+                "{condition}"
+            );
+            ensure!(
+                condition["message"]
+                    .as_str()
+                    .is_some_and(|text| text.contains("cannot be reached")),
+                "{condition}"
+            );
+            ensure!(
+                status["recommendation"]["containerRecommendations"][0]["target"]["cpu"] == "777m",
+                "{status}"
+            );
+            let metrics = metrics(&address).await?;
+            ensure!(
+                metrics.contains("\nvpa_recommender_history_pending 1\n"),
+                "{metrics}"
+            );
+            Ok(())
+        },
+    )
     .await?;
 
     sandbox.start(Component::Prometheus).await?;
@@ -87,15 +106,28 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     let lived_through = expected(&trace, TAKEOVER);
     compare(&status, lived_through)?;
     eventually("an event tells of it", PATIENCE, async || {
-        let events =
-            kubectl_in(&sandbox, &["get", "events", "-n", NAMESPACE, "-o", "jsonpath={.items[*].reason}"]).await?;
+        let events = kubectl_in(
+            &sandbox,
+            &[
+                "get",
+                "events",
+                "-n",
+                NAMESPACE,
+                "-o",
+                "jsonpath={.items[*].reason}",
+            ],
+        )
+        .await?;
         ensure!(events.contains("HistoryMissing"), "{events}");
         Ok(())
     })
     .await?;
     eventually("metrics tell of it", PATIENCE, async || {
         let metrics = metrics(&address).await?;
-        for line in ["\nvpa_recommender_history_pending 0\n", r#"api_requests_count{code="200",method="get"}"#] {
+        for line in [
+            "\nvpa_recommender_history_pending 0\n",
+            r#"api_requests_count{code="200",method="get"}"#,
+        ] {
             ensure!(metrics.contains(line), "{line} in {metrics}");
         }
         Ok(())
@@ -103,9 +135,11 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     .await?;
 
     kubectl_apply(&sandbox, folder.path(), &autoscaler("later").to_string()).await?;
-    eventually("an object that comes later has the same history", PATIENCE, async || {
-        compare(&self::status(&autoscalers, "later").await?, lived_through)
-    })
+    eventually(
+        "an object that comes later has the same history",
+        PATIENCE,
+        async || compare(&self::status(&autoscalers, "later").await?, lived_through),
+    )
     .await?;
 
     predictions.await_rise().await?;
@@ -135,7 +169,16 @@ fn autoscaler(name: &str) -> Value {
 async fn kubectl_apply(sandbox: &Sandbox, folder: &Path, objects: &str) -> Result<()> {
     let file = folder.join("objects.yaml");
     fs::write(&file, objects)?;
-    kubectl_in(sandbox, &["apply", "--server-side", "-f", file.to_str().context("a path is text")?]).await?;
+    kubectl_in(
+        sandbox,
+        &[
+            "apply",
+            "--server-side",
+            "-f",
+            file.to_str().context("a path is text")?,
+        ],
+    )
+    .await?;
     Ok(())
 }
 
@@ -147,7 +190,9 @@ async fn workload(sandbox: &Sandbox, folder: &Path) -> Result<(Client, String)> 
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let pod = eventually("the pod is there", PATIENCE, async || {
         let pods = pods.list(&ListParams::default()).await?.items;
-        pods.first().map(kube::ResourceExt::name_any).context("no pod")
+        pods.first()
+            .map(kube::ResourceExt::name_any)
+            .context("no pod")
     });
     Ok((client, pod.await?))
 }
@@ -155,34 +200,57 @@ async fn workload(sandbox: &Sandbox, folder: &Path) -> Result<(Client, String)> 
 /// A recorded day, over and over.
 fn trace() -> Result<Vec<Minute>> {
     let text = fs::read_to_string(e2e::repository().join("tests/fixtures/traces/web.csv"))?;
-    let day: Vec<Minute> = text.lines().skip(1).map(Minute::parse).collect::<Result<_>>()?;
+    let day: Vec<Minute> = text
+        .lines()
+        .skip(1)
+        .map(Minute::parse)
+        .collect::<Result<_>>()?;
     let start = Timestamp::now().as_second() / 60 * 60 - MINUTES as i64 * 60;
     let minutes = day.iter().cycle().take(MINUTES).enumerate();
-    Ok(minutes.map(|(index, minute)| Minute { second: start + index as i64 * 60, ..*minute }).collect())
+    Ok(minutes
+        .map(|(index, minute)| Minute {
+            second: start + index as i64 * 60,
+            ..*minute
+        })
+        .collect())
 }
 
 async fn write_history(sandbox: &Sandbox, pod: &str, trace: &[Minute]) -> Result<()> {
-    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let url = sandbox
+        .prometheus_url()
+        .context("this sandbox has a Prometheus")?;
     let receiver = Receiver::new(&url, sandbox.authority())?;
     let (gone, live) = trace.split_at(TAKEOVER);
     for (pod, minutes) in [(GONE, gone), (pod, live)] {
-        let labels =
-            |metric| Labels::from([("__name__", metric), ("namespace", NAMESPACE), ("pod", pod), ("container", "app")]);
+        let labels = |metric| {
+            Labels::from([
+                ("__name__", metric),
+                ("namespace", NAMESPACE),
+                ("pod", pod),
+                ("container", "app"),
+            ])
+        };
         let mut seconds = 0.0;
         let cpu = minutes.iter().map(|minute| {
             seconds += minute.millicores * 60.0 / 1000.0;
             (minute.second, seconds)
         });
-        receiver.write(labels("container_cpu_usage_seconds_total"), cpu).await?;
+        receiver
+            .write(labels("container_cpu_usage_seconds_total"), cpu)
+            .await?;
         let memory = minutes.iter().map(|minute| (minute.second, minute.bytes));
-        receiver.write(labels("container_memory_working_set_bytes"), memory).await?;
+        receiver
+            .write(labels("container_memory_working_set_bytes"), memory)
+            .await?;
         let described = Labels::from([
             ("__name__", "kube_pod_labels"),
             ("namespace", NAMESPACE),
             ("pod", pod),
             ("label_app_kubernetes_io_name", "web"),
         ]);
-        receiver.write(described, minutes.iter().map(|minute| (minute.second, 1.0))).await?;
+        receiver
+            .write(described, minutes.iter().map(|minute| (minute.second, 1.0)))
+            .await?;
     }
     Ok(())
 }
@@ -191,7 +259,9 @@ async fn write_history(sandbox: &Sandbox, pod: &str, trace: &[Minute]) -> Result
 async fn publish_earlier_recommendation(autoscalers: &Api<VerticalPodAutoscaler>) -> Result<()> {
     let container = json!({"containerName": "app", "target": {"cpu": "777m", "memory": "777Mi"}});
     let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}}});
-    autoscalers.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await?;
+    autoscalers
+        .patch_status("web", &PatchParams::default(), &Patch::Merge(status))
+        .await?;
     Ok(())
 }
 
@@ -201,10 +271,25 @@ fn recommender(sandbox: &Sandbox) -> Result<(Child, String)> {
     let child = Command::new(program("recommender")?)
         .arg(format!("--kubeconfig={}", sandbox.kubeconfig().display()))
         .arg(format!("--address={free}"))
-        .args(["--storage=prometheus", "--history-resolution=2m", "--recommender-interval=10s"])
-        .args(["--prediction-read-interval=2s", "--prediction-update-frequency-duration=2s"])
-        .arg(format!("--prometheus-address={}", sandbox.prometheus_url().context("this sandbox has a Prometheus")?))
-        .arg(format!("--prometheus-ca-file={}", sandbox.authority().display()))
+        .args([
+            "--storage=prometheus",
+            "--history-resolution=2m",
+            "--recommender-interval=10s",
+        ])
+        .args([
+            "--prediction-read-interval=2s",
+            "--prediction-update-frequency-duration=2s",
+        ])
+        .arg(format!(
+            "--prometheus-address={}",
+            sandbox
+                .prometheus_url()
+                .context("this sandbox has a Prometheus")?
+        ))
+        .arg(format!(
+            "--prometheus-ca-file={}",
+            sandbox.authority().display()
+        ))
         .stderr(Stdio::from(log))
         .kill_on_drop(true)
         .spawn()
@@ -214,7 +299,9 @@ fn recommender(sandbox: &Sandbox) -> Result<(Child, String)> {
 
 async fn metrics(address: &str) -> Result<String> {
     let client = Client::try_from(kube::Config::new(address.parse()?))?;
-    Ok(client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?)
+    Ok(client
+        .request_text(http::Request::get("/metrics").body(Vec::new())?)
+        .await?)
 }
 
 async fn status(autoscalers: &Api<VerticalPodAutoscaler>, name: &str) -> Result<Value> {
@@ -222,16 +309,26 @@ async fn status(autoscalers: &Api<VerticalPodAutoscaler>, name: &str) -> Result<
 }
 
 fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
-    status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    status["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 /// Within a bucket of the histogram: these grow by five per cent.
 fn compare(status: &Value, (cores, bytes): (f64, f64)) -> Result<()> {
     let target = &status["recommendation"]["containerRecommendations"][0]["target"];
     for (resource, expected) in [("cpu", cores), ("memory", bytes)] {
-        let found = number(target[resource].as_str().with_context(|| format!("no {resource} in {status}"))?)?;
+        let found = number(
+            target[resource]
+                .as_str()
+                .with_context(|| format!("no {resource} in {status}"))?,
+        )?;
         let ratio = found / expected;
-        ensure!((0.94..1.06).contains(&ratio), "{resource} is {found}, expected {expected}: {status}");
+        ensure!(
+            (0.94..1.06).contains(&ratio),
+            "{resource} is {found}, expected {expected}: {status}"
+        );
     }
     Ok(())
 }

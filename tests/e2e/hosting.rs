@@ -1,7 +1,10 @@
-//! Pods with an image of ours run as processes: `plimsoll/sandbox`, whose echo server says what it was started with and
-//! what it sees.
+//! Pods with an image of ours run as processes: `plimsoll/sandbox`, whose echo server says what it
+//! was started with and what it sees.
 
-#![allow(clippy::needless_pass_by_value, reason = "`json!` values read better without references")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "`json!` values read better without references"
+)]
 
 mod order;
 mod reach;
@@ -28,7 +31,8 @@ use room::{PATIENCE, Room, describe, echo, process, signal, with};
 #[tokio::test]
 async fn logs_are_printed_and_followed_over_a_restart() -> Result<()> {
     let room = Room::new().await?;
-    room.deploy(1, json!({"containers": [echo(&[])]}), 80).await?;
+    room.deploy(1, json!({"containers": [echo(&[])]}), 80)
+        .await?;
     let pod = room.ready(1).await?.remove(0);
     eventually("the log is there", PATIENCE, async || {
         let log = room.kubectl(&["logs", &pod.name_any()]).await?;
@@ -38,7 +42,12 @@ async fn logs_are_printed_and_followed_over_a_restart() -> Result<()> {
     .await?;
     let mut follow = room.follow(&pod.name_any()).await?;
     let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
-    let mut next = async || timeout(PATIENCE, lines.next_line()).await.context("no further line")??.context("the end");
+    let mut next = async || {
+        timeout(PATIENCE, lines.next_line())
+            .await
+            .context("no further line")??
+            .context("the end")
+    };
     ensure!(next().await?.starts_with("listening on 127."));
     signal("TERM", process(&pod)?)?;
     assert_eq!(next().await?, "asked to end");
@@ -55,9 +64,18 @@ async fn a_mounted_secret_follows_its_changes() -> Result<()> {
         json!({"volumeMounts": [{"name": "settings", "mountPath": "/etc/settings"}]}),
     );
     let volumes = json!([{"name": "settings", "secret": {"secretName": "settings"}}]);
-    room.deploy(1, json!({"containers": [container], "volumes": volumes}), 80).await?;
+    room.deploy(
+        1,
+        json!({"containers": [container], "volumes": volumes}),
+        80,
+    )
+    .await?;
     eventually("the pod waits for its secret", PATIENCE, async || {
-        let pods = room.pods.list(&ListParams::default().labels("app=echo")).await?.items;
+        let pods = room
+            .pods
+            .list(&ListParams::default().labels("app=echo"))
+            .await?
+            .items;
         let seen = describe(&pods);
         ensure!(seen.contains("secret \\\"settings\\\" not found"), "{seen}");
         Ok(())
@@ -68,7 +86,9 @@ async fn a_mounted_secret_follows_its_changes() -> Result<()> {
     assert_eq!(room.get(&pod, "/file").await?, "fast");
     let secrets: Api<Secret> = Api::namespaced(room.client.clone(), &room.namespace);
     let patch = Patch::Merge(json!({"data": {"mode": ByteString(b"slow".to_vec())}}));
-    secrets.patch("settings", &PatchParams::default(), &patch).await?;
+    secrets
+        .patch("settings", &PatchParams::default(), &patch)
+        .await?;
     eventually("the change arrives", PATIENCE, async || {
         let seen = room.get(&pod, "/file").await?;
         ensure!(seen == "slow", "{seen:?}");
@@ -80,14 +100,23 @@ async fn a_mounted_secret_follows_its_changes() -> Result<()> {
 #[tokio::test]
 async fn usage_is_that_of_the_process() -> Result<()> {
     let room = Room::new().await?;
-    room.deploy(1, json!({"containers": [echo(&[])]}), 80).await?;
+    room.deploy(1, json!({"containers": [echo(&[])]}), 80)
+        .await?;
     let pod = room.ready(1).await?.remove(0);
     let resident = fs::read_to_string(format!("/proc/{}/statm", process(&pod)?))?;
-    ensure!(resident.split(' ').nth(1).is_some_and(|pages| pages != "0"), "{resident}");
+    ensure!(
+        resident.split(' ').nth(1).is_some_and(|pages| pages != "0"),
+        "{resident}"
+    );
     eventually("the pod says what it uses", PATIENCE, async || {
         let annotations = room.pods.get(&pod.name_any()).await?.annotations().clone();
-        let memory = annotations.get("kwok.x-k8s.io/usage-memory").context("no usage yet")?;
-        let kibibytes: u64 = memory.strip_suffix("Ki").context("not in kibibytes")?.parse()?;
+        let memory = annotations
+            .get("kwok.x-k8s.io/usage-memory")
+            .context("no usage yet")?;
+        let kibibytes: u64 = memory
+            .strip_suffix("Ki")
+            .context("not in kibibytes")?
+            .parse()?;
         ensure!((1024..1024 * 1024).contains(&kibibytes), "{memory}");
         Ok(())
     })

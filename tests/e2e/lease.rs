@@ -1,8 +1,9 @@
-//! Leadership by a Lease on the real API server: who holds it when a leader is told to end, is killed, or stands still,
-//! and beside a candidate of client-go's.
+//! Leadership by a Lease on the real API server: who holds it when a leader is told to end, is
+//! killed, or stands still, and beside a candidate of client-go's.
 //!
-//! The candidates are the chassis's example program, told apart by the host name in their identity. A lease that lasts an
-//! hour can only move because it was released; one that lasts seconds also because it has run out.
+//! The candidates are the chassis's example program, told apart by the host name in their identity.
+//! A lease that lasts an hour can only move because it was released; one that lasts seconds also
+//! because it has run out.
 
 use std::{ffi::OsStr, process::Stdio, time::Duration};
 
@@ -18,11 +19,17 @@ use tokio::{
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-const AN_HOUR: [&str; 3] =
-    ["--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m", "--leader-elect-retry-period=20m"];
+const AN_HOUR: [&str; 3] = [
+    "--leader-elect-lease-duration=1h",
+    "--leader-elect-renew-deadline=30m",
+    "--leader-elect-retry-period=20m",
+];
 /// Long enough that a leader on a busy machine keeps its lease.
-const SECONDS: [&str; 3] =
-    ["--leader-elect-lease-duration=12s", "--leader-elect-renew-deadline=9s", "--leader-elect-retry-period=1s"];
+const SECONDS: [&str; 3] = [
+    "--leader-elect-lease-duration=12s",
+    "--leader-elect-renew-deadline=9s",
+    "--leader-elect-retry-period=1s",
+];
 
 /// A namespace with the lease that this test is about.
 struct Room {
@@ -40,22 +47,34 @@ impl Room {
     async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, "lease").await?;
-        Ok(Self { leases: Api::namespaced(client, &namespace), namespace })
+        Ok(Self {
+            leases: Api::namespaced(client, &namespace),
+            namespace,
+        })
     }
 
     async fn candidate(&self, host: &str, periods: [&str; 3]) -> Result<Candidate> {
         let mut command = self.command(program("examples/hello")?, periods).await?;
-        command.args(["--address=127.0.0.1:0", "--log-format=json"]).env("HOSTNAME", host).stderr(Stdio::piped());
+        command
+            .args(["--address=127.0.0.1:0", "--log-format=json"])
+            .env("HOSTNAME", host)
+            .stderr(Stdio::piped());
         let mut child = command.spawn().context("start a candidate")?;
         let lines = BufReader::new(child.stderr.take().context("the candidate's log")?).lines();
         Ok(Candidate { child, lines })
     }
 
-    /// Upstream's controller manager with one controller that does nothing here: a candidate of client-go's.
+    /// Upstream's controller manager with one controller that does nothing here: a candidate of
+    /// client-go's.
     async fn client_go(&self, periods: [&str; 3]) -> Result<Child> {
         let program = shared().await?.programs().join("kube-controller-manager");
         let mut command = self.command(program, periods).await?;
-        command.args(["--controllers=bootstrap-signer-controller", "--secure-port=0"]).stderr(Stdio::null());
+        command
+            .args([
+                "--controllers=bootstrap-signer-controller",
+                "--secure-port=0",
+            ])
+            .stderr(Stdio::null());
         command.spawn().context("start a candidate of client-go's")
     }
 
@@ -63,8 +82,14 @@ impl Room {
         let mut command = Command::new(program);
         command
             .args(["--leader-elect=true", "--leader-elect-resource-name=leader"])
-            .arg(format!("--leader-elect-resource-namespace={}", self.namespace))
-            .arg(format!("--kubeconfig={}", shared().await?.kubeconfig().display()))
+            .arg(format!(
+                "--leader-elect-resource-namespace={}",
+                self.namespace
+            ))
+            .arg(format!(
+                "--kubeconfig={}",
+                shared().await?.kubeconfig().display()
+            ))
             .args(periods)
             .kill_on_drop(true);
         Ok(command)
@@ -73,7 +98,12 @@ impl Room {
     /// Waits until the lease is held by a candidate of which `belongs` is true, and hands it back.
     async fn held_by(&self, who: &str, belongs: impl Fn(&str) -> bool) -> Result<LeaseSpec> {
         eventually(&format!("{who} leads"), LIMIT, async || {
-            let spec = self.leases.get("leader").await?.spec.context("an empty lease")?;
+            let spec = self
+                .leases
+                .get("leader")
+                .await?
+                .spec
+                .context("an empty lease")?;
             let holder = spec.holder_identity.clone().unwrap_or_default();
             ensure!(belongs(&holder), "the holder is {holder:?}");
             Ok(spec)
@@ -82,13 +112,18 @@ impl Room {
     }
 
     async fn led_by(&self, host: &str) -> Result<LeaseSpec> {
-        self.held_by(host, |holder| holder.starts_with(&format!("{host}_"))).await
+        self.held_by(host, |holder| holder.starts_with(&format!("{host}_")))
+            .await
     }
 }
 
 impl Candidate {
     fn signal(&self, signal: Signal) -> Result<()> {
-        let id = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())).context("the candidate has ended")?;
+        let id = self
+            .child
+            .id()
+            .and_then(|id| Pid::from_raw(id.cast_signed()))
+            .context("the candidate has ended")?;
         kill_process(id, signal).context("send a signal")
     }
 
@@ -102,7 +137,9 @@ impl Candidate {
             }
             anyhow::bail!("the candidate ended without saying {text:?}")
         };
-        tokio::time::timeout(LIMIT, search).await.with_context(|| format!("waited for {text:?}"))?
+        tokio::time::timeout(LIMIT, search)
+            .await
+            .with_context(|| format!("waited for {text:?}"))?
     }
 }
 
@@ -116,17 +153,37 @@ async fn a_leader_that_is_told_to_end_hands_over_at_once() -> Result<()> {
 
     first.signal(Signal::TERM)?;
     let after = room.led_by("second").await?;
-    ensure!(first.child.wait().await?.success(), "the first did not end in order");
+    ensure!(
+        first.child.wait().await?.success(),
+        "the first did not end in order"
+    );
     second.says("\"leading\"").await?;
     let transitions = (before.lease_transitions, after.lease_transitions);
-    ensure!(transitions == (Some(0), Some(1)), "transitions {transitions:?}");
-    ensure!(after.lease_duration_seconds == Some(3600) && after.acquire_time > before.acquire_time, "{after:?}");
+    ensure!(
+        transitions == (Some(0), Some(1)),
+        "transitions {transitions:?}"
+    );
+    ensure!(
+        after.lease_duration_seconds == Some(3600) && after.acquire_time > before.acquire_time,
+        "{after:?}"
+    );
 
     second.signal(Signal::TERM)?;
-    ensure!(second.child.wait().await?.success(), "the second did not end in order");
-    let left = room.leases.get("leader").await?.spec.context("an empty lease")?;
+    ensure!(
+        second.child.wait().await?.success(),
+        "the second did not end in order"
+    );
+    let left = room
+        .leases
+        .get("leader")
+        .await?
+        .spec
+        .context("an empty lease")?;
     let (holder, seconds) = (left.holder_identity.as_deref(), left.lease_duration_seconds);
-    ensure!((holder, seconds, left.lease_transitions) == (Some(""), Some(1), Some(1)), "left as {left:?}");
+    ensure!(
+        (holder, seconds, left.lease_transitions) == (Some(""), Some(1), Some(1)),
+        "left as {left:?}"
+    );
     Ok(())
 }
 
@@ -166,26 +223,41 @@ async fn a_leader_that_stood_still_does_not_lead_on() -> Result<()> {
 async fn ours_and_client_gos_exclude_and_follow_each_other() -> Result<()> {
     let room = Room::new().await?;
     let mut upstream = room.client_go(AN_HOUR).await?;
-    let before = room.held_by("client-go", |holder| !holder.is_empty()).await?;
+    let before = room
+        .held_by("client-go", |holder| !holder.is_empty())
+        .await?;
     let theirs = before.holder_identity.context("a holder")?;
     let mut ours = room.candidate("ours", SECONDS).await?;
     ours.says("waiting for leadership").await?;
 
-    // Killed, client-go's leaves an hour on the lease, which ours keeps to; given three seconds, ours takes it.
+    // Killed, client-go's leaves an hour on the lease, which ours keeps to; given three seconds,
+    // ours takes it.
     upstream.kill().await?;
     room.held_by("client-go", |holder| holder == theirs).await?;
     let mut lease = room.leases.get("leader").await?;
     if let Some(spec) = &mut lease.spec {
         spec.lease_duration_seconds = Some(3);
     }
-    room.leases.replace("leader", &kube::api::PostParams::default(), &lease).await?;
+    room.leases
+        .replace("leader", &kube::api::PostParams::default(), &lease)
+        .await?;
     let after = room.led_by("ours").await?;
-    ensure!(after.lease_transitions == before.lease_transitions.map(|count| count + 1), "{after:?}");
+    ensure!(
+        after.lease_transitions == before.lease_transitions.map(|count| count + 1),
+        "{after:?}"
+    );
 
     // Released, ours is followed by client-go's, which waits for it with periods of its own.
     let _upstream = room.client_go(SECONDS).await?;
     ours.signal(Signal::TERM)?;
-    let last = room.held_by("client-go", |holder| !holder.is_empty() && !holder.starts_with("ours_")).await?;
-    ensure!(last.lease_transitions == after.lease_transitions.map(|count| count + 1), "{last:?}");
+    let last = room
+        .held_by("client-go", |holder| {
+            !holder.is_empty() && !holder.starts_with("ours_")
+        })
+        .await?;
+    ensure!(
+        last.lease_transitions == after.lease_transitions.map(|count| count + 1),
+        "{last:?}"
+    );
     Ok(())
 }

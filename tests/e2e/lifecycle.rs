@@ -19,7 +19,10 @@ use tokio::task::spawn_blocking;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 fn options(subject: &str) -> Result<Options> {
-    Ok(Options { nodes: 1, ..Options::new(name(subject), program("sandbox")?) })
+    Ok(Options {
+        nodes: 1,
+        ..Options::new(name(subject), program("sandbox")?)
+    })
 }
 
 /// There can be one run of these tests per process id.
@@ -32,13 +35,22 @@ async fn up(subject: &str) -> Result<Sandbox> {
 }
 
 async fn node_names(sandbox: &Sandbox) -> Result<Vec<String>> {
-    let nodes = Api::<Node>::all(sandbox.client().await?).list(&ListParams::default()).await?;
-    Ok(nodes.items.into_iter().filter_map(|node| node.metadata.name).collect())
+    let nodes = Api::<Node>::all(sandbox.client().await?)
+        .list(&ListParams::default())
+        .await?;
+    Ok(nodes
+        .items
+        .into_iter()
+        .filter_map(|node| node.metadata.name)
+        .collect())
 }
 
 async fn all_gone(processes: &[Process]) -> Result<()> {
     eventually("all processes are gone", PATIENCE, async || {
-        let alive: Vec<_> = processes.iter().filter(|process| process.is_alive()).collect();
+        let alive: Vec<_> = processes
+            .iter()
+            .filter(|process| process.is_alive())
+            .collect();
         ensure!(alive.is_empty(), "still there: {alive:?}");
         Ok(())
     })
@@ -52,7 +64,14 @@ fn processes(record: &Record) -> Vec<Process> {
 /// `sandbox up --foreground`, as a process that can be killed.
 fn foreground(subject: &str) -> Result<Child> {
     Command::new(program("sandbox")?)
-        .args(["up", "--foreground", "--nodes", "1", "--name", &name(subject)])
+        .args([
+            "up",
+            "--foreground",
+            "--nodes",
+            "1",
+            "--name",
+            &name(subject),
+        ])
         .stderr(Stdio::piped())
         .spawn()
         .context("start `sandbox up --foreground`")
@@ -62,7 +81,11 @@ fn foreground(subject: &str) -> Result<Child> {
 async fn two_sandboxes_live_side_by_side_and_up_and_down_can_be_said_twice() -> Result<()> {
     let (first, second) = tokio::try_join!(up("first"), up("second"))?;
     let again = up("first").await?;
-    assert_eq!(again.record()?, first.record()?, "up of a sandbox that is up changes nothing");
+    assert_eq!(
+        again.record()?,
+        first.record()?,
+        "up of a sandbox that is up changes nothing"
+    );
     assert!(!again.is_owned());
     let ports = |sandbox: &Sandbox| anyhow::Ok(sandbox.record()?.ports);
     assert_ne!(ports(&first)?.api_server, ports(&second)?.api_server);
@@ -70,11 +93,21 @@ async fn two_sandboxes_live_side_by_side_and_up_and_down_can_be_said_twice() -> 
     let ended = processes(&first.record()?);
     first.down().await?;
     all_gone(&ended).await?;
-    assert_eq!(node_names(&second).await?, ["node-0"], "one goes, the other stays");
+    assert_eq!(
+        node_names(&second).await?,
+        ["node-0"],
+        "one goes, the other stays"
+    );
     let state = second.kubeconfig();
     second.down().await?;
-    assert!(!state.exists(), "a sandbox that is down leaves nothing on disk");
-    assert!(!sandbox::down(&name("second")).await?, "down of a sandbox that is down does nothing");
+    assert!(
+        !state.exists(),
+        "a sandbox that is down leaves nothing on disk"
+    );
+    assert!(
+        !sandbox::down(&name("second")).await?,
+        "down of a sandbox that is down does nothing"
+    );
     Ok(())
 }
 
@@ -83,12 +116,19 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
     let sandbox = up("parts").await?;
 
     sandbox.stop(Component::KubeApiserver).await?;
-    assert_eq!(sandbox.status(Component::KubeApiserver)?.phase, Phase::Stopped);
+    assert_eq!(
+        sandbox.status(Component::KubeApiserver)?.phase,
+        Phase::Stopped
+    );
     assert!(node_names(&sandbox).await.is_err(), "nobody answers");
     sandbox.stop(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
-    assert_eq!(node_names(&sandbox).await?, ["node-0"], "the store has kept what was there");
+    assert_eq!(
+        node_names(&sandbox).await?,
+        ["node-0"],
+        "the store has kept what was there"
+    );
 
     sandbox.pause(Component::KubeScheduler).await?;
     let paused = sandbox.status(Component::KubeScheduler)?;
@@ -96,11 +136,15 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
     let process = paused.process.context("a paused scheduler has a process")?;
     // The kernel takes a moment to stop a process that runs on another core.
     let is_stopped = async |expected: bool| {
-        eventually("the scheduler stands still, or goes on", PATIENCE, async || {
-            let state = process_state(process.pid)?;
-            ensure!((state == 'T') == expected, "its state is {state}");
-            Ok(())
-        })
+        eventually(
+            "the scheduler stands still, or goes on",
+            PATIENCE,
+            async || {
+                let state = process_state(process.pid)?;
+                ensure!((state == 'T') == expected, "its state is {state}");
+                Ok(())
+            },
+        )
         .await
     };
     is_stopped(true).await?;
@@ -108,28 +152,53 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
     is_stopped(false).await?;
 
     signal(process.pid, "KILL")?;
-    eventually("the killed scheduler is started again", PATIENCE, async || {
-        let status = sandbox.status(Component::KubeScheduler)?;
-        ensure!(status.restarts == 1 && status.phase == Phase::Running, "{status:?}");
-        ensure!(status.last_exit.as_deref().is_some_and(|exit| exit.contains("SIGKILL")), "{status:?}");
-        Ok(())
-    })
+    eventually(
+        "the killed scheduler is started again",
+        PATIENCE,
+        async || {
+            let status = sandbox.status(Component::KubeScheduler)?;
+            ensure!(
+                status.restarts == 1 && status.phase == Phase::Running,
+                "{status:?}"
+            );
+            ensure!(
+                status
+                    .last_exit
+                    .as_deref()
+                    .is_some_and(|exit| exit.contains("SIGKILL")),
+                "{status:?}"
+            );
+            Ok(())
+        },
+    )
     .await?;
 
-    assert!(sandbox.stop(Component::Prometheus).await.is_err(), "this sandbox has none");
+    assert!(
+        sandbox.stop(Component::Prometheus).await.is_err(),
+        "this sandbox has none"
+    );
     sandbox.down().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_owner_takes_its_sandbox_along() -> Result<()> {
     let mut owner = foreground("killed")?;
-    let sandbox = eventually("the sandbox is up", PATIENCE, async || Sandbox::attach(&name("killed"))).await?;
+    let sandbox = eventually("the sandbox is up", PATIENCE, async || {
+        Sandbox::attach(&name("killed"))
+    })
+    .await?;
     let processes = processes(&sandbox.record()?);
-    assert!(processes.len() > 6 && processes.iter().all(Process::is_alive), "{processes:?}");
+    assert!(
+        processes.len() > 6 && processes.iter().all(Process::is_alive),
+        "{processes:?}"
+    );
     owner.kill().context("kill the owner")?;
     owner.wait().context("wait for the owner")?;
     all_gone(&processes).await?;
-    assert!(!sandbox.kubeconfig().exists() && sandbox.logs_dir().exists(), "its logs remain");
+    assert!(
+        !sandbox.kubeconfig().exists() && sandbox.logs_dir().exists(),
+        "its logs remain"
+    );
     sandbox::down(&name("killed")).await?;
     assert!(!sandbox.logs_dir().exists());
     Ok(())
@@ -148,18 +217,32 @@ async fn an_owner_killed_half_way_up_leaves_nothing_running() -> Result<()> {
     owner.wait().context("wait for the owner")?;
     all_gone(&[record.supervisor]).await?;
     let last = Record::of(&name("early"));
-    assert!(last.is_none(), "its traces are gone, and so is what it started: {last:?}");
-    all_gone(&record.components.into_values().filter_map(|status| status.process).collect::<Vec<_>>()).await?;
+    assert!(
+        last.is_none(),
+        "its traces are gone, and so is what it started: {last:?}"
+    );
+    all_gone(
+        &record
+            .components
+            .into_values()
+            .filter_map(|status| status.process)
+            .collect::<Vec<_>>(),
+    )
+    .await?;
     sandbox::down(&name("early")).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_supervisor_takes_everything_along_and_the_next_up_clears_the_ground() -> Result<()> {
+async fn a_killed_supervisor_takes_everything_along_and_the_next_up_clears_the_ground() -> Result<()>
+{
     let first = up("orphan").await?;
     let processes = processes(&first.record()?);
     signal(first.record()?.supervisor.pid, "KILL")?;
     all_gone(&processes).await?;
-    assert!(Sandbox::attach(&name("orphan")).is_err(), "a dead sandbox is not taken for a living one");
+    assert!(
+        Sandbox::attach(&name("orphan")).is_err(),
+        "a dead sandbox is not taken for a living one"
+    );
     let second = up("orphan").await?;
     assert_eq!(node_names(&second).await?, ["node-0"]);
     second.down().await
@@ -168,15 +251,23 @@ async fn a_killed_supervisor_takes_everything_along_and_the_next_up_clears_the_g
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_takes_a_foreground_sandbox_down_before_it_returns() -> Result<()> {
     let mut owner = foreground("interrupted")?;
-    let mut said = BufReader::new(owner.stderr.take().context("no pipe")?).lines().map_while(Result::ok);
-    let (mut owner, was_up) = spawn_blocking(move || (owner, said.any(|line| line.contains("is up")))).await?;
+    let mut said = BufReader::new(owner.stderr.take().context("no pipe")?)
+        .lines()
+        .map_while(Result::ok);
+    let (mut owner, was_up) =
+        spawn_blocking(move || (owner, said.any(|line| line.contains("is up")))).await?;
     assert!(was_up);
     let sandbox = Sandbox::attach(&name("interrupted"))?;
     let processes = processes(&sandbox.record()?);
     signal(owner.id(), "INT")?;
-    let status = spawn_blocking(move || owner.wait()).await?.context("wait for the owner")?;
+    let status = spawn_blocking(move || owner.wait())
+        .await?
+        .context("wait for the owner")?;
     assert!(status.success(), "{status}");
-    assert!(processes.iter().all(|process| !process.is_alive()), "{processes:?}");
+    assert!(
+        processes.iter().all(|process| !process.is_alive()),
+        "{processes:?}"
+    );
     assert!(!sandbox.logs_dir().exists());
     Ok(())
 }
@@ -186,11 +277,18 @@ async fn a_component_that_does_not_start_is_named_with_its_log_and_nothing_stays
     let cache = tempfile::tempdir().context("make a folder")?;
     another_etcd(e2e::shared().await?, cache.path(), "exit 1")?;
     let mut command = Command::new(program("sandbox")?);
-    command.args(["up", "--name", &name("broken")]).env("XDG_CACHE_HOME", cache.path());
-    let output = spawn_blocking(move || command.output()).await?.context("run `sandbox up`")?;
+    command
+        .args(["up", "--name", &name("broken")])
+        .env("XDG_CACHE_HOME", cache.path());
+    let output = spawn_blocking(move || command.output())
+        .await?
+        .context("run `sandbox up`")?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("etcd ended by itself") && said.contains("/logs"), "{said}");
+    assert!(
+        said.contains("etcd ended by itself") && said.contains("/logs"),
+        "{said}"
+    );
     assert!(Record::of(&name("broken")).is_none());
     sandbox::down(&name("broken")).await.map(drop)
 }
@@ -208,19 +306,35 @@ async fn a_port_that_another_program_took_is_not_the_end() -> Result<()> {
     );
     another_etcd(built, cache.path(), &script)?;
     let mut command = Command::new(program("sandbox")?);
-    command.args(["up", "--nodes", "1", "--name", &name("taken")]).env("XDG_CACHE_HOME", cache.path());
-    let output = spawn_blocking(move || command.output()).await?.context("run `sandbox up`")?;
+    command
+        .args(["up", "--nodes", "1", "--name", &name("taken")])
+        .env("XDG_CACHE_HOME", cache.path());
+    let output = spawn_blocking(move || command.output())
+        .await?
+        .context("run `sandbox up`")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("a port was taken"), "{said}");
+    assert!(
+        output.status.success() && said.contains("a port was taken"),
+        "{said}"
+    );
     let sandbox = Sandbox::attach(&name("taken"))?;
-    assert_eq!(node_names(&sandbox).await?, ["node-0"], "it lives on without the process that brought it up");
+    assert_eq!(
+        node_names(&sandbox).await?,
+        ["node-0"],
+        "it lives on without the process that brought it up"
+    );
     sandbox.down().await
 }
 
 /// A cache folder with the built programs, but with a shell script for etcd.
 fn another_etcd(built: &Sandbox, cache: &Path, script: &str) -> Result<()> {
-    let whole = built.programs().parent().context("programs are in a folder of a folder")?;
-    let copy = cache.join("plimsoll/sandbox").join(whole.file_name().context("the folder has a name")?);
+    let whole = built
+        .programs()
+        .parent()
+        .context("programs are in a folder of a folder")?;
+    let copy = cache
+        .join("plimsoll/sandbox")
+        .join(whole.file_name().context("the folder has a name")?);
     fs::create_dir_all(copy.join("bin"))?;
     symlink(whole.join("files"), copy.join("files"))?;
     for program in fs::read_dir(built.programs())? {
@@ -234,12 +348,18 @@ fn another_etcd(built: &Sandbox, cache: &Path, script: &str) -> Result<()> {
 }
 
 fn process_state(pid: u32) -> Result<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("read the process' state")?;
-    stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).context("no state")
+    let stat =
+        fs::read_to_string(format!("/proc/{pid}/stat")).context("read the process' state")?;
+    stat.rsplit_once(") ")
+        .and_then(|(_, fields)| fields.chars().next())
+        .context("no state")
 }
 
 fn signal(pid: u32, signal: &str) -> Result<()> {
-    let status = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().context("run kill")?;
+    let status = Command::new("kill")
+        .args([format!("-{signal}"), pid.to_string()])
+        .status()
+        .context("run kill")?;
     ensure!(status.success(), "kill: {status}");
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
+//! The suite against a real control plane: one module per subject, one shared sandbox per run
+//! (`e2e::shared`).
 
 mod adapter;
 mod building;

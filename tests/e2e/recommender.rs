@@ -22,30 +22,45 @@ use tokio::sync::OnceCell;
 
 use room::{Room, conditions, first_container};
 
-/// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a margin of 15 % makes that 296m.
+/// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a
+/// margin of 15 % makes that 296m.
 const CPU_OF_240M: &str = "296m";
-/// 300Mi lies in the bucket of memory that ends at 330659541 bytes, and a margin of 15 % makes that 380258472.
+/// 300Mi lies in the bucket of memory that ends at 330659541 bytes, and a margin of 15 % makes that
+/// 380258472.
 const MEMORY_OF_300MI: &str = "380258472";
-/// 960Mi lies in the bucket of memory that ends at 1016281388 bytes, and a margin of 15 % makes that 1168723596.
+/// 960Mi lies in the bucket of memory that ends at 1016281388 bytes, and a margin of 15 % makes
+/// that 1168723596.
 const MEMORY_OF_960MI: &str = "1168723596";
-/// 400Mi lies in the bucket of memory that ends at 445019988 bytes, and a margin of 15 % makes that 511772986.
+/// 400Mi lies in the bucket of memory that ends at 445019988 bytes, and a margin of 15 % makes that
+/// 511772986.
 const MEMORY_OF_400MI: &str = "511772986";
 
 const PROVIDED: [&str; 4] = ["RecommendationProvided", "True", "", ""];
-const NO_PODS: [&str; 4] = ["NoPodsMatched", "True", "NoPodsMatched", "No pods match this VPA object"];
-const NOT_PROVIDED_WITHOUT_PODS: [&str; 4] =
-    ["RecommendationProvided", "False", "NoPodsMatched", "No pods match this VPA object"];
+const NO_PODS: [&str; 4] = [
+    "NoPodsMatched",
+    "True",
+    "NoPodsMatched",
+    "No pods match this VPA object",
+];
+const NOT_PROVIDED_WITHOUT_PODS: [&str; 4] = [
+    "RecommendationProvided",
+    "False",
+    "NoPodsMatched",
+    "No pods match this VPA object",
+];
 
 /// A namespace of this test's own in the shared sandbox, where the recommender runs.
 async fn room(prefix: &str) -> Result<Room> {
     static DEPLOYED: OnceCell<()> = OnceCell::const_new();
     let sandbox = shared().await?;
-    DEPLOYED.get_or_try_init(|| deployed::deploy(sandbox)).await?;
+    DEPLOYED
+        .get_or_try_init(|| deployed::deploy(sandbox))
+        .await?;
     Room::new(sandbox.client().await?, prefix).await
 }
 
-/// A namespace that several tests share, with three pods of a Deployment `web` that nobody may change. The first test
-/// waits for metrics-server to notice them, the others need not.
+/// A namespace that several tests share, with three pods of a Deployment `web` that nobody may
+/// change. The first test waits for metrics-server to notice them, the others need not.
 async fn shared_room() -> Result<Room> {
     static NAMESPACE: OnceCell<String> = OnceCell::const_new();
     let make = async || {
@@ -64,19 +79,32 @@ fn deployment(name: &str) -> (&str, &str, &str) {
 #[tokio::test]
 async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
     let room = shared_room().await?;
-    room.autoscale("sized", deployment("web"), &json!({"updatePolicy": {"updateMode": "Off"}})).await?;
+    room.autoscale(
+        "sized",
+        deployment("web"),
+        &json!({"updatePolicy": {"updateMode": "Off"}}),
+    )
+    .await?;
     // The first sample alone gives no confidence, and so an upper bound without limit.
     let object = room
-        .object_when("sized", "the target rests on more than one sample", |object| {
-            let container = first_container(object);
-            let is_confident = container["target"]["cpu"] == CPU_OF_240M && container["upperBound"]["cpu"] != "100G";
-            is_confident && conditions(object) == [PROVIDED]
-        })
+        .object_when(
+            "sized",
+            "the target rests on more than one sample",
+            |object| {
+                let container = first_container(object);
+                let is_confident = container["target"]["cpu"] == CPU_OF_240M
+                    && container["upperBound"]["cpu"] != "100G";
+                is_confident && conditions(object) == [PROVIDED]
+            },
+        )
         .await?;
 
     let container = first_container(&object);
     assert_eq!(container["containerName"], "app");
-    assert_eq!(container["target"], json!({"cpu": CPU_OF_240M, "memory": MEMORY_OF_300MI}));
+    assert_eq!(
+        container["target"],
+        json!({"cpu": CPU_OF_240M, "memory": MEMORY_OF_300MI})
+    );
     assert_eq!(container["uncappedTarget"], container["target"]);
     bounds_follow_from_one_confidence(container)?;
     assert!(object["status"]["conditions"][0]["lastTransitionTime"].is_string());
@@ -84,26 +112,49 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
 
     let row = kubectl(&["-n", &room.namespace, "get", "vpa", "sized", "--no-headers"]).await?;
     let columns: Vec<&str> = row.split_whitespace().take(5).collect();
-    assert_eq!(columns, ["sized", "Off", CPU_OF_240M, MEMORY_OF_300MI, "True"], "{row}");
+    assert_eq!(
+        columns,
+        ["sized", "Off", CPU_OF_240M, MEMORY_OF_300MI, "True"],
+        "{row}"
+    );
     Ok(())
 }
 
-/// All samples are alike, so both bounds are the target times a factor of the confidence alone: 1 + 1/c above and
-/// (1 + 0.001/c)^-2 below, which is not below the minimum of 250Mi.
+/// All samples are alike, so both bounds are the target times a factor of the confidence alone: 1 +
+/// 1/c above and (1 + 0.001/c)^-2 below, which is not below the minimum of 250Mi.
 fn bounds_follow_from_one_confidence(container: &Value) -> Result<()> {
-    let RecommendedContainerResources { lower_bound, target, upper_bound, .. } =
-        serde_json::from_value(container.clone())?;
+    let RecommendedContainerResources {
+        lower_bound,
+        target,
+        upper_bound,
+        ..
+    } = serde_json::from_value(container.clone())?;
     let memory = (lower_bound.memory(), target.memory(), upper_bound.memory());
-    let (Some(lower), Some(middle), Some(upper)) = memory else { bail!("no memory in {container}") };
-    let (lower, middle, upper) = (lower.bytes() as f64, middle.bytes() as f64, upper.bytes() as f64);
+    let (Some(lower), Some(middle), Some(upper)) = memory else {
+        bail!("no memory in {container}")
+    };
+    let (lower, middle, upper) = (
+        lower.bytes() as f64,
+        middle.bytes() as f64,
+        upper.bytes() as f64,
+    );
     let confidence: f64 = (upper / middle - 1.0).recip();
-    ensure!(confidence > 0.0 && confidence < 1.0, "confidence {confidence} of a short history");
+    ensure!(
+        confidence > 0.0 && confidence < 1.0,
+        "confidence {confidence} of a short history"
+    );
     let expected = (middle * (1.0 + 0.001 / confidence).powi(-2)).max(262_144_000.0);
-    ensure!((lower - expected).abs() < 2.0 + expected * 1e-6, "lower bound {lower}, expected {expected}");
-    let (Some(middle), Some(upper)) = (target.cpu(), upper_bound.cpu()) else { bail!("no CPU in {container}") };
+    ensure!(
+        (lower - expected).abs() < 2.0 + expected * 1e-6,
+        "lower bound {lower}, expected {expected}"
+    );
+    let (Some(middle), Some(upper)) = (target.cpu(), upper_bound.cpu()) else {
+        bail!("no CPU in {container}")
+    };
     let expected = middle.millicores() as f64 * (1.0 + confidence.recip());
     let upper = upper.millicores() as f64;
-    // Usage of CPU is a rate between two looks, whose times are not exact: the 95th percentile may lie a bucket higher.
+    // Usage of CPU is a rate between two looks, whose times are not exact: the 95th percentile may
+    // lie a bucket higher.
     let fits = upper > expected - 2.0 && upper < expected * 1.06 + 2.0;
     ensure!(fits, "upper bound of CPU {upper}, expected {expected}");
     Ok(())
@@ -114,42 +165,61 @@ async fn targets_that_cannot_be_used_are_reported_as_upstream_does() -> Result<(
     let room = shared_room().await?;
     room.deploy("idle", 0, "240m", "300Mi").await?;
     let child = room.child_of("web").await?;
-    let missing = format!("Cannot read targetRef. Reason: Deployment {}/gone does not exist", room.namespace);
+    let missing = format!(
+        "Cannot read targetRef. Reason: Deployment {}/gone does not exist",
+        room.namespace
+    );
     let not_topmost = format!(
         "The target apps/v1.ReplicaSet/{child} has a parent controller but it should point to a topmost well-known or \
          scalable controller"
     );
     let unknown_kind = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Nothing / x, last error no \
                         matches for kind \"Nothing\" in group \"example.com\"";
-    room.autoscale("idle", deployment("idle"), &json!({})).await?;
-    room.autoscale("missing", deployment("gone"), &json!({})).await?;
-    room.autoscale("child", ("apps/v1", "ReplicaSet", &child), &json!({})).await?;
-    room.autoscale("unknown", ("example.com/v1", "Nothing", "x"), &json!({})).await?;
-    for (name, message) in [("missing", missing.as_str()), ("child", &not_topmost), ("unknown", unknown_kind)] {
+    room.autoscale("idle", deployment("idle"), &json!({}))
+        .await?;
+    room.autoscale("missing", deployment("gone"), &json!({}))
+        .await?;
+    room.autoscale("child", ("apps/v1", "ReplicaSet", &child), &json!({}))
+        .await?;
+    room.autoscale("unknown", ("example.com/v1", "Nothing", "x"), &json!({}))
+        .await?;
+    for (name, message) in [
+        ("missing", missing.as_str()),
+        ("child", &not_topmost),
+        ("unknown", unknown_kind),
+    ] {
         let unsupported = ["ConfigUnsupported", "True", "", message];
-        room.await_conditions(name, &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS]).await?;
+        room.await_conditions(name, &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+            .await?;
     }
-    room.await_conditions("idle", &[NO_PODS, NOT_PROVIDED_WITHOUT_PODS]).await
+    room.await_conditions("idle", &[NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+        .await
 }
 
 #[tokio::test]
 async fn a_target_that_comes_to_life_is_taken_up() -> Result<()> {
     let room = room("later").await?;
     room.autoscale("web", deployment("web"), &json!({})).await?;
-    let missing = format!("Cannot read targetRef. Reason: Deployment {}/web does not exist", room.namespace);
+    let missing = format!(
+        "Cannot read targetRef. Reason: Deployment {}/web does not exist",
+        room.namespace
+    );
     let unsupported = ["ConfigUnsupported", "True", "", missing.as_str()];
-    room.await_conditions("web", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS]).await?;
+    room.await_conditions("web", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+        .await?;
     room.deploy("web", 1, "240m", "300Mi").await?;
     room.await_conditions("web", &[PROVIDED]).await?;
-    room.object_with_target("web", "cpu", CPU_OF_240M).await.map(drop)
+    room.object_with_target("web", "cpu", CPU_OF_240M)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
-async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neither() -> Result<()> {
+async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neither() -> Result<()>
+{
     let room = shared_room().await?;
     // The definition lets this through: it fits the pattern of quantities, and is none.
-    let broken =
-        json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1e1.5"}}]}});
+    let broken = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1e1.5"}}]}});
     room.autoscale("broken", deployment("web"), &broken).await?;
     for name in ["first", "second"] {
         room.autoscale(name, deployment("web"), &json!({})).await?;
@@ -164,29 +234,48 @@ async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neit
 #[tokio::test]
 async fn a_changed_policy_is_taken_up_with_its_generation() -> Result<()> {
     let room = shared_room().await?;
-    room.autoscale("policy", deployment("web"), &json!({})).await?;
-    room.object_with_target("policy", "cpu", CPU_OF_240M).await?;
+    room.autoscale("policy", deployment("web"), &json!({}))
+        .await?;
+    room.object_with_target("policy", "cpu", CPU_OF_240M)
+        .await?;
     let policy = json!({"containerName": "app", "maxAllowed": {"cpu": "100m"}, "minAllowed": {"memory": "1Gi"}});
-    room.change_autoscaler("policy", &json!({"resourcePolicy": {"containerPolicies": [policy]}})).await?;
+    room.change_autoscaler(
+        "policy",
+        &json!({"resourcePolicy": {"containerPolicies": [policy]}}),
+    )
+    .await?;
     let object = room.object_with_target("policy", "cpu", "100m").await?;
     assert_eq!(first_container(&object)["target"]["memory"], "1Gi");
-    assert_eq!(first_container(&object)["uncappedTarget"], json!({"cpu": CPU_OF_240M, "memory": MEMORY_OF_300MI}));
+    assert_eq!(
+        first_container(&object)["uncappedTarget"],
+        json!({"cpu": CPU_OF_240M, "memory": MEMORY_OF_300MI})
+    );
     assert_eq!(object["status"]["observedGeneration"], 2);
     room.change_autoscaler(
         "policy",
         &json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}}),
     )
     .await?;
-    room.await_conditions("policy", &[["RecommendationProvided", "False", "", ""]]).await
+    room.await_conditions("policy", &[["RecommendationProvided", "False", "", ""]])
+        .await
 }
 
 #[tokio::test]
 async fn objects_of_another_recommender_are_left_alone() -> Result<()> {
     let room = shared_room().await?;
-    for (name, recommenders) in [("named", json!([{"name": "somebody-else"}])), ("unnamed", json!([]))] {
-        room.autoscale(name, deployment("web"), &json!({"recommenders": recommenders})).await?;
+    for (name, recommenders) in [
+        ("named", json!([{"name": "somebody-else"}])),
+        ("unnamed", json!([])),
+    ] {
+        room.autoscale(
+            name,
+            deployment("web"),
+            &json!({"recommenders": recommenders}),
+        )
+        .await?;
     }
-    room.autoscale("ours", deployment("web"), &json!({})).await?;
+    room.autoscale("ours", deployment("web"), &json!({}))
+        .await?;
     room.object_with_target("ours", "cpu", CPU_OF_240M).await?;
     for name in ["named", "unnamed"] {
         assert_eq!(room.object(name).await?["status"], Value::Null, "{name}");
@@ -199,10 +288,14 @@ async fn a_kill_for_want_of_memory_raises_memory() -> Result<()> {
     let room = room("oom").await?;
     room.deploy("web", 1, "240m", "300Mi").await?;
     room.autoscale("web", deployment("web"), &json!({})).await?;
-    room.object_with_target("web", "memory", MEMORY_OF_300MI).await?;
-    room.annotate_pods("web", &json!({"sandbox.plimsoll.dev/oom-kills": "1"})).await?;
+    room.object_with_target("web", "memory", MEMORY_OF_300MI)
+        .await?;
+    room.annotate_pods("web", &json!({"sandbox.plimsoll.dev/oom-kills": "1"}))
+        .await?;
     // More than the request and the usage of 300Mi by 100Mi, which is more than a fifth.
-    room.object_with_target("web", "memory", MEMORY_OF_400MI).await.map(drop)
+    room.object_with_target("web", "memory", MEMORY_OF_400MI)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -210,21 +303,27 @@ async fn an_eviction_for_want_of_memory_raises_memory() -> Result<()> {
     let room = room("evicted").await?;
     room.deploy("web", 1, "240m", "300Mi").await?;
     room.autoscale("web", deployment("web"), &json!({})).await?;
-    room.object_with_target("web", "memory", MEMORY_OF_300MI).await?;
-    room.tell_of_eviction("web", "app,side", "800Mi,1Gi").await?;
+    room.object_with_target("web", "memory", MEMORY_OF_300MI)
+        .await?;
+    room.tell_of_eviction("web", "app,side", "800Mi,1Gi")
+        .await?;
     // A fifth more than the usage of 800Mi.
-    room.object_with_target("web", "memory", MEMORY_OF_960MI).await.map(drop)
+    room.object_with_target("web", "memory", MEMORY_OF_960MI)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
 async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
     let room = shared_room().await?;
     let kind = scalable_kind(&room).await?;
-    let webs: Api<DynamicObject> = Api::namespaced_with(room.client.clone(), &room.namespace, &kind);
+    let webs: Api<DynamicObject> =
+        Api::namespaced_with(room.client.clone(), &room.namespace, &kind);
     let web = json!({
         "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "mute"}, "spec": {"replicas": 1},
     });
-    webs.create(&PostParams::default(), &serde_json::from_value(web)?).await?;
+    webs.create(&PostParams::default(), &serde_json::from_value(web)?)
+        .await?;
     let target = (kind.api_version.as_str(), kind.kind.as_str(), "mute");
     room.autoscale("mute", target, &json!({})).await?;
     let message = format!(
@@ -233,16 +332,24 @@ async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
         kind.api_version, kind.kind, room.namespace
     );
     let unsupported = ["ConfigUnsupported", "True", "", message.as_str()];
-    room.await_conditions("mute", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS]).await?;
+    room.await_conditions("mute", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+        .await?;
 
     // Answers are kept for minutes, so the object with a selector is another one.
     let whole = json!({
         "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "whole"}, "spec": {"replicas": 1},
     });
-    webs.create(&PostParams::default(), &serde_json::from_value(whole)?).await?;
+    webs.create(&PostParams::default(), &serde_json::from_value(whole)?)
+        .await?;
     let selector = Patch::Merge(json!({"status": {"replicas": 1, "selector": "app in (web)"}}));
-    webs.patch_status("whole", &PatchParams::default(), &selector).await?;
-    room.autoscale("whole", (&kind.api_version, &kind.kind, "whole"), &json!({})).await?;
+    webs.patch_status("whole", &PatchParams::default(), &selector)
+        .await?;
+    room.autoscale(
+        "whole",
+        (&kind.api_version, &kind.kind, "whole"),
+        &json!({}),
+    )
+    .await?;
     room.object_with_target("whole", "cpu", CPU_OF_240M).await?;
     room.await_conditions("whole", &[PROVIDED]).await
 }
@@ -273,7 +380,9 @@ async fn scalable_kind(room: &Room) -> Result<ApiResource> {
         },
     });
     let definitions: Api<CustomResourceDefinition> = Api::all(room.client.clone());
-    definitions.create(&PostParams::default(), &serde_json::from_value(definition)?).await?;
+    definitions
+        .create(&PostParams::default(), &serde_json::from_value(definition)?)
+        .await?;
     is_established(&definitions, &name).await?;
     Ok(kind)
 }

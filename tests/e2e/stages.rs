@@ -34,7 +34,11 @@ impl Subject {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, prefix).await?;
         let pods = Api::<Pod>::namespaced(client.clone(), &namespace);
-        let subject = Self { client, pods, namespace };
+        let subject = Self {
+            client,
+            pods,
+            namespace,
+        };
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "subject", "annotations": annotations, "labels": {"app": "subject"}},
             "spec": {"containers": [
@@ -48,7 +52,9 @@ impl Subject {
         })
         .await?;
         subject
-            .until("the pod is ready", |pod| condition(pod, "Ready").is_some_and(|ready| ready.status == "True"))
+            .until("the pod is ready", |pod| {
+                condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
+            })
             .await?;
         Ok(subject)
     }
@@ -64,13 +70,22 @@ impl Subject {
 
     async fn annotate(&self, annotations: Value) -> Result<()> {
         let patch = json!({"metadata": {"annotations": annotations}});
-        self.pods.patch("subject", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.pods
+            .patch("subject", &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     async fn resize(&self, cpu: &str, memory: &str) -> Result<()> {
         let patch = json!({"spec": {"containers": [{"name": "first", "resources": resources(cpu, memory)}]}});
-        self.pods.patch_subresource("resize", "subject", &PatchParams::default(), &Patch::Strategic(patch)).await?;
+        self.pods
+            .patch_subresource(
+                "resize",
+                "subject",
+                &PatchParams::default(),
+                &Patch::Strategic(patch),
+            )
+            .await?;
         Ok(())
     }
 }
@@ -80,21 +95,36 @@ fn resources(cpu: &str, memory: &str) -> Value {
 }
 
 fn container<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
     statuses
         .and_then(|statuses| statuses.iter().find(|status| status.name == name))
         .expect("every container has a status")
 }
 
 fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
-    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
+    pod.status
+        .as_ref()?
+        .conditions
+        .as_ref()?
+        .iter()
+        .find(|condition| condition.type_ == kind)
 }
 
 /// CPU and memory request that the first container really has.
 fn actual(pod: &Pod) -> (String, String) {
     let status = container(pod, "first");
-    let requests = status.resources.as_ref().and_then(|resources| resources.requests.clone()).unwrap_or_default();
-    assert_eq!(status.allocated_resources.clone().unwrap_or_default(), requests);
+    let requests = status
+        .resources
+        .as_ref()
+        .and_then(|resources| resources.requests.clone())
+        .unwrap_or_default();
+    assert_eq!(
+        status.allocated_resources.clone().unwrap_or_default(),
+        requests
+    );
     (requests["cpu"].0.clone(), requests["memory"].0.clone())
 }
 
@@ -108,20 +138,28 @@ async fn a_resize_is_visible_in_the_status_and_touches_nothing_else() -> Result<
     let before = subject.pods.get("subject").await?;
     assert_eq!(actual(&before), request("100m", "100Mi"));
     subject.resize("250m", "300Mi").await?;
-    let is_observed =
-        |pod: &Pod| pod.status.as_ref().and_then(|status| status.observed_generation) == pod.metadata.generation;
+    let is_observed = |pod: &Pod| {
+        pod.status
+            .as_ref()
+            .and_then(|status| status.observed_generation)
+            == pod.metadata.generation
+    };
     let is_done = |pod: &Pod| actual(pod) == request("250m", "300Mi") && is_observed(pod);
     let after = subject.until("the resize is carried out", is_done).await?;
     assert_eq!(container(&after, "second"), container(&before, "second"));
-    let without_resources =
-        |pod: &Pod| ContainerStatus { resources: None, allocated_resources: None, ..container(pod, "first").clone() };
+    let without_resources = |pod: &Pod| ContainerStatus {
+        resources: None,
+        allocated_resources: None,
+        ..container(pod, "first").clone()
+    };
     assert_eq!(without_resources(&after), without_resources(&before));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() -> Result<()> {
-    let subject = Subject::new("refuse", json!({"sandbox.plimsoll.dev/resize": "Deferred"})).await?;
+    let subject =
+        Subject::new("refuse", json!({"sandbox.plimsoll.dev/resize": "Deferred"})).await?;
     subject.resize("250m", "300Mi").await?;
     let refused = |pod: &Pod, reason: &str| {
         condition(pod, "PodResizePending").is_some_and(|pending| {
@@ -129,24 +167,46 @@ async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() 
             current && pending.status == "True" && pending.reason.as_deref() == Some(reason)
         })
     };
-    let deferred = subject.until("the resize is deferred", |pod| refused(pod, "Deferred")).await?;
+    let deferred = subject
+        .until("the resize is deferred", |pod| refused(pod, "Deferred"))
+        .await?;
     assert_eq!(actual(&deferred), request("100m", "100Mi"));
-    subject.annotate(json!({"sandbox.plimsoll.dev/resize": "Infeasible"})).await?;
-    let infeasible = subject.until("the resize is infeasible", |pod| refused(pod, "Infeasible")).await?;
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/resize": "Infeasible"}))
+        .await?;
+    let infeasible = subject
+        .until("the resize is infeasible", |pod| refused(pod, "Infeasible"))
+        .await?;
     assert_eq!(actual(&infeasible), request("100m", "100Mi"));
-    subject.annotate(json!({"sandbox.plimsoll.dev/resize": null})).await?;
-    let done = subject.until("the resize is carried out", |pod| actual(pod) == request("250m", "300Mi")).await?;
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/resize": null}))
+        .await?;
+    let done = subject
+        .until("the resize is carried out", |pod| {
+            actual(pod) == request("250m", "300Mi")
+        })
+        .await?;
     assert!(condition(&done, "PodResizePending").is_none());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
-    let subject = Subject::new("undo", json!({"sandbox.plimsoll.dev/resize": "Infeasible"})).await?;
+    let subject =
+        Subject::new("undo", json!({"sandbox.plimsoll.dev/resize": "Infeasible"})).await?;
     subject.resize("250m", "300Mi").await?;
-    subject.until("the resize is refused", |pod| condition(pod, "PodResizePending").is_some()).await?;
+    subject
+        .until("the resize is refused", |pod| {
+            condition(pod, "PodResizePending").is_some()
+        })
+        .await?;
     subject.resize("100m", "100Mi").await?;
-    subject.until("nothing is pending", |pod| condition(pod, "PodResizePending").is_none()).await.map(drop)
+    subject
+        .until("nothing is pending", |pod| {
+            condition(pod, "PodResizePending").is_none()
+        })
+        .await
+        .map(drop)
 }
 
 /// What one step of a restart looks like: state, why the last run ended, restarts, readiness.
@@ -155,8 +215,15 @@ fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
     let state = status.state.clone().unwrap_or_default();
     let running = state.running.map(|_| "running".to_owned());
     let ended = state.terminated.and_then(|terminated| terminated.reason);
-    let state = running.or(ended).or(state.waiting.and_then(|waiting| waiting.reason)).unwrap_or_default();
-    let last = status.last_state.clone().and_then(|last| last.terminated).and_then(|terminated| terminated.reason);
+    let state = running
+        .or(ended)
+        .or(state.waiting.and_then(|waiting| waiting.reason))
+        .unwrap_or_default();
+    let last = status
+        .last_state
+        .clone()
+        .and_then(|last| last.terminated)
+        .and_then(|terminated| terminated.reason);
     (state, last, status.restart_count, status.ready)
 }
 
@@ -173,16 +240,39 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
             });
         }
     });
-    timeout(PATIENCE, seen.wait_for(|steps| !steps.is_empty())).await.context("the pod is there")??;
-    subject.annotate(json!({"sandbox.plimsoll.dev/oom-kills": "2"})).await?;
+    timeout(PATIENCE, seen.wait_for(|steps| !steps.is_empty()))
+        .await
+        .context("the pod is there")??;
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/oom-kills": "2"}))
+        .await?;
     let end = ("running".to_owned(), Some("OOMKilled".to_owned()), 2, true);
     let is_over = |steps: &Vec<_>| steps.last().is_some_and(|(step, _)| *step == end);
-    let is_in_time = timeout(PATIENCE, seen.wait_for(is_over)).await.is_ok_and(|ended| ended.is_ok());
+    let is_in_time = timeout(PATIENCE, seen.wait_for(is_over))
+        .await
+        .is_ok_and(|ended| ended.is_ok());
     ensure!(is_in_time, "it only came to {:?}", seen.borrow());
     let (steps, of_the_other): (Vec<_>, Vec<i32>) = seen.borrow().iter().cloned().unzip();
-    assert!(of_the_other.iter().all(|restarts| *restarts == 0), "{of_the_other:?}");
-    let killed = |last: Option<&str>, restarts| ("OOMKilled".to_owned(), last.map(str::to_owned), restarts, false);
-    let waiting = |restarts| ("CrashLoopBackOff".to_owned(), Some("OOMKilled".to_owned()), restarts, false);
+    assert!(
+        of_the_other.iter().all(|restarts| *restarts == 0),
+        "{of_the_other:?}"
+    );
+    let killed = |last: Option<&str>, restarts| {
+        (
+            "OOMKilled".to_owned(),
+            last.map(str::to_owned),
+            restarts,
+            false,
+        )
+    };
+    let waiting = |restarts| {
+        (
+            "CrashLoopBackOff".to_owned(),
+            Some("OOMKilled".to_owned()),
+            restarts,
+            false,
+        )
+    };
     let expected = [
         ("running".to_owned(), None, 0, true),
         killed(None, 0),
@@ -193,8 +283,14 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
         end,
     ];
     assert_eq!(steps, expected);
-    let last = container(&subject.pods.get("subject").await?, "first").last_state.clone().unwrap_or_default();
-    assert_eq!(last.terminated.map(|terminated| terminated.exit_code), Some(137));
+    let last = container(&subject.pods.get("subject").await?, "first")
+        .last_state
+        .clone()
+        .unwrap_or_default();
+    assert_eq!(
+        last.terminated.map(|terminated| terminated.exit_code),
+        Some(137)
+    );
     Ok(())
 }
 
@@ -206,26 +302,51 @@ async fn a_crash_loop_goes_on_until_it_is_told_to_stop() -> Result<()> {
         "sandbox.plimsoll.dev/back-off": "100ms",
     });
     let subject = Subject::new("crash", annotations).await?;
-    let pod = subject.until("it has crashed three times", |pod| container(pod, "first").restart_count >= 3).await?;
-    let last =
-        container(&pod, "first").last_state.clone().and_then(|last| last.terminated).context("it ended before")?;
+    let pod = subject
+        .until("it has crashed three times", |pod| {
+            container(pod, "first").restart_count >= 3
+        })
+        .await?;
+    let last = container(&pod, "first")
+        .last_state
+        .clone()
+        .and_then(|last| last.terminated)
+        .context("it ended before")?;
     assert_eq!((last.exit_code, last.reason.as_deref()), (1, Some("Error")));
-    subject.annotate(json!({"sandbox.plimsoll.dev/crash-loop": null})).await?;
-    subject.until("it runs", |pod| condition(pod, "Ready").is_some_and(|ready| ready.status == "True")).await.map(drop)
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/crash-loop": null}))
+        .await?;
+    subject
+        .until("it runs", |pod| {
+            condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
+        })
+        .await
+        .map(drop)
 }
 
 /// Usage of each container by metrics.k8s.io, in millicores and bytes.
-async fn usage(client: &Client, namespace: &str, pod: &str) -> Result<BTreeMap<String, (f64, f64)>> {
+async fn usage(
+    client: &Client,
+    namespace: &str,
+    pod: &str,
+) -> Result<BTreeMap<String, (f64, f64)>> {
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods/{pod}");
-    let metrics: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
+    let metrics: Value = client
+        .request(http::Request::get(path).body(Vec::new())?)
+        .await?;
     let containers = metrics["containers"].as_array().context("no containers")?;
     containers
         .iter()
         .map(|container| {
             let name = container["name"].as_str().context("no name")?.to_owned();
             let number = |resource: &str, units: &[(&str, f64)]| {
-                let text = container["usage"][resource].as_str().with_context(|| format!("no {resource}"))?;
-                let (unit, factor) = units.iter().find(|(unit, _)| text.ends_with(unit)).context("unit")?;
+                let text = container["usage"][resource]
+                    .as_str()
+                    .with_context(|| format!("no {resource}"))?;
+                let (unit, factor) = units
+                    .iter()
+                    .find(|(unit, _)| text.ends_with(unit))
+                    .context("unit")?;
                 anyhow::Ok(text.trim_end_matches(unit).parse::<f64>()? * factor)
             };
             let cpu = number("cpu", &[("n", 1e-6), ("u", 1e-3), ("m", 1.0), ("", 1e3)])?;
@@ -237,22 +358,33 @@ async fn usage(client: &Client, namespace: &str, pod: &str) -> Result<BTreeMap<S
 
 #[tokio::test]
 async fn metrics_follow_the_annotations() -> Result<()> {
-    let annotations = json!({"kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "300Mi"});
+    let annotations =
+        json!({"kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "300Mi"});
     let subject = Subject::new("usage", annotations).await?;
     let shows = async |millicores: f64, bytes: f64| {
-        eventually("metrics.k8s.io shows the usage", METRICS_PATIENCE, async || {
-            let usage = usage(&subject.client, &subject.namespace, "subject").await?;
-            ensure!(usage.len() == 2, "{usage:?}");
-            // CPU is a rate between two rounds, whose times are taken a little apart from the values.
-            let fits =
-                |(cpu, memory): &(f64, f64)| (cpu / millicores - 1.0).abs() < 0.05 && (memory - bytes).abs() < 1.0;
-            ensure!(usage.values().all(fits), "{usage:?}");
-            Ok(())
-        })
+        eventually(
+            "metrics.k8s.io shows the usage",
+            METRICS_PATIENCE,
+            async || {
+                let usage = usage(&subject.client, &subject.namespace, "subject").await?;
+                ensure!(usage.len() == 2, "{usage:?}");
+                // CPU is a rate between two rounds, whose times are taken a little apart from the
+                // values.
+                let fits = |(cpu, memory): &(f64, f64)| {
+                    (cpu / millicores - 1.0).abs() < 0.05 && (memory - bytes).abs() < 1.0
+                };
+                ensure!(usage.values().all(fits), "{usage:?}");
+                Ok(())
+            },
+        )
         .await
     };
     shows(250.0, 314_572_800.0).await?;
-    subject.annotate(json!({"kwok.x-k8s.io/usage-cpu": "900m", "kwok.x-k8s.io/usage-memory": "1234567"})).await?;
+    subject
+        .annotate(
+            json!({"kwok.x-k8s.io/usage-cpu": "900m", "kwok.x-k8s.io/usage-memory": "1234567"}),
+        )
+        .await?;
     shows(900.0, 1_234_567.0).await
 }
 
@@ -274,23 +406,43 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
             },
         },
     }))?;
-    deployments.create(&PostParams::default(), &deployment).await?;
+    deployments
+        .create(&PostParams::default(), &deployment)
+        .await?;
     // Its last value holds for minutes, so that also a busy machine comes to it.
     let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n300000,300,400\n";
     let trace = Trace::parse(text, &Columns::default())?;
-    let play = Play { trace, target: "deployment/web".parse()?, namespace, speed: 1000.0, repeat: false };
+    let play = Play {
+        trace,
+        target: "deployment/web".parse()?,
+        namespace,
+        speed: 1000.0,
+        repeat: false,
+    };
     let all_say = async |count: usize, cpu: &str, memory: &str| {
-        eventually(&format!("{count} pods say {cpu} and {memory}"), PATIENCE, async || {
-            let found = pods.list(&ListParams::default()).await?;
-            let says =
-                |pod: &Pod, key: &str, value: &str| pod.annotations().get(key).is_some_and(|found| found == value);
-            let fits = |pod: &&Pod| {
-                says(pod, "kwok.x-k8s.io/usage-cpu", cpu) && says(pod, "kwok.x-k8s.io/usage-memory", memory)
-            };
-            let saying = found.items.iter().filter(fits).count();
-            ensure!(saying == count && found.items.len() == count, "{saying} of {}", found.items.len());
-            Ok(())
-        })
+        eventually(
+            &format!("{count} pods say {cpu} and {memory}"),
+            PATIENCE,
+            async || {
+                let found = pods.list(&ListParams::default()).await?;
+                let says = |pod: &Pod, key: &str, value: &str| {
+                    pod.annotations()
+                        .get(key)
+                        .is_some_and(|found| found == value)
+                };
+                let fits = |pod: &&Pod| {
+                    says(pod, "kwok.x-k8s.io/usage-cpu", cpu)
+                        && says(pod, "kwok.x-k8s.io/usage-memory", memory)
+                };
+                let saying = found.items.iter().filter(fits).count();
+                ensure!(
+                    saying == count && found.items.len() == count,
+                    "{saying} of {}",
+                    found.items.len()
+                );
+                Ok(())
+            },
+        )
         .await
     };
     let until_all_say = async |play: Play, count: usize, cpu: &str, memory: &str| {
@@ -306,10 +458,24 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
     until_all_say(play.clone(), 2, "300m", "400Mi").await?;
 
     let scaled = json!({"spec": {"replicas": 3}});
-    deployments.patch("web", &PatchParams::default(), &Patch::Merge(scaled)).await?;
-    until_all_say(Play { repeat: true, speed: 0.001, ..play.clone() }, 3, "100m", "200Mi").await?;
+    deployments
+        .patch("web", &PatchParams::default(), &Patch::Merge(scaled))
+        .await?;
+    until_all_say(
+        Play {
+            repeat: true,
+            speed: 0.001,
+            ..play.clone()
+        },
+        3,
+        "100m",
+        "200Mi",
+    )
+    .await?;
 
     // It ends with its trace.
     let over = Play { speed: 1e9, ..play };
-    timeout(PATIENCE, over.run(client.clone(), CancellationToken::new())).await.context("it goes on")?
+    timeout(PATIENCE, over.run(client.clone(), CancellationToken::new()))
+        .await
+        .context("it goes on")?
 }

@@ -1,6 +1,6 @@
-//! The updater, deployed from `deploy/`, against real evictions, budgets, `ReplicaSet`s and resizes. Recommendations are written
-//! by hand, and so is the webhook's Lease; pods come back with another size because the template of their `ReplicaSet` was changed
-//! meanwhile.
+//! The updater, deployed from `deploy/`, against real evictions, budgets, `ReplicaSet`s and
+//! resizes. Recommendations are written by hand, and so is the webhook's Lease; pods come back with
+//! another size because the template of their `ReplicaSet` was changed meanwhile.
 
 mod failures;
 mod in_place;

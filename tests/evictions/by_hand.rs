@@ -1,5 +1,6 @@
-//! The same evictions without the updater: as many at a time, one of the two pods of a workload after the other, with nothing to
-//! decide and no events. So long does the control plane take for itself on this machine.
+//! The same evictions without the updater: as many at a time, one of the two pods of a workload
+//! after the other, with nothing to decide and no events. So long does the control plane take for
+//! itself on this machine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +39,10 @@ struct Workload {
 impl Workload {
     /// Whether all pods are there and ready that should be.
     fn is_whole(&self, pods: &BTreeMap<String, Standing>) -> bool {
-        let is_asked = self.asked.as_ref().is_some_and(|name| pods.get(name).is_some_and(|(is_ready, _)| *is_ready));
+        let is_asked = self
+            .asked
+            .as_ref()
+            .is_some_and(|name| pods.get(name).is_some_and(|(is_ready, _)| *is_ready));
         !is_asked && ready(pods) == REPLICAS
     }
 }
@@ -55,7 +59,10 @@ struct Evictions {
 
 impl Evictions {
     /// Evicts the next pod of each workload that is whole; gives when it was done once all are.
-    fn go_on(&mut self, pods: &BTreeMap<String, BTreeMap<String, Standing>>) -> Result<Option<Times>> {
+    fn go_on(
+        &mut self,
+        pods: &BTreeMap<String, BTreeMap<String, Standing>>,
+    ) -> Result<Option<Times>> {
         let mut is_done = true;
         for (name, workload) in &mut self.workloads {
             let is_whole = pods.get(name).is_some_and(|pods| workload.is_whole(pods));
@@ -74,26 +81,49 @@ impl Evictions {
             answer??;
             self.evicted = self.begin.elapsed();
         }
-        Ok(is_done.then(|| Times { evicted: self.evicted, renewed: self.begin.elapsed() }))
+        Ok(is_done.then(|| Times {
+            evicted: self.evicted,
+            renewed: self.begin.elapsed(),
+        }))
     }
 }
 
 /// Evicts every pod that there is, never two of a workload at a time.
-pub(crate) async fn evict_all(client: &Client, population: &Population, limit: Duration) -> Result<Times> {
+pub(crate) async fn evict_all(
+    client: &Client,
+    population: &Population,
+    limit: Duration,
+) -> Result<Times> {
     let names = |pods: BTreeMap<String, Standing>| pods.into_keys().collect();
     let workloads = population.pods().into_iter();
     let mut evictions = Evictions {
         pods: Api::namespaced(client.clone(), population.namespace()),
-        workloads: workloads.map(|(name, pods)| (name, Workload { left: names(pods), asked: None })).collect(),
+        workloads: workloads
+            .map(|(name, pods)| {
+                (
+                    name,
+                    Workload {
+                        left: names(pods),
+                        asked: None,
+                    },
+                )
+            })
+            .collect(),
         room: Arc::new(Semaphore::new(AT_A_TIME)),
         asked: JoinSet::new(),
         begin: Instant::now(),
         evicted: Duration::ZERO,
     };
-    let pace = Pace { limit, every: PAUSE };
+    let pace = Pace {
+        limit,
+        every: PAUSE,
+    };
     // What fails fails at once; only what is not done yet is looked at again.
     let looks = eventually("every pod is evicted and made anew", pace, async || {
-        evictions.go_on(&population.pods()).transpose().context("some are left")
+        evictions
+            .go_on(&population.pods())
+            .transpose()
+            .context("some are left")
     });
     looks.await?
 }

@@ -1,9 +1,11 @@
-//! The updater and the webhook, deployed as in production, before 1,000 VPA objects (`VPAS`) with two pods each that all have to be
-//! evicted: how long that takes, until each of them was made anew with its new size. One of two pods may be away at a time.
+//! The updater and the webhook, deployed as in production, before 1,000 VPA objects (`VPAS`) with
+//! two pods each that all have to be evicted: how long that takes, until each of them was made anew
+//! with its new size. One of two pods may be away at a time.
 //!
-//! Upstream's own benchmark of the same says 98.8 s for half of the pods (`test/benchmark/README.md`, `xxlarge`). The numbers are of the release
-//! build; `make bench-updater` makes it. What bounds the time it says as well: how much of the machine each process had, and how long
-//! the same evictions take when nobody decides about them.
+//! Upstream's own benchmark of the same says 98.8 s for half of the pods
+//! (`test/benchmark/README.md`, `xxlarge`). The numbers are of the release build;
+//! `make bench-updater` makes it. What bounds the time it says as well: how much of the machine
+//! each process had, and how long the same evictions take when nobody decides about them.
 
 mod by_hand;
 mod population;
@@ -13,7 +15,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with, metric, process, replicas_of, scrape};
+use e2e::deployed::{
+    Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with, metric, process, replicas_of, scrape,
+};
 use e2e::measuring::{exit_code, in_sandbox, vpas};
 use e2e::{apply, eventually, kubectl_in, load, program};
 use sandbox::{Options, Sandbox};
@@ -35,7 +39,9 @@ async fn main() -> ExitCode {
 async fn run() -> Result<()> {
     let vpas = vpas(DEFAULT_VPAS)?;
     // Twice as many as run at a time: the old ones are still there for a moment.
-    let nodes = (2 * vpas * population::REPLICAS).div_ceil(PODS_PER_NODE).max(1);
+    let nodes = (2 * vpas * population::REPLICAS)
+        .div_ceil(PODS_PER_NODE)
+        .max(1);
     let options = Options {
         nodes: nodes.try_into().context("VPAS is too large")?,
         ..Options::new("evictions", program("sandbox")?)
@@ -52,14 +58,22 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     kubectl_in(sandbox, &[option, namespace, "create", "configmap", name]).await?;
     let client = sandbox.client().await?;
     let updater = leader_with(&client, UPDATER, UPDATER_PORT).await?;
-    let Some(webhook) = replicas_of(&client, WEBHOOK, WEBHOOK_PORT).await?.pop() else { bail!("no webhook") };
+    let Some(webhook) = replicas_of(&client, WEBHOOK, WEBHOOK_PORT).await?.pop() else {
+        bail!("no webhook")
+    };
     let pods = vpas * population::REPLICAS;
     let started = Instant::now();
     let mut population = population::make(&client, vpas).await?;
-    println!("  {vpas} VPA objects and {pods} pods after {:.0} s", started.elapsed().as_secs_f64());
+    println!(
+        "  {vpas} VPA objects and {pods} pods after {:.0} s",
+        started.elapsed().as_secs_f64()
+    );
     eventually("only the switch holds the updater", PATIENCE, async || {
         let metrics = scrape(&updater).await?;
-        ensure!(metrics.contains("vpa_updater_held{reason=\"stopped\"} 1"), "it does not");
+        ensure!(
+            metrics.contains("vpa_updater_held{reason=\"stopped\"} 1"),
+            "it does not"
+        );
         Ok(())
     })
     .await?;
@@ -72,11 +86,17 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let before = load::processor_seconds(sandbox, &processes)?;
     let started = Instant::now();
     kubectl_in(sandbox, &[option, namespace, "delete", "configmap", name]).await?;
-    timeout(PATIENCE, population.evicted(pods / 2)).await.context("half are evicted")??;
+    timeout(PATIENCE, population.evicted(pods / 2))
+        .await
+        .context("half are evicted")??;
     let half = started.elapsed().as_secs_f64();
-    timeout(PATIENCE, population.evicted(pods)).await.context("all are evicted")??;
+    timeout(PATIENCE, population.evicted(pods))
+        .await
+        .context("all are evicted")??;
     let evicted = started.elapsed().as_secs_f64();
-    timeout(PATIENCE, population.renewed(pods)).await.context("all are made anew")??;
+    timeout(PATIENCE, population.renewed(pods))
+        .await
+        .context("all are made anew")??;
     let renewed = started.elapsed().as_secs_f64();
     let after = load::processor_seconds(sandbox, &processes)?;
     eventually("the updater has nothing left to do", PATIENCE, async || {
@@ -90,17 +110,42 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     println!(
         "\n  half of {count} pods evicted after {half:.2} s, all after {evicted:.2} s, the last one made anew with its new size after {renewed:.2} s"
     );
-    println!("  fewest pods of a workload that were ready at a time: {}", population.fewest());
+    println!(
+        "  fewest pods of a workload that were ready at a time: {}",
+        population.fewest()
+    );
     report(&updater).await?;
-    let used = after.into_iter().map(|(name, after)| (name.clone(), after - before.get(&name).copied().unwrap_or(0.0)));
+    let used = after.into_iter().map(|(name, after)| {
+        (
+            name.clone(),
+            after - before.get(&name).copied().unwrap_or(0.0),
+        )
+    });
     let used: BTreeMap<String, f64> = used.collect();
     print_use(&used, &processes, renewed)?;
     ensure!(count >= pods as f64, "{count} of {pods} were evicted");
-    ensure!(population.fewest() >= 1, "a workload had no pod that was ready");
+    ensure!(
+        population.fewest() >= 1,
+        "a workload had no pod that was ready"
+    );
     drop(updater);
-    kubectl_in(sandbox, &["-n", "plimsoll-system", "scale", "deployment", "plimsoll-updater", "--replicas=0"]).await?;
-    let by_hand = by_hand::evict_all(&client, &population, PATIENCE).await.context("evict by hand")?;
-    let [evicted_by_hand, renewed_by_hand] = [by_hand.evicted, by_hand.renewed].map(|time| time.as_secs_f64());
+    kubectl_in(
+        sandbox,
+        &[
+            "-n",
+            "plimsoll-system",
+            "scale",
+            "deployment",
+            "plimsoll-updater",
+            "--replicas=0",
+        ],
+    )
+    .await?;
+    let by_hand = by_hand::evict_all(&client, &population, PATIENCE)
+        .await
+        .context("evict by hand")?;
+    let [evicted_by_hand, renewed_by_hand] =
+        [by_hand.evicted, by_hand.renewed].map(|time| time.as_secs_f64());
     println!(
         "  the same by hand, without the updater: evicted after {evicted_by_hand:.2} s, made anew after {renewed_by_hand:.2} s; with it {:.2} times as long",
         renewed / renewed_by_hand
@@ -108,7 +153,8 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     Ok(())
 }
 
-/// Who used the machine, and how long what is not ours takes even when everything else costs nothing.
+/// Who used the machine, and how long what is not ours takes even when everything else costs
+/// nothing.
 fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get() as f64;
     println!("  meanwhile, of the machine's {cores} cores");
@@ -117,7 +163,11 @@ fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -
     }
     let is_ours = |name: &str| ours.iter().any(|(own, _)| *own == name);
     let all: f64 = used.values().sum();
-    let control_plane: f64 = used.iter().filter(|(name, _)| !is_ours(name)).map(|(_, used)| used).sum();
+    let control_plane: f64 = used
+        .iter()
+        .filter(|(name, _)| !is_ours(name))
+        .map(|(_, used)| used)
+        .sum();
     println!(
         "    all of them              {:>5.2}   ({:.0} % of the machine)",
         all / seconds,
@@ -135,17 +185,28 @@ async fn report(updater: &Replica) -> Result<()> {
     let metrics = scrape(updater).await?;
     let value = |series: &str| -> f64 {
         let lines = metrics.lines().filter_map(|line| line.strip_prefix(series));
-        lines.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        lines
+            .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
     };
     println!("  step of the updater's loop, seconds in all, times");
     for step in ["ListPods", "FilterPods", "EvictPods", "total"] {
-        let series = |kind: &str| format!("vpa_updater_execution_latency_seconds_{kind}{{step=\"{step}\"}}");
-        println!("    {step:<12} {:>8.3} {:>8}", value(&series("sum")), value(&series("count")));
+        let series =
+            |kind: &str| format!("vpa_updater_execution_latency_seconds_{kind}{{step=\"{step}\"}}");
+        println!(
+            "    {step:<12} {:>8.3} {:>8}",
+            value(&series("sum")),
+            value(&series("count"))
+        );
     }
     let asked = |kind: &str| {
         let series = format!("rest_client_request_duration_seconds_{kind}{{");
-        let lines = metrics.lines().filter(|line| line.starts_with(&series) && line.contains("verb=\"POST\""));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+        let lines = metrics
+            .lines()
+            .filter(|line| line.starts_with(&series) && line.contains("verb=\"POST\""));
+        lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum::<f64>()
     };
     let (sum, count) = (asked("sum"), asked("count"));
     println!(

@@ -1,4 +1,5 @@
-//! `ReplicaSet`s of two small pods with a VPA object each that recommends more, and what a watch sees of their pods.
+//! `ReplicaSet`s of two small pods with a VPA object each that recommends more, and what a watch
+//! sees of their pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -54,13 +55,18 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
     let (told, mut seen) = watch::channel(Seen::default());
     let noted = told.clone();
-    let following = follow(Api::<Pod>::namespaced(client.clone(), &namespace), move |event| match event {
-        Event::Init => noted.send_modify(Seen::forget),
-        Event::InitApply(pod) | Event::Apply(pod) => noted.send_modify(|seen| seen.apply(&pod)),
-        Event::Delete(pod) => noted.send_modify(|seen| seen.delete(&pod)),
-        Event::InitDone => noted.send_modify(|seen| seen.is_listing = false),
-    });
-    let names: Vec<String> = (0..workloads).map(|number| format!("workload-{number}")).collect();
+    let following = follow(
+        Api::<Pod>::namespaced(client.clone(), &namespace),
+        move |event| match event {
+            Event::Init => noted.send_modify(Seen::forget),
+            Event::InitApply(pod) | Event::Apply(pod) => noted.send_modify(|seen| seen.apply(&pod)),
+            Event::Delete(pod) => noted.send_modify(|seen| seen.delete(&pod)),
+            Event::InitDone => noted.send_modify(|seen| seen.is_listing = false),
+        },
+    );
+    let names: Vec<String> = (0..workloads)
+        .map(|number| format!("workload-{number}"))
+        .collect();
     let made = stream::iter(&names).map(|name| {
         let sets = sets.clone();
         async move {
@@ -78,18 +84,32 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
                     },
                 },
             });
-            sets.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+            sets.create(&PostParams::default(), &serde_json::from_value(object)?)
+                .await?;
             anyhow::Ok(())
         }
     });
-    made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await.context("make ReplicaSets")?;
-    let is_there = |seen: &Seen| seen.pods.values().map(ready).sum::<usize>() == workloads * REPLICAS;
-    timeout(PATIENCE, seen.wait_for(is_there)).await.context("all pods run")??;
+    made.buffer_unordered(PARALLEL)
+        .try_collect::<Vec<()>>()
+        .await
+        .context("make ReplicaSets")?;
+    let is_there =
+        |seen: &Seen| seen.pods.values().map(ready).sum::<usize>() == workloads * REPLICAS;
+    timeout(PATIENCE, seen.wait_for(is_there))
+        .await
+        .context("all pods run")??;
     let objects: Api<VerticalPodAutoscaler> = Api::namespaced(client.clone(), &namespace);
     let made = stream::iter(&names).map(|name| recommend(&objects, name));
-    made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await.context("make VPA objects")?;
+    made.buffer_unordered(PARALLEL)
+        .try_collect::<Vec<()>>()
+        .await
+        .context("make VPA objects")?;
     told.send_modify(|seen| seen.is_counting = true);
-    Ok(Population { namespace, seen, _following: following })
+    Ok(Population {
+        namespace,
+        seen,
+        _following: following,
+    })
 }
 
 async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<()> {
@@ -100,14 +120,18 @@ async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<(
             "updatePolicy": {"updateMode": "Recreate"},
         },
     });
-    objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    objects
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
     let size = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     let container = json!({
         "containerName": "app", "target": size(CPU, "250Mi"), "uncappedTarget": size(CPU, "250Mi"),
         "lowerBound": size("20m", "200Mi"), "upperBound": size("1", "1Gi"),
     });
     let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}, "conditions": []}});
-    objects.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    objects
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+        .await?;
     Ok(())
 }
 
@@ -123,27 +147,43 @@ impl Seen {
     }
 
     fn apply(&mut self, pod: &Pod) {
-        let Some(workload) = pod.labels().get("app") else { return };
-        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let Some(workload) = pod.labels().get("app") else {
+            return;
+        };
+        let conditions = pod
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
         let is_going = pod.metadata.deletion_timestamp.is_some();
         let is_ready = !is_going
-            && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+            && conditions
+                .into_iter()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True");
         let is_new = is_new(pod);
         if is_going && !is_new {
             self.gone.insert(pod.name_any());
         }
-        let before = self.pods.entry(workload.clone()).or_default().insert(pod.name_any(), (is_ready, is_new));
+        let before = self
+            .pods
+            .entry(workload.clone())
+            .or_default()
+            .insert(pod.name_any(), (is_ready, is_new));
         self.renewed += usize::from(is_ready && is_new);
         self.renewed -= usize::from(before == Some((true, true)));
         self.note(workload);
     }
 
     fn delete(&mut self, pod: &Pod) {
-        let Some(workload) = pod.labels().get("app") else { return };
+        let Some(workload) = pod.labels().get("app") else {
+            return;
+        };
         if !is_new(pod) {
             self.gone.insert(pod.name_any());
         }
-        let before = self.pods.get_mut(workload).and_then(|pods| pods.remove(&pod.name_any()));
+        let before = self
+            .pods
+            .get_mut(workload)
+            .and_then(|pods| pods.remove(&pod.name_any()));
         self.renewed -= usize::from(before == Some((true, true)));
         self.note(workload);
     }
@@ -151,7 +191,10 @@ impl Seen {
     fn note(&mut self, workload: &str) {
         if self.is_counting && !self.is_listing {
             let available = self.pods.get(workload).map_or(0, ready);
-            self.fewest = Some(self.fewest.map_or(available, |fewest| fewest.min(available)));
+            self.fewest = Some(
+                self.fewest
+                    .map_or(available, |fewest| fewest.min(available)),
+            );
         }
     }
 }

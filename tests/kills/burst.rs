@@ -19,7 +19,10 @@ const REQUESTED_MIB: u64 = 400;
 async fn counted(replica: &Replica, result: &str) -> Result<u64> {
     let series = format!("vpa_recommender_oom_kills_total{{result=\"{result}\"}} ");
     let text = scrape(replica).await?;
-    let value = text.lines().find_map(|line| line.strip_prefix(&series)).unwrap_or("0");
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(&series))
+        .unwrap_or("0");
     Ok(value.parse()?)
 }
 
@@ -32,40 +35,69 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     let replicas = replicas(&stage.client).await?;
     let mut before = Vec::new();
     for replica in &replicas {
-        before.push([counted(replica, "accepted").await?, counted(replica, "refused").await?]);
+        before.push([
+            counted(replica, "accepted").await?,
+            counted(replica, "refused").await?,
+        ]);
     }
     let targets: Vec<Option<i64>> = names.iter().map(|name| listening.status(name)).collect();
 
     let pods = stage.pods().await?;
-    // A slow machine takes longer than a second for so many kills. Stopped meanwhile, both replicas see all of them at once.
+    // A slow machine takes longer than a second for so many kills. Stopped meanwhile, both replicas
+    // see all of them at once.
     let mut processes = Vec::new();
     for replica in &replicas {
         processes.push(process(&stage.client, replica).await?);
     }
-    processes.iter().try_for_each(|process| signal(*process, "-STOP"))?;
+    processes
+        .iter()
+        .try_for_each(|process| signal(*process, "-STOP"))?;
     let kills = stream::iter(&pods).map(|pod| stage.kill(pod, REQUESTED_MIB));
-    let killed = kills.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await;
+    let killed = kills
+        .buffer_unordered(CONCURRENCY)
+        .try_collect::<Vec<()>>()
+        .await;
     let started = Instant::now();
-    processes.iter().try_for_each(|process| signal(*process, "-CONT"))?;
+    processes
+        .iter()
+        .try_for_each(|process| signal(*process, "-CONT"))?;
     killed?;
     for (name, target) in names.iter().zip(targets) {
         listening.status_above(name, target.unwrap_or(0)).await?;
         listening.feed_above(name, target.unwrap_or(0)).await?;
     }
-    println!("{KILLS} kills at once: all targets were there after {:.0} ms", started.elapsed().as_secs_f64() * 1e3);
+    println!(
+        "{KILLS} kills at once: all targets were there after {:.0} ms",
+        started.elapsed().as_secs_f64() * 1e3
+    );
     // Each container runs again, so that nothing more can be said about its end.
     for name in &names {
         stage.running(name).await?;
     }
     for (replica, [accepted, refused]) in replicas.iter().zip(before) {
-        eventually("each kill was counted, and none twice", PATIENCE, async || {
-            let now = [counted(replica, "accepted").await?, counted(replica, "refused").await?];
-            let expected = [accepted + KILLS as u64, refused];
-            ensure!(now == expected, "{}: {now:?} and not {expected:?} accepted and refused", replica.pod);
-            Ok(())
-        })
+        eventually(
+            "each kill was counted, and none twice",
+            PATIENCE,
+            async || {
+                let now = [
+                    counted(replica, "accepted").await?,
+                    counted(replica, "refused").await?,
+                ];
+                let expected = [accepted + KILLS as u64, refused];
+                ensure!(
+                    now == expected,
+                    "{}: {now:?} and not {expected:?} accepted and refused",
+                    replica.pod
+                );
+                Ok(())
+            },
+        )
         .await?;
-        ensure!(counted(replica, "dropped").await? == 0, "{} dropped some", replica.pod);
+        ensure!(
+            counted(replica, "dropped").await? == 0,
+            "{} dropped some",
+            replica.pod
+        );
     }
     Ok(())
 }

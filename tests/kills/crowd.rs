@@ -1,5 +1,5 @@
-//! A kill while a thousand other statuses wait for the limits towards the API server: those of objects whose workload has just
-//! come into being.
+//! A kill while a thousand other statuses wait for the limits towards the API server: those of
+//! objects whose workload has just come into being.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,10 @@ async fn a_kill_does_not_wait_behind_a_thousand_statuses() -> Result<()> {
         let pod = stage.running("web").await?;
         let before = listening.status("web").context("it has one")?;
         let killed = Instant::now();
-        let (kill, status) = tokio::join!(stage.kill(&pod, requested_mib), listening.status_above("web", before));
+        let (kill, status) = tokio::join!(
+            stage.kill(&pod, requested_mib),
+            listening.status_above("web", before)
+        );
         kill?;
         let took = status? - killed;
         requested_mib = requested_mib * 5 / 4;
@@ -36,8 +39,12 @@ async fn a_kill_does_not_wait_behind_a_thousand_statuses() -> Result<()> {
             overtaking.push(took);
         }
     }
-    // The best, since something else may keep the machine busy; in the queue it would be one of the last.
-    let best = overtaking.into_iter().min().context("the kills had nothing to overtake")?;
+    // The best, since something else may keep the machine busy; in the queue it would be one of the
+    // last.
+    let best = overtaking
+        .into_iter()
+        .min()
+        .context("the kills had nothing to overtake")?;
     ensure!(best < MOST, "a kill took {best:?}");
     Ok(())
 }

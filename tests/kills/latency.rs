@@ -1,4 +1,5 @@
-//! From the moment at which a pod's status says that its container was killed to the new target, one kill after the other.
+//! From the moment at which a pod's status says that its container was killed to the new target,
+//! one kill after the other.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,12 @@ const WARM_UP: usize = 10;
 const MOST: Duration = Duration::from_millis(500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed_within_half_a_second() -> Result<()> {
+async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed_within_half_a_second()
+-> Result<()> {
     let stage = Stage::take("latency").await?;
-    let names: Vec<String> = (0..WORKLOADS).map(|number| format!("web-{number}")).collect();
+    let names: Vec<String> = (0..WORKLOADS)
+        .map(|number| format!("web-{number}"))
+        .collect();
     stage.populate(&names, 100).await?;
     let listening = Listening::to(&stage, &names).await?;
     let mut requested_mib = 300;
@@ -48,9 +52,12 @@ async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed_within_half_a
     .await
 }
 
-/// Measures the 99th percentile of something until it is below `most`, three times at most: what else the machine does may hold up
-/// one measurement.
-pub(crate) async fn best_of_three(most: Duration, mut measure: impl AsyncFnMut() -> Result<Duration>) -> Result<()> {
+/// Measures the 99th percentile of something until it is below `most`, three times at most: what
+/// else the machine does may hold up one measurement.
+pub(crate) async fn best_of_three(
+    most: Duration,
+    mut measure: impl AsyncFnMut() -> Result<Duration>,
+) -> Result<()> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
         best = best.min(measure().await?);
@@ -61,12 +68,25 @@ pub(crate) async fn best_of_three(most: Duration, mut measure: impl AsyncFnMut()
     bail!("the 99th percentile is {best:?} at best")
 }
 
-/// Prints the distribution and gives its 99th percentile: the least latency that 99 % do not exceed.
+/// Prints the distribution and gives its 99th percentile: the least latency that 99 % do not
+/// exceed.
 pub(crate) fn distribution(place: &str, mut latencies: Vec<Duration>) -> Duration {
     latencies.sort();
-    let percentile = |percent: usize| latencies[(latencies.len() * percent).div_ceil(100).max(1) - 1];
-    let columns = [("min", 0), ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)];
-    let columns = columns.map(|(name, percent)| format!("{name} {:.1} ms", percentile(percent).as_secs_f64() * 1e3));
-    println!("kill to {place}, {} kills: {}", latencies.len(), columns.join(", "));
+    let percentile =
+        |percent: usize| latencies[(latencies.len() * percent).div_ceil(100).max(1) - 1];
+    let columns = [
+        ("min", 0),
+        ("p50", 50),
+        ("p90", 90),
+        ("p99", 99),
+        ("max", 100),
+    ];
+    let columns = columns
+        .map(|(name, percent)| format!("{name} {:.1} ms", percentile(percent).as_secs_f64() * 1e3));
+    println!(
+        "kill to {place}, {} kills: {}",
+        latencies.len(),
+        columns.join(", ")
+    );
     percentile(99)
 }

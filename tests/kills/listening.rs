@@ -35,7 +35,8 @@ impl Listening {
     /// Listens from now on, and waits until everything that is there was heard on both.
     pub(crate) async fn to(stage: &Stage, names: &[String]) -> Result<Self> {
         let (seen, mut statuses) = watch::channel(Targets::new());
-        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(stage.client.clone(), &stage.namespace);
+        let objects: Api<VerticalPodAutoscaler> =
+            Api::namespaced(stage.client.clone(), &stage.namespace);
         let watch = follow(objects.clone(), move |event| note_target(&seen, event));
 
         let (found, leader) = watch::channel(None);
@@ -44,18 +45,35 @@ impl Listening {
         let config = Arc::clone(&stage.tls);
         let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
         let server_name = ServerName::try_from(FEED_SERVER)?;
-        let (mut following, reading) = Reader { leaders: vec![leader], tls, server_name }.follow();
+        let (mut following, reading) = Reader {
+            leaders: vec![leader],
+            tls,
+            server_name,
+        }
+        .follow();
         tokio::spawn(reading);
 
         let mut uids = BTreeMap::new();
         for object in objects.list(&ListParams::default()).await? {
             uids.insert(object.name_any(), object.uid().context("a uid")?);
         }
-        timeout(PATIENCE, statuses.wait_for(|targets| names.iter().all(|name| targets.contains_key(name)))).await??;
-        let all_heard =
-            |now: &Following| now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some());
-        timeout(PATIENCE, following.wait_for(all_heard)).await.context("the feed tells of each object")??;
-        Ok(Self { statuses, _watch: watch, following, uids })
+        timeout(
+            PATIENCE,
+            statuses.wait_for(|targets| names.iter().all(|name| targets.contains_key(name))),
+        )
+        .await??;
+        let all_heard = |now: &Following| {
+            now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some())
+        };
+        timeout(PATIENCE, following.wait_for(all_heard))
+            .await
+            .context("the feed tells of each object")??;
+        Ok(Self {
+            statuses,
+            _watch: watch,
+            following,
+            uids,
+        })
     }
 
     /// The target in the status now.
@@ -67,7 +85,9 @@ impl Listening {
     pub(crate) async fn status_above(&self, name: &str, before: i64) -> Result<Instant> {
         let mut statuses = self.statuses.clone();
         let is_above = |targets: &Targets| targets.get(name).is_some_and(|target| *target > before);
-        timeout(PATIENCE, statuses.wait_for(is_above)).await.with_context(|| format!("the status of {name}"))??;
+        timeout(PATIENCE, statuses.wait_for(is_above))
+            .await
+            .with_context(|| format!("the status of {name}"))??;
         Ok(Instant::now())
     }
 
@@ -75,14 +95,19 @@ impl Listening {
     pub(crate) async fn feed_above(&self, name: &str, before: i64) -> Result<Instant> {
         let mut following = self.following.clone();
         let uid = self.uids.get(name).context("it was listed")?;
-        let is_above = |now: &Following| heard_target(now, uid).is_some_and(|target| target > before);
-        timeout(PATIENCE, following.wait_for(is_above)).await.with_context(|| format!("the feed about {name}"))??;
+        let is_above =
+            |now: &Following| heard_target(now, uid).is_some_and(|target| target > before);
+        timeout(PATIENCE, following.wait_for(is_above))
+            .await
+            .with_context(|| format!("the feed about {name}"))??;
         Ok(Instant::now())
     }
 }
 
 fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler>) {
-    let (Event::Apply(object) | Event::InitApply(object)) = event else { return };
+    let (Event::Apply(object) | Event::InitApply(object)) = event else {
+        return;
+    };
     if let Some(target) = memory_target(&object) {
         seen.send_modify(|targets| {
             targets.insert(object.name_any(), target);
@@ -92,5 +117,14 @@ fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler
 
 fn heard_target(following: &Following, uid: &str) -> Option<i64> {
     let heard = following.get(uid)?;
-    Some(heard.value.recommendation.containers.first()?.target.memory()?.bytes())
+    Some(
+        heard
+            .value
+            .recommendation
+            .containers
+            .first()?
+            .target
+            .memory()?
+            .bytes(),
+    )
 }

@@ -1,5 +1,5 @@
-//! From a kill for want of memory to a pod with more memory, made anew or resized where it runs: recommender, feed, updater and
-//! webhook as real processes.
+//! From a kill for want of memory to a pod with more memory, made anew or resized where it runs:
+//! recommender, feed, updater and webhook as real processes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -50,17 +50,30 @@ async fn scale(replicas: usize) -> Result<()> {
 async fn closed_loop(stage: &Stage) -> Result<()> {
     eventually("the updater hears the webhook", PATIENCE, async || {
         let metrics = scrape(&leader_with(&stage.client, UPDATER, UPDATER_PORT).await?).await?;
-        let is_held = metrics.lines().any(|line| line.starts_with("vpa_updater_held{") && line.ends_with(" 1"));
+        let is_held = metrics
+            .lines()
+            .any(|line| line.starts_with("vpa_updater_held{") && line.ends_with(" 1"));
         ensure!(!is_held, "it does nothing");
         Ok(())
     })
     .await?;
     let (told, mut sizes) = watch::channel(Sizes::new());
     let _watch = follow(stage.pods.clone(), move |event| note_size(&told, event));
-    for (mode, how) in [("Recreate", "a new pod"), ("InPlaceOrRecreate", "a resized pod")] {
+    for (mode, how) in [
+        ("Recreate", "a new pod"),
+        ("InPlaceOrRecreate", "a resized pod"),
+    ] {
         let prefix = mode.to_lowercase();
-        let names: Vec<String> = (0..WORKLOADS).map(|number| format!("{prefix}-{number}")).collect();
-        stage.populate_with(&names, REQUESTED_MIB, &json!({"updateMode": mode, "minReplicas": 1})).await?;
+        let names: Vec<String> = (0..WORKLOADS)
+            .map(|number| format!("{prefix}-{number}"))
+            .collect();
+        stage
+            .populate_with(
+                &names,
+                REQUESTED_MIB,
+                &json!({"updateMode": mode, "minReplicas": 1}),
+            )
+            .await?;
         // Their first size, once all that the recommender knows of them is in the pods.
         for name in &names {
             stage.settled(name).await?;
@@ -80,23 +93,40 @@ async fn closed_loop(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Kills the pod of a workload; gives how long it took until the same or, by the mode, another one had more memory.
-async fn grown(stage: &Stage, sizes: &mut watch::Receiver<Sizes>, workload: &str, mode: &str) -> Result<Duration> {
+/// Kills the pod of a workload; gives how long it took until the same or, by the mode, another one
+/// had more memory.
+async fn grown(
+    stage: &Stage,
+    sizes: &mut watch::Receiver<Sizes>,
+    workload: &str,
+    mode: &str,
+) -> Result<Duration> {
     let pod = stage.running(workload).await?;
     let uid = pod.uid().context("it has one")?;
     let before = in_effect(&pod).context("it has a size")?;
     let killed = Instant::now();
     stage.kill_as_it_is(&pod).await?;
-    let is_larger = |sizes: &Sizes| sizes.get(workload).is_some_and(|(_, memory)| *memory > before);
-    let larger = timeout(PATIENCE, sizes.wait_for(is_larger)).await.with_context(|| format!("{workload} grows"))??;
+    let is_larger = |sizes: &Sizes| {
+        sizes
+            .get(workload)
+            .is_some_and(|(_, memory)| *memory > before)
+    };
+    let larger = timeout(PATIENCE, sizes.wait_for(is_larger))
+        .await
+        .with_context(|| format!("{workload} grows"))??;
     let latency = killed.elapsed();
     let is_same = larger.get(workload).is_some_and(|(now, _)| *now == uid);
-    ensure!(is_same == (mode == "InPlaceOrRecreate"), "{workload}: the same pod: {is_same}");
+    ensure!(
+        is_same == (mode == "InPlaceOrRecreate"),
+        "{workload}: the same pod: {is_same}"
+    );
     Ok(latency)
 }
 
 fn note_size(told: &watch::Sender<Sizes>, event: Event<Pod>) {
-    let (Event::Apply(pod) | Event::InitApply(pod)) = event else { return };
+    let (Event::Apply(pod) | Event::InitApply(pod)) = event else {
+        return;
+    };
     let workload = pod.labels().get("app").cloned();
     let is_live = pod.metadata.deletion_timestamp.is_none();
     if let (Some(workload), Some(memory), true) = (workload, in_effect(&pod), is_live) {
@@ -109,6 +139,14 @@ fn note_size(told: &watch::Sender<Sizes>, event: Event<Pod>) {
 /// The memory that the pod's container has, as the kubelet says.
 fn in_effect(pod: &Pod) -> Option<i64> {
     let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
-    let memory: Quantity = status.resources.as_ref()?.requests.as_ref()?.get("memory")?.0.parse().ok()?;
+    let memory: Quantity = status
+        .resources
+        .as_ref()?
+        .requests
+        .as_ref()?
+        .get("memory")?
+        .0
+        .parse()
+        .ok()?;
     Some(Memory::from(&memory).bytes())
 }

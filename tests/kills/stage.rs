@@ -1,4 +1,5 @@
-//! The recommender, workloads of one pod each with a VPA object of the same name, and kills of their containers.
+//! The recommender, workloads of one pod each with a VPA object of the same name, and kills of
+//! their containers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,13 @@ impl Stage {
         let tls = turn.clone().context("just made")?;
         let namespace = namespace(&client, prefix).await?;
         let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self { client, namespace, tls, pods, _turn: turn })
+        Ok(Self {
+            client,
+            namespace,
+            tls,
+            pods,
+            _turn: turn,
+        })
     }
 
     /// Makes workloads that request so much memory, and waits until each has a recommendation.
@@ -52,20 +59,42 @@ impl Stage {
     }
 
     /// The same, with an update policy.
-    pub(crate) async fn populate_with(&self, names: &[String], requested_mib: u64, policy: &Value) -> Result<()> {
+    pub(crate) async fn populate_with(
+        &self,
+        names: &[String],
+        requested_mib: u64,
+        policy: &Value,
+    ) -> Result<()> {
         let make = stream::iter(names).map(|name| self.make(name, requested_mib, policy));
-        make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+        make.buffer_unordered(CONCURRENCY)
+            .try_collect::<Vec<()>>()
+            .await?;
         let objects = self.objects();
-        eventually("each object has a recommendation and each pod runs", PATIENCE, async || {
-            let list = objects.list(&ListParams::default()).await?;
-            let is_one = |object: &&VerticalPodAutoscaler| names.contains(&object.name_any());
-            let provided = list.iter().filter(is_one).filter(|object| memory_target(object).is_some()).count();
-            let pods = self.pods.list(&ListParams::default()).await?;
-            let is_one = |pod: &&Pod| pod.labels().get("app").is_some_and(|app| names.contains(app));
-            let running = pods.iter().filter(is_one).filter(|pod| runs(pod)).count();
-            ensure!(provided == names.len() && running == names.len(), "{provided} have one, {running} run");
-            Ok(())
-        })
+        eventually(
+            "each object has a recommendation and each pod runs",
+            PATIENCE,
+            async || {
+                let list = objects.list(&ListParams::default()).await?;
+                let is_one = |object: &&VerticalPodAutoscaler| names.contains(&object.name_any());
+                let provided = list
+                    .iter()
+                    .filter(is_one)
+                    .filter(|object| memory_target(object).is_some())
+                    .count();
+                let pods = self.pods.list(&ListParams::default()).await?;
+                let is_one = |pod: &&Pod| {
+                    pod.labels()
+                        .get("app")
+                        .is_some_and(|app| names.contains(app))
+                };
+                let running = pods.iter().filter(is_one).filter(|pod| runs(pod)).count();
+                ensure!(
+                    provided == names.len() && running == names.len(),
+                    "{provided} have one, {running} run"
+                );
+                Ok(())
+            },
+        )
         .await
     }
 
@@ -93,7 +122,12 @@ impl Stage {
             },
         });
         let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        replica_sets.create(&PostParams::default(), &serde_json::from_value(replica_set)?).await?;
+        replica_sets
+            .create(
+                &PostParams::default(),
+                &serde_json::from_value(replica_set)?,
+            )
+            .await?;
         Ok(())
     }
 
@@ -107,21 +141,30 @@ impl Stage {
                 "updatePolicy": policy,
             },
         });
-        self.objects().create(&PostParams::default(), &serde_json::from_value(autoscaler)?).await?;
+        self.objects()
+            .create(&PostParams::default(), &serde_json::from_value(autoscaler)?)
+            .await?;
         Ok(())
     }
 
-    /// Makes so many objects whose workload comes last, so that all of their statuses change at once.
+    /// Makes so many objects whose workload comes last, so that all of their statuses change at
+    /// once.
     pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
         let policy = unmoved();
         let make = stream::iter(&names).map(|name| self.autoscale(name, "late", &policy));
-        make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
-        eventually("each object says that its workload is not there", PATIENCE, async || {
-            let unsupported = self.unsupported().await?;
-            ensure!(unsupported == count, "{unsupported} of {count} do");
-            Ok(())
-        })
+        make.buffer_unordered(CONCURRENCY)
+            .try_collect::<Vec<()>>()
+            .await?;
+        eventually(
+            "each object says that its workload is not there",
+            PATIENCE,
+            async || {
+                let unsupported = self.unsupported().await?;
+                ensure!(unsupported == count, "{unsupported} of {count} do");
+                Ok(())
+            },
+        )
         .await?;
         self.make_set("late", 0, 100).await?;
         eventually("their statuses begin to change", PATIENCE, async || {
@@ -135,9 +178,17 @@ impl Stage {
     pub(crate) async fn unsupported(&self) -> Result<usize> {
         let says_so = |object: &VerticalPodAutoscaler| {
             let conditions = object.status.iter().flat_map(|status| &status.conditions);
-            conditions.into_iter().any(|condition| condition.kind == CONFIG_UNSUPPORTED)
+            conditions
+                .into_iter()
+                .any(|condition| condition.kind == CONFIG_UNSUPPORTED)
         };
-        Ok(self.objects().list(&ListParams::default()).await?.iter().filter(|object| says_so(object)).count())
+        Ok(self
+            .objects()
+            .list(&ListParams::default())
+            .await?
+            .iter()
+            .filter(|object| says_so(object))
+            .count())
     }
 
     fn objects(&self) -> Api<VerticalPodAutoscaler> {
@@ -148,7 +199,14 @@ impl Stage {
     pub(crate) async fn running(&self, workload: &str) -> Result<Pod> {
         let of_workload = ListParams::default().labels(&format!("app={workload}"));
         eventually("the container runs", PATIENCE, async || {
-            let pod = self.pods.list(&of_workload).await?.items.into_iter().next().context("no pod yet")?;
+            let pod = self
+                .pods
+                .list(&of_workload)
+                .await?
+                .items
+                .into_iter()
+                .next()
+                .context("no pod yet")?;
             ensure!(runs(&pod), "{:?}", pod.status);
             Ok(pod)
         })
@@ -162,25 +220,39 @@ impl Stage {
 
     /// The pod of a workload, once it asks for what is recommended.
     pub(crate) async fn settled(&self, workload: &str) -> Result<()> {
-        eventually("the pod asks for what is recommended", PATIENCE, async || {
-            let target = memory_target(&self.objects().get(workload).await?).context("no target")?;
-            let pod = self.running(workload).await?;
-            let requests = container(&pod).and_then(|status| status.resources.as_ref()?.requests.clone());
-            let memory: Quantity = requests.as_ref().and_then(|list| list.get("memory")).context("none")?.0.parse()?;
-            let asks = Memory::from(&memory).bytes();
-            ensure!(asks == target, "it asks for {asks} and not for {target}");
-            Ok(())
-        })
+        eventually(
+            "the pod asks for what is recommended",
+            PATIENCE,
+            async || {
+                let target =
+                    memory_target(&self.objects().get(workload).await?).context("no target")?;
+                let pod = self.running(workload).await?;
+                let requests =
+                    container(&pod).and_then(|status| status.resources.as_ref()?.requests.clone());
+                let memory: Quantity = requests
+                    .as_ref()
+                    .and_then(|list| list.get("memory"))
+                    .context("none")?
+                    .0
+                    .parse()?;
+                let asks = Memory::from(&memory).bytes();
+                ensure!(asks == target, "it asks for {asks} and not for {target}");
+                Ok(())
+            },
+        )
         .await
     }
 
     /// Ends the pod's container with what it has in its request.
     pub(crate) async fn kill_as_it_is(&self, pod: &Pod) -> Result<()> {
-        let resources = container(pod).and_then(|status| status.resources.as_ref()).context("it has a size")?;
+        let resources = container(pod)
+            .and_then(|status| status.resources.as_ref())
+            .context("it has a size")?;
         oom_kill(&self.pods, pod, &serde_json::to_value(resources)?).await
     }
 
-    /// Ends the pod's container as a kubelet tells it after a kill for want of memory, when it had so much in its request.
+    /// Ends the pod's container as a kubelet tells it after a kill for want of memory, when it had
+    /// so much in its request.
     pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
         oom_kill(&self.pods, pod, &requests(requested_mib)).await
     }
@@ -197,7 +269,9 @@ fn requests(mib: u64) -> Value {
 
 /// Sends a signal to a process of the recommender.
 pub(crate) fn signal(process: u32, signal: &str) -> Result<()> {
-    let status = std::process::Command::new("kill").args([signal, &process.to_string()]).status()?;
+    let status = std::process::Command::new("kill")
+        .args([signal, &process.to_string()])
+        .status()?;
     ensure!(status.success(), "kill {signal} {process}");
     Ok(())
 }
@@ -222,5 +296,12 @@ fn runs(pod: &Pod) -> bool {
 /// The memory that the object asks for, in bytes.
 pub(crate) fn memory_target(object: &VerticalPodAutoscaler) -> Option<i64> {
     let recommendation = object.status.as_ref()?.recommendation.as_ref()?;
-    Some(recommendation.container_recommendations.first()?.target.memory()?.bytes())
+    Some(
+        recommendation
+            .container_recommendations
+            .first()?
+            .target
+            .memory()?
+            .bytes(),
+    )
 }

@@ -1,4 +1,5 @@
-//! An API server that holds nothing: it makes the objects of a list while it sends them, and watches tell of one more each.
+//! An API server that holds nothing: it makes the objects of a list while it sends them, and
+//! watches tell of one more each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read as _, Write};
@@ -82,7 +83,12 @@ impl ApiServer {
     /// Returns when another watch is open, or after this time.
     pub(crate) fn wait_for_news(&self, most: Duration) {
         let state = self.shared.state();
-        drop(self.shared.news.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            self.shared
+                .news
+                .wait_timeout(state, most)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 }
 
@@ -106,19 +112,37 @@ impl Request {
                 line => lines.push(line.to_owned()),
             }
         }
-        let length = lines
-            .iter()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+        let length = lines.iter().find_map(|line| {
+            line.to_ascii_lowercase()
+                .strip_prefix("content-length:")?
+                .trim()
+                .parse()
+                .ok()
+        });
         let mut body = vec![0; length.unwrap_or(0)];
         reader.read_exact(&mut body)?;
-        let mut words = lines.first().map(String::as_str).unwrap_or_default().split(' ');
-        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut words = lines
+            .first()
+            .map(String::as_str)
+            .unwrap_or_default()
+            .split(' ');
+        let (method, target) = (
+            words.next().unwrap_or_default(),
+            words.next().unwrap_or_default(),
+        );
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        Ok(Self { method: method.to_owned(), path: path.to_owned(), query: query.to_owned(), body })
+        Ok(Self {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            body,
+        })
     }
 
     fn asks(&self, parameter: &str) -> Option<&str> {
-        self.query.split('&').find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('='))
+        self.query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('='))
     }
 }
 
@@ -157,30 +181,53 @@ impl Chunked<'_> {
         if part.is_empty() {
             return Ok(());
         }
-        self.0.write_all(format!("{:x}\r\n", part.len()).as_bytes())?;
+        self.0
+            .write_all(format!("{:x}\r\n", part.len()).as_bytes())?;
         self.0.write_all(part.as_bytes())?;
         self.0.write_all(b"\r\n")
     }
 }
 
-fn list(connection: &TcpStream, plural: &str, request: &Request, count: usize, shared: &Shared) -> std::io::Result<()> {
+fn list(
+    connection: &TcpStream,
+    plural: &str,
+    request: &Request,
+    count: usize,
+    shared: &Shared,
+) -> std::io::Result<()> {
     let mut body = Chunked(connection, shared);
     body.begin()?;
     let is_known = objects::is_known(plural);
     if !is_known {
         shared.state().unknown.push(request.path.clone());
     }
-    let first: usize = request.asks("continue").and_then(|token| token.parse().ok()).unwrap_or_default();
-    let limit: usize = request.asks("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
-    let count = if is_known { objects::count(plural, count) } else { 0 };
+    let first: usize = request
+        .asks("continue")
+        .and_then(|token| token.parse().ok())
+        .unwrap_or_default();
+    let limit: usize = request
+        .asks("limit")
+        .and_then(|limit| limit.parse().ok())
+        .unwrap_or(usize::MAX);
+    let count = if is_known {
+        objects::count(plural, count)
+    } else {
+        0
+    };
     let end = count.min(first.saturating_add(limit));
-    let next = if end < count { end.to_string() } else { String::new() };
+    let next = if end < count {
+        end.to_string()
+    } else {
+        String::new()
+    };
     body.send(&format!(
         r#"{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"9","continue":"{next}"}},"items":["#
     ))?;
     for number in first..end {
         body.send(if number > first { "," } else { "" })?;
-        objects::object(plural, number).iter().try_for_each(|part| body.send(part))?;
+        objects::object(plural, number)
+            .iter()
+            .try_for_each(|part| body.send(part))?;
     }
     body.send("]}")?;
     body.0.write_all(b"0\r\n\r\n")
@@ -191,7 +238,9 @@ fn watch(connection: &TcpStream, plural: &str, shared: &Shared) -> std::io::Resu
     body.begin()?;
     if objects::is_known(plural) {
         body.send(r#"{"type":"MODIFIED","object":"#)?;
-        objects::object(plural, 0).iter().try_for_each(|part| body.send(part))?;
+        objects::object(plural, 0)
+            .iter()
+            .try_for_each(|part| body.send(part))?;
         body.send("}\n")?;
     }
     body.send("{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"10\"}}}\n")?;
@@ -204,7 +253,9 @@ fn watch(connection: &TcpStream, plural: &str, shared: &Shared) -> std::io::Resu
 
 /// Answers what is neither a list in pages nor a watch.
 fn answer(request: &Request, shared: &Shared) -> (u16, Value) {
-    let Request { method, path, body, .. } = request;
+    let Request {
+        method, path, body, ..
+    } = request;
     let status = |code: u16, reason: &str| {
         (
             code,
@@ -212,25 +263,39 @@ fn answer(request: &Request, shared: &Shared) -> (u16, Value) {
         )
     };
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let made = serde_json::from_slice::<Value>(body).ok().filter(Value::is_object);
+    let made = serde_json::from_slice::<Value>(body)
+        .ok()
+        .filter(Value::is_object);
     match (method.as_str(), parts.as_slice(), made) {
         ("GET", ["apis"], _) => (200, json!({"kind": "APIGroupList", "groups": []})),
-        ("GET", ["apis", _, _], _) => {
-            (200, json!({"kind": "APIResourceList", "groupVersion": parts[1..].join("/"), "resources": []}))
-        }
-        ("GET", ["apis", "metrics.k8s.io", ..], _) => {
-            (200, json!({"kind": "PodMetricsList", "metadata": {}, "items": []}))
-        }
+        ("GET", ["apis", _, _], _) => (
+            200,
+            json!({"kind": "APIResourceList", "groupVersion": parts[1..].join("/"), "resources": []}),
+        ),
+        ("GET", ["apis", "metrics.k8s.io", ..], _) => (
+            200,
+            json!({"kind": "PodMetricsList", "metadata": {}, "items": []}),
+        ),
         ("GET", _, _) => match shared.state().made.get(path) {
             Some(object) => (200, object.clone()),
             None => status(404, "NotFound"),
         },
         ("POST", [.., "events"], Some(event)) => (201, event),
-        ("POST" | "PUT" | "PATCH", _, Some(mut object)) if object["metadata"]["name"].is_string() => {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let path = if method == "POST" { format!("{path}/{name}") } else { path.clone() };
+        ("POST" | "PUT" | "PATCH", _, Some(mut object))
+            if object["metadata"]["name"].is_string() =>
+        {
+            let name = object["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let path = if method == "POST" {
+                format!("{path}/{name}")
+            } else {
+                path.clone()
+            };
             let mut state = shared.state();
-            object["metadata"]["resourceVersion"] = json!((state.made.len() + state.sent_bytes).to_string());
+            object["metadata"]["resourceVersion"] =
+                json!((state.made.len() + state.sent_bytes).to_string());
             object["metadata"]["uid"] = json!("made");
             state.made.insert(path, object.clone());
             (201, object)

@@ -1,4 +1,5 @@
-//! The largest objects that a tenant can write, of each kind: what is in etcd is at most 1.5 MB of each.
+//! The largest objects that a tenant can write, of each kind: what is in etcd is at most 1.5 MB of
+//! each.
 
 use std::sync::LazyLock;
 
@@ -29,7 +30,10 @@ fn repeated(one: &str, bytes: usize) -> String {
 }
 
 fn annotations(bytes: usize) -> String {
-    format!(r#""annotations":{{{}}}"#, repeated(r#""plimsoll.dev/a#":"""#, bytes))
+    format!(
+        r#""annotations":{{{}}}"#,
+        repeated(r#""plimsoll.dev/a#":"""#, bytes)
+    )
 }
 
 static ANNOTATION: LazyLock<String> = LazyLock::new(|| annotations(ANNOTATIONS));
@@ -39,27 +43,41 @@ static POD_SPEC: LazyLock<String> = LazyLock::new(|| {
     let env = repeated(r#"{"name":"A#","value":"b"}"#, LARGE);
     format!(r#"{{"containers":[{{"name":"a","image":"b","env":[{env}]}}]}}"#)
 });
-static MANY_CONTAINERS: LazyLock<String> =
-    LazyLock::new(|| format!(r#"{{"containers":[{}]}}"#, repeated(r#"{"name":"a#","image":"b"}"#, LARGE)));
+static MANY_CONTAINERS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        r#"{{"containers":[{}]}}"#,
+        repeated(r#"{"name":"a#","image":"b"}"#, LARGE)
+    )
+});
 static LABELS: LazyLock<String> = LazyLock::new(|| repeated(r#""l#":"""#, LARGE));
 static VALUES: LazyLock<String> = LazyLock::new(|| repeated(r#""v#""#, LARGE));
 static POLICIES: LazyLock<String> = LazyLock::new(|| repeated(r#"{"containerName":"c#"}"#, LARGE));
 static BUCKETS: LazyLock<String> = LazyLock::new(|| repeated(r##""#":1"##, LARGE));
 static DATA: LazyLock<String> = LazyLock::new(|| "x".repeat(LARGE));
 static METRICS: LazyLock<String> = LazyLock::new(|| {
-    repeated(r#"{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization"}}}"#, LARGE)
+    repeated(
+        r#"{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization"}}}"#,
+        LARGE,
+    )
 });
 static LIMITS: LazyLock<String> = LazyLock::new(|| repeated(r#"{"type":"Container"}"#, LARGE));
 static QUANTITIES: LazyLock<String> = LazyLock::new(|| repeated(r#""r#":"1""#, LARGE));
 static SAMPLES: LazyLock<String> = LazyLock::new(|| {
-    let sample = |number: usize| format!(r#"{{"value":"{number}.00000","timestamp":{}}}"#, 1_700_000_000 + 60 * number);
+    let sample = |number: usize| {
+        format!(
+            r#"{{"value":"{number}.00000","timestamp":{}}}"#,
+            1_700_000_000 + 60 * number
+        )
+    };
     (0..POINTS).map(sample).collect::<Vec<_>>().join(",")
 });
 
 /// What follows the metadata, and whether labels rather than annotations are large.
 fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
-    let (selector, template) =
-        (r#","spec":{"selector":{"matchLabels":{"app":"a"}},"replicas":0,"template":{"spec":"#, "}}");
+    let (selector, template) = (
+        r#","spec":{"selector":{"matchLabels":{"app":"a"}},"replicas":0,"template":{"spec":"#,
+        "}}",
+    );
     // Some of them are large where it is read.
     let is_odd = number % 2 == 1;
     let labels = (is_odd, vec![selector, "{}", template]);
@@ -67,14 +85,20 @@ fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
     let scaled = r#","spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"a"},"maxReplicas":3"#;
     let rest = match plural {
         "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" if is_odd => {
-            let spec: &'static [&'static str] =
-                &[r#","spec":{"template":{},"selector":{"matchExpressions":[{"key":"a","operator":"In","values":["#];
+            let spec: &'static [&'static str] = &[
+                r#","spec":{"template":{},"selector":{"matchExpressions":[{"key":"a","operator":"In","values":["#,
+            ];
             if number % 4 == 1 {
                 return Some(labels);
             }
             vec![spec[0], &VALUES, "]}]}}"]
         }
-        "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "jobs" | "replicationcontrollers" => {
+        "deployments"
+        | "replicasets"
+        | "statefulsets"
+        | "daemonsets"
+        | "jobs"
+        | "replicationcontrollers" => {
             vec![
                 if plural == "replicationcontrollers" {
                     r#","spec":{"replicas":0,"template":{"spec":"#
@@ -91,7 +115,10 @@ fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
             "}}}}",
         ],
         "pods" if number % 4 == 1 => {
-            return Some((true, vec![r#","spec":{"containers":[]},"status":{"phase":"Running"}"#]));
+            return Some((
+                true,
+                vec![r#","spec":{"containers":[]},"status":{"phase":"Running"}"#],
+            ));
         }
         "pods" if is_odd => vec![r#","status":{"phase":"Running"},"spec":"#, &MANY_CONTAINERS],
         "pods" => vec![r#","status":{"phase":"Running"},"spec":"#, &POD_SPEC],
@@ -101,7 +128,12 @@ fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
             "\"",
         ],
         "verticalpodautoscalers" if is_odd => {
-            vec![target, r#","resourcePolicy":{"containerPolicies":["#, &POLICIES, "]}}"]
+            vec![
+                target,
+                r#","resourcePolicy":{"containerPolicies":["#,
+                &POLICIES,
+                "]}}",
+            ]
         }
         "verticalpodautoscalers" => vec![target, "}"],
         "verticalpodautoscalercheckpoints" => {
@@ -113,7 +145,9 @@ fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
         }
         "horizontalpodautoscalers" if is_odd => vec![scaled, r#","metrics":["#, &METRICS, "]}"],
         "horizontalpodautoscalers" | "effectivehorizontalpodautoscalers" => vec![scaled, "}"],
-        "substitutes" => vec![r#","spec":{"substituteTargetRef":{"kind":"Deployment","name":"a"}}"#],
+        "substitutes" => {
+            vec![r#","spec":{"substituteTargetRef":{"kind":"Deployment","name":"a"}}"#]
+        }
         "timeseriespredictions" => vec![
             r#","spec":{"targetRef":{"kind":"Deployment","name":"a"},"predictionWindowSeconds":3600,"predictionMetrics":[]},"status":{"predictionMetrics":[{"resourceIdentifier":"a","ready":true,"prediction":[{"samples":["#,
             &SAMPLES,
@@ -122,13 +156,19 @@ fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
         "limitranges" => vec![r#","spec":{"limits":["#, &LIMITS, "]}"],
         "resourcequotas" => vec![r#","spec":{"hard":{"#, &QUANTITIES, "}}"],
         "poddisruptionbudgets" => {
-            vec![r#","spec":{"selector":{"matchExpressions":[{"key":"a","operator":"In","values":["#, &VALUES, "]}]}}"]
+            vec![
+                r#","spec":{"selector":{"matchExpressions":[{"key":"a","operator":"In","values":["#,
+                &VALUES,
+                "]}]}}",
+            ]
         }
         "configmaps" => vec![r#","data":{"a":""#, &DATA, "\"}"],
         "leases" => vec![r#","spec":{}"#],
         "sizingpolicies" => vec![r#","spec":{"kinds":["Job"]}"#],
         "nodes" | "namespaces" => vec![""],
-        "clustersizingpolicies" => vec![r#","spec":{"namespaceSelector":{"matchLabels":{"a":"b"}},"kinds":["Job"]}"#],
+        "clustersizingpolicies" => {
+            vec![r#","spec":{"namespaceSelector":{"matchLabels":{"a":"b"}},"kinds":["Job"]}"#]
+        }
         _ => return None,
     };
     Some((false, rest))
@@ -166,7 +206,10 @@ pub(crate) fn object(plural: &str, number: usize) -> Vec<String> {
     let head = format!(
         r#"{{"metadata":{{{namespace}"name":"o{number:05}","uid":"u{number}","resourceVersion":"1","creationTimestamp":"2026-01-01T00:00:00Z",{large}}}"#
     );
-    std::iter::once(head).chain(rest.into_iter().map(str::to_owned)).chain(["}".to_owned()]).collect()
+    std::iter::once(head)
+        .chain(rest.into_iter().map(str::to_owned))
+        .chain(["}".to_owned()])
+        .collect()
 }
 
 fn labelled(namespace: &str, number: usize, rest: &[&str]) -> Vec<String> {
@@ -174,5 +217,8 @@ fn labelled(namespace: &str, number: usize, rest: &[&str]) -> Vec<String> {
         r#"{{"metadata":{{{namespace}"name":"o{number:05}","uid":"u{number}","resourceVersion":"1","labels":{{{}}}}}"#,
         LABELS.as_str()
     );
-    std::iter::once(head).chain(rest.iter().map(|part| (*part).to_owned())).chain(["}".to_owned()]).collect()
+    std::iter::once(head)
+        .chain(rest.iter().map(|part| (*part).to_owned()))
+        .chain(["}".to_owned()])
+        .collect()
 }

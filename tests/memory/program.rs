@@ -26,10 +26,18 @@ impl Program {
     pub(crate) fn memory_limit(&self) -> usize {
         let folder = e2e::repository().join("deploy/base").join(self.name);
         let files = ["deployment.yaml", "workload/deployment.yaml"].map(|file| folder.join(file));
-        let text = files.iter().find_map(|file| fs::read_to_string(file).ok()).expect("a deployment");
+        let text = files
+            .iter()
+            .find_map(|file| fs::read_to_string(file).ok())
+            .expect("a deployment");
         let deployment: serde_json::Value = serde_yaml_ng::from_str(&text).expect("YAML");
-        let limit = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"];
-        let quantity: model::Quantity = limit.as_str().expect("a limit").parse().expect("a quantity");
+        let limit = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+            ["memory"];
+        let quantity: model::Quantity = limit
+            .as_str()
+            .expect("a limit")
+            .parse()
+            .expect("a quantity");
         usize::try_from(model::Memory::from(&quantity).bytes()).expect("not negative")
     }
 
@@ -43,9 +51,18 @@ impl Program {
         fs::write(&kubeconfig, text).expect("a file");
         let log = fs::File::create(folder.path().join("log")).expect("a file");
         let mut command = Command::new(e2e::program(self.name).expect("it is built"));
-        command.args(["--address=127.0.0.1:0", "--log-format=json"]).args(self.flags);
-        command.env("KUBECONFIG", &kubeconfig).env("NAMESPACE", "plimsoll-system").env("HOSTNAME", "test");
-        let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("it starts");
+        command
+            .args(["--address=127.0.0.1:0", "--log-format=json"])
+            .args(self.flags);
+        command
+            .env("KUBECONFIG", &kubeconfig)
+            .env("NAMESPACE", "plimsoll-system")
+            .env("HOSTNAME", "test");
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("it starts");
         Process { child, folder }
     }
 }
@@ -55,16 +72,27 @@ impl Process {
         let lives = self.child.try_wait().expect("it can be asked").is_none();
         if !lives {
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-            eprintln!("{}", log.lines().rev().take(5).collect::<Vec<_>>().join("\n"));
+            eprintln!(
+                "{}",
+                log.lines().rev().take(5).collect::<Vec<_>>().join("\n")
+            );
         }
         lives
     }
 
     /// The most memory that was resident so far.
     pub(crate) fn peak_bytes(&self) -> usize {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
-        let kibibytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("Linux says so");
+        let kibibytes: usize = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number");
         kibibytes << 10
     }
 }

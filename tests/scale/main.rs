@@ -1,7 +1,8 @@
-//! The recommender, deployed as in production, before a large cluster on a real control plane: how long its loop takes, and
-//! how much memory it holds.
+//! The recommender, deployed as in production, before a large cluster on a real control plane: how
+//! long its loop takes, and how much memory it holds.
 //!
-//! `VPAS` objects (10,000 if absent) with two pods each. The numbers are of the release build; `make bench-scale` makes it.
+//! `VPAS` objects (10,000 if absent) with two pods each. The numbers are of the release build;
+//! `make bench-scale` makes it.
 
 mod population;
 
@@ -22,7 +23,8 @@ const PODS_PER_NODE: usize = 900;
 /// Rounds over which the times are averaged, and as many times all statuses were written.
 const ROUNDS: f64 = 3.0;
 const PATIENCE: Duration = Duration::from_mins(20);
-/// The step that happens once per round, and the one that ends when the last status of a round is written.
+/// The step that happens once per round, and the one that ends when the last status of a round is
+/// written.
 const LOAD: &str = "LoadMetrics";
 const UPDATE: &str = "UpdateVPAs";
 /// Runs beside the loop, at its own pace.
@@ -41,8 +43,10 @@ async fn main() -> ExitCode {
 async fn run() -> Result<()> {
     let vpas = vpas(DEFAULT_VPAS)?;
     let nodes = (vpas * population::REPLICAS).div_ceil(PODS_PER_NODE).max(1);
-    let options =
-        Options { nodes: nodes.try_into().context("VPAS is too large")?, ..Options::new("scale", program("sandbox")?) };
+    let options = Options {
+        nodes: nodes.try_into().context("VPAS is too large")?,
+        ..Options::new("scale", program("sandbox")?)
+    };
     in_sandbox(options, async |sandbox| measure(sandbox, vpas).await).await
 }
 
@@ -51,27 +55,43 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let client = sandbox.client().await?;
     let started = Instant::now();
     population::make(&client, vpas).await?;
-    println!("  {vpas} VPA objects and {} pods after {:.0} s", vpas * population::REPLICAS, seconds(started));
+    println!(
+        "  {vpas} VPA objects and {} pods after {:.0} s",
+        vpas * population::REPLICAS,
+        seconds(started)
+    );
 
     let started = Instant::now();
     deploy(sandbox, "tests/scale").await?;
     let leader = leader(&client).await?;
     eventually("every object has a recommendation", PATIENCE, async || {
-        let count = sum(&scrape(&leader).await?, "vpa_recommender_vpa_objects_count", WITH_RECOMMENDATION)?;
+        let count = sum(
+            &scrape(&leader).await?,
+            "vpa_recommender_vpa_objects_count",
+            WITH_RECOMMENDATION,
+        )?;
         ensure!(count as usize >= vpas, "{count} of {vpas} have one");
         Ok(())
     })
     .await?;
-    println!("  the recommender was deployed, and all had their first recommendation, {:.0} s later", seconds(started));
+    println!(
+        "  the recommender was deployed, and all had their first recommendation, {:.0} s later",
+        seconds(started)
+    );
 
     let process = process(&client, &leader).await?;
     let writes = async || -> Result<f64> {
         Ok(metric(&leader, STATUS_WRITES).await? + metric(&leader, CHECKPOINT_WRITES).await?)
     };
     let started = Instant::now();
-    let (used_before, written_before) = (load::processor_seconds(sandbox, &[(PROGRAM, process)])?, writes().await?);
+    let (used_before, written_before) = (
+        load::processor_seconds(sandbox, &[(PROGRAM, process)])?,
+        writes().await?,
+    );
     let before = steps(&scrape(&leader).await?)?;
-    let times = |steps: &BTreeMap<String, Step>, name| steps.get(name).map_or(0.0, |step: &Step| step.count);
+    let times = |steps: &BTreeMap<String, Step>, name| {
+        steps.get(name).map_or(0.0, |step: &Step| step.count)
+    };
     eventually("some more rounds are over", PATIENCE, async || {
         let now = steps(&scrape(&leader).await?)?;
         for name in [LOAD, UPDATE] {
@@ -83,7 +103,10 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     .await?;
     let after = steps(&scrape(&leader).await?)?;
     let took = seconds(started);
-    let (used_after, written_after) = (load::processor_seconds(sandbox, &[(PROGRAM, process)])?, writes().await?);
+    let (used_after, written_after) = (
+        load::processor_seconds(sandbox, &[(PROGRAM, process)])?,
+        writes().await?,
+    );
     println!("\n  step, seconds on average");
     let mut full_loop = 0.0;
     for (name, step) in after.iter().filter(|(name, _)| *name != "total") {
@@ -97,7 +120,10 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
             println!("    {name:<22} {average:>8.3}   ({times} times)");
         }
     }
-    println!("    {:<22} {full_loop:>8.3}   (without {BESIDE}, which runs beside it)", "full loop");
+    println!(
+        "    {:<22} {full_loop:>8.3}   (without {BESIDE}, which runs beside it)",
+        "full loop"
+    );
     let containers = metric(&leader, "vpa_recommender_aggregate_container_states_count").await?;
     println!("  {containers} histories of like containers");
     let rate = (written_after - written_before) / took;
@@ -105,7 +131,10 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         "  meanwhile ({took:.0} s) {rate:.0} statuses and checkpoints were written per second, and of the machine's cores"
     );
     for (name, after) in used_after {
-        println!("    {name:<24} {:>5.2}", (after - used_before.get(&name).copied().unwrap_or(0.0)) / took);
+        println!(
+            "    {name:<24} {:>5.2}",
+            (after - used_before.get(&name).copied().unwrap_or(0.0)) / took
+        );
     }
     let (now, peak) = load::resident(process)?;
     println!("  resident memory {now:.0} MB, at most {peak:.0} MB");
@@ -126,10 +155,15 @@ struct Step {
 fn steps(metrics: &str) -> Result<BTreeMap<String, Step>> {
     let mut steps: BTreeMap<String, Step> = BTreeMap::new();
     for line in metrics.lines() {
-        let Some((kind, rest)) = line.strip_prefix(LATENCY).and_then(|rest| rest.split_once("{step=\"")) else {
+        let Some((kind, rest)) = line
+            .strip_prefix(LATENCY)
+            .and_then(|rest| rest.split_once("{step=\""))
+        else {
             continue;
         };
-        let Some((name, value)) = rest.split_once("\"} ") else { continue };
+        let Some((name, value)) = rest.split_once("\"} ") else {
+            continue;
+        };
         let value: f64 = value.parse().with_context(|| line.to_owned())?;
         match kind {
             "_sum" => steps.entry(name.to_owned()).or_default().sum = value,
@@ -142,7 +176,11 @@ fn steps(metrics: &str) -> Result<BTreeMap<String, Step>> {
 
 /// The sum over the series of a metric that have such a label.
 fn sum(metrics: &str, name: &str, label: &str) -> Result<f64> {
-    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(label));
+    let lines = metrics
+        .lines()
+        .filter(|line| line.starts_with(name) && line.contains(label));
     let values = lines.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<f64>());
-    values.sum::<Result<f64, _>>().with_context(|| format!("read {name}"))
+    values
+        .sum::<Result<f64, _>>()
+        .with_context(|| format!("read {name}"))
 }

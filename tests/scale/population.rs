@@ -36,13 +36,21 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
         async move {
             let name = format!("workload-{number}");
             let deployment = serde_json::from_value(deployment(&name, number))?;
-            deployments.create(&PostParams::default(), &deployment).await.context("make a Deployment")?;
+            deployments
+                .create(&PostParams::default(), &deployment)
+                .await
+                .context("make a Deployment")?;
             let object = serde_json::from_value(autoscaler(&name))?;
-            objects.create(&PostParams::default(), &object).await.context("make a VPA object")?;
+            objects
+                .create(&PostParams::default(), &object)
+                .await
+                .context("make a VPA object")?;
             anyhow::Ok(())
         }
     });
-    made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await?;
+    made.buffer_unordered(PARALLEL)
+        .try_collect::<Vec<()>>()
+        .await?;
     let wanted = workloads * REPLICAS;
     eventually("all pods run", PATIENCE, async || {
         let running = count_running(client).await?;
@@ -55,7 +63,10 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
 /// Pods of all workloads that run.
 async fn count_running(client: &Client) -> Result<usize> {
     let pods: Api<Pod> = Api::all(client.clone());
-    let mut parameters = ListParams::default().labels("scale").fields("status.phase=Running").limit(PAGE);
+    let mut parameters = ListParams::default()
+        .labels("scale")
+        .fields("status.phase=Running")
+        .limit(PAGE);
     let mut count = 0;
     loop {
         let page = pods.list_metadata(&parameters).await?;

@@ -20,8 +20,8 @@ pub struct Asked {
     is_enough: Cell<bool>,
 }
 
-/// Lets each client ask, from the beginning of one question to that of its next so much time at least, until what `happens` has happened.
-/// No question may fail.
+/// Lets each client ask, from the beginning of one question to that of its next so much time at
+/// least, until what `happens` has happened. No question may fail.
 pub async fn while_asked<C>(
     every: Duration,
     clients: Vec<C>,
@@ -30,7 +30,11 @@ pub async fn while_asked<C>(
 where
     C: AsyncFn() -> Result<()>,
 {
-    let asked = Asked { clients: clients.len(), answered: Cell::new(0), is_enough: Cell::new(false) };
+    let asked = Asked {
+        clients: clients.len(),
+        answered: Cell::new(0),
+        is_enough: Cell::new(false),
+    };
     let asking = join_all(clients.iter().map(|client| asked.by(every, client)));
     let happening = async {
         let happened = happens(&asked).await;
@@ -60,7 +64,9 @@ impl Asked {
         while !self.is_enough.get() {
             let next = Instant::now() + every;
             let before = self.answered.get();
-            client().await.with_context(|| format!("after {before} questions"))?;
+            client()
+                .await
+                .with_context(|| format!("after {before} questions"))?;
             self.answered.set(self.answered.get() + 1);
             sleep_until(next).await;
         }
@@ -85,15 +91,27 @@ mod tests {
             }
         };
         let clients = counts.iter().map(client).collect();
-        let asked = while_asked(Duration::from_millis(1), clients, async |asked| asked.some_more().await);
+        let asked = while_asked(Duration::from_millis(1), clients, async |asked| {
+            asked.some_more().await
+        });
         asked.await.expect("none fails");
         let [first, second] = counts.map(Cell::into_inner);
-        assert!(first > 0 && second > 0 && first + second >= 20, "{first} {second}");
+        assert!(
+            first > 0 && second > 0 && first + second >= 20,
+            "{first} {second}"
+        );
     }
 
     #[tokio::test]
     async fn a_question_that_fails_is_told_of() {
-        let asked = while_asked(Duration::from_millis(1), vec![async || bail!("gone")], async |_| Ok(()));
-        assert_eq!(format!("{:#}", asked.await.unwrap_err()), "after 0 questions: gone");
+        let asked = while_asked(
+            Duration::from_millis(1),
+            vec![async || bail!("gone")],
+            async |_| Ok(()),
+        );
+        assert_eq!(
+            format!("{:#}", asked.await.unwrap_err()),
+            "after 0 questions: gone"
+        );
     }
 }

@@ -28,7 +28,10 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
-        Ok(Self { certificate, issuer: Issuer::new(params, key) })
+        Ok(Self {
+            certificate,
+            issuer: Issuer::new(params, key),
+        })
     }
 
     /// Its own certificate as text.
@@ -44,7 +47,8 @@ impl Authority {
     /// A certificate for this name or address.
     pub fn issue(&self, name: &str) -> Result<Issued> {
         let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new([name.to_owned()])?.signed_by(&key, &self.issuer)?;
+        let certificate =
+            CertificateParams::new([name.to_owned()])?.signed_by(&key, &self.issuer)?;
         Ok(Issued { certificate, key })
     }
 }

@@ -18,7 +18,8 @@ pub const FEED_SERVER: &str = "plimsoll-recommender";
 /// Names that the feed lets in, of programs that read it.
 const READERS: [&str; 3] = ["plimsoll-updater", "plimsoll-webhook", "plimsoll-adapter"];
 
-/// Puts the certificates of the server and of the suite's readers into their Secrets, and gives what a client needs.
+/// Puts the certificates of the server and of the suite's readers into their Secrets, and gives
+/// what a client needs.
 pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     let authority = Authority::new("feed")?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
@@ -26,7 +27,9 @@ pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
         let Issued { certificate, key } = authority.issue(name)?;
         let data = json!({"ca.crt": authority.pem(), "tls.crt": certificate.pem(), "tls.key": key.serialize_pem()});
         let secret = json!({"metadata": {"name": format!("{name}-feed-tls")}, "stringData": data});
-        secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+        secrets
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
     }
 
     let Issued { certificate, key } = authority.issue(READERS[0])?;

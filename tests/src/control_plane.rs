@@ -1,7 +1,8 @@
 //! The sandbox of a test run.
 //!
-//! It comes up with the first test that asks for it and goes down with the process, whatever end that comes to. Its name
-//! holds the process id, so that runs side by side do not meet. Its logs stay until the next run.
+//! It comes up with the first test that asks for it and goes down with the process, whatever end
+//! that comes to. Its name holds the process id, so that runs side by side do not meet. Its logs
+//! stay until the next run.
 
 use std::{
     env, fs,
@@ -25,9 +26,12 @@ const NAME: &str = "e2e-";
 
 static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
 
-/// The sandbox of this run. Make a client from it in each test: a client belongs to the runtime that made it.
+/// The sandbox of this run. Make a client from it in each test: a client belongs to the runtime
+/// that made it.
 pub async fn shared() -> Result<&'static Sandbox> {
-    SANDBOX.get_or_try_init(|| start(format!("{NAME}{}", process::id()), false)).await
+    SANDBOX
+        .get_or_try_init(|| start(format!("{NAME}{}", process::id()), false))
+        .await
 }
 
 /// One more sandbox of this run, for tests that break theirs. `purpose` goes into its name.
@@ -51,7 +55,10 @@ pub(crate) fn logs() -> Option<PathBuf> {
 }
 
 async fn start(name: String, prometheus: bool) -> Result<Sandbox> {
-    let options = Options { prometheus, ..Options::new(name, program("sandbox")?) };
+    let options = Options {
+        prometheus,
+        ..Options::new(name, program("sandbox")?)
+    };
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     // Another run may be sweeping too.
     if let Err(error) = sweep(&sandbox).await {
@@ -65,12 +72,17 @@ async fn start(name: String, prometheus: bool) -> Result<Sandbox> {
 /// Removes the logs of earlier runs, whose processes are gone.
 async fn sweep(sandbox: &Sandbox) -> Result<()> {
     let logs = sandbox.logs_dir();
-    let folder = logs.ancestors().nth(2).context("a sandbox has a folder among others")?;
+    let folder = logs
+        .ancestors()
+        .nth(2)
+        .context("a sandbox has a folder among others")?;
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let name = entry?.file_name().into_string().unwrap_or_default();
         // Lock files lie beside the folders.
         let name = name.trim_end_matches(".lock");
-        let process = name.strip_prefix(NAME).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let process = name
+            .strip_prefix(NAME)
+            .and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if process.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
             sandbox::down(name).await?;
         }
@@ -78,10 +90,16 @@ async fn sweep(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// A program of the workspace: built into `target/PROFILE`, where this one is too, or in a folder below.
+/// A program of the workspace: built into `target/PROFILE`, where this one is too, or in a folder
+/// below.
 pub fn program(name: &str) -> Result<PathBuf> {
     let this = env::current_exe().context("find this program")?;
-    let found = this.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|program| program.exists());
+    let found = this
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join(name))
+        .find(|program| program.exists());
     found.with_context(|| format!("{name} is not built: run cargo build --workspace --bins first"))
 }
 
@@ -95,10 +113,18 @@ async fn established(client: &Client) -> Result<()> {
 
 /// Waits until objects of a definition can be made.
 pub async fn is_established(definitions: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
-    eventually(&format!("{name} is established"), Duration::from_mins(2), async || {
-        let definition = definitions.get(name).await?;
-        ensure!(is_crd_established().matches_object(Some(&definition)), "{:?}", definition.status);
-        Ok(())
-    })
+    eventually(
+        &format!("{name} is established"),
+        Duration::from_mins(2),
+        async || {
+            let definition = definitions.get(name).await?;
+            ensure!(
+                is_crd_established().matches_object(Some(&definition)),
+                "{:?}",
+                definition.status
+            );
+            Ok(())
+        },
+    )
     .await
 }

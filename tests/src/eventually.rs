@@ -9,9 +9,14 @@ use eventually::Pace;
 /// From one look to the next: each is a question to the API server, at least.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Looks again and again until `look` succeeds, and hands back what it found. After `limit` the last look's error is the
-/// error: it should say what was seen instead. The folder of the sandbox's logs is named with it.
-pub async fn eventually<T>(what: &str, limit: Duration, look: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+/// Looks again and again until `look` succeeds, and hands back what it found. After `limit` the
+/// last look's error is the error: it should say what was seen instead. The folder of the sandbox's
+/// logs is named with it.
+pub async fn eventually<T>(
+    what: &str,
+    limit: Duration,
+    look: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
     eventually::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
 }
 
@@ -34,7 +39,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_failure_says_what_was_seen() {
-        let error = eventually("pigs fly", Duration::ZERO, async || -> Result<()> { anyhow::bail!("they walk") });
-        assert_eq!(format!("{:#}", error.await.unwrap_err()), "waited 0ns until pigs fly: they walk");
+        let error = eventually("pigs fly", Duration::ZERO, async || -> Result<()> {
+            anyhow::bail!("they walk")
+        });
+        assert_eq!(
+            format!("{:#}", error.await.unwrap_err()),
+            "waited 0ns until pigs fly: they walk"
+        );
     }
 }

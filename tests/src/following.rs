@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub struct Follow(JoinHandle<()>);
 
-/// Notes every event of a watch from now on. A watch that is cut off, as while the API server is away, says so and begins again
-/// with a list: `Event::Init`.
+/// Notes every event of a watch from now on. A watch that is cut off, as while the API server is
+/// away, says so and begins again with a list: `Event::Init`.
 pub fn follow<K>(api: Api<K>, mut note: impl FnMut(Event<K>) + Send + 'static) -> Follow
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,

@@ -6,12 +6,15 @@ use tokio::process::Command;
 
 use crate::repository;
 
-/// Applies a file of the repository, or what the kustomization in a folder of it makes, as a user does.
+/// Applies a file of the repository, or what the kustomization in a folder of it makes, as a user
+/// does.
 pub async fn apply(sandbox: &Sandbox, path: &str) -> Result<()> {
     let whole = repository().join(path);
     let kind = if whole.is_dir() { "-k" } else { "-f" };
     let whole = whole.to_str().context("the repository's path is text")?;
-    kubectl_in(sandbox, &["apply", "--server-side", kind, whole]).await.map(drop)
+    kubectl_in(sandbox, &["apply", "--server-side", kind, whole])
+        .await
+        .map(drop)
 }
 
 /// Runs kubectl with all rights in the shared sandbox, and hands back what it printed.
@@ -30,6 +33,10 @@ pub async fn kubectl_in(sandbox: &Sandbox, arguments: &[&str]) -> Result<String>
         .await
         .context("run kubectl")?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "kubectl {}: {errors}", arguments.join(" "));
+    ensure!(
+        output.status.success(),
+        "kubectl {}: {errors}",
+        arguments.join(" ")
+    );
     String::from_utf8(output.stdout).context("kubectl printed something that is no text")
 }

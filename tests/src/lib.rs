@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: one sandbox per run with our resource definitions in it, a namespace of their own per
-//! test, and waiting on conditions instead of sleeping.
+//! What the end-to-end tests share: one sandbox per run with our resource definitions in it, a
+//! namespace of their own per test, and waiting on conditions instead of sleeping.
 
 mod address;
 mod asking;
@@ -22,7 +22,9 @@ pub use address::free_address;
 pub use asking::{Asked, while_asked};
 pub use authority::{Authority, Issued};
 pub use certificates::{FEED_SERVER, feed_certificates};
-pub use control_plane::{another, another_with_prometheus, is_established, program, repository, shared};
+pub use control_plane::{
+    another, another_with_prometheus, is_established, program, repository, shared,
+};
 pub use following::{Follow, follow};
 pub use kubectl::{apply, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};

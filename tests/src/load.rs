@@ -1,4 +1,5 @@
-//! What the processes of a measurement use: processor time and resident memory, from `/proc` (proc(5)).
+//! What the processes of a measurement use: processor time and resident memory, from `/proc`
+//! (proc(5)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,18 +7,27 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use sandbox::{Component, Sandbox};
 
-/// `/proc` counts processor time in hundredths of a second (`USER_HZ`, the same on every Linux that Rust supports).
+/// `/proc` counts processor time in hundredths of a second (`USER_HZ`, the same on every Linux that
+/// Rust supports).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Seconds of processor time that each component and each of these processes has used since it started, by its name.
-pub fn processor_seconds(sandbox: &Sandbox, programs: &[(&str, u32)]) -> Result<BTreeMap<String, f64>> {
+/// Seconds of processor time that each component and each of these processes has used since it
+/// started, by its name.
+pub fn processor_seconds(
+    sandbox: &Sandbox,
+    programs: &[(&str, u32)],
+) -> Result<BTreeMap<String, f64>> {
     let mut seconds = BTreeMap::new();
     for (program, process) in programs {
         seconds.insert((*program).to_owned(), used(*process)?);
     }
     for component in Component::ALL {
         // Not every sandbox has every component.
-        if let Some(process) = sandbox.status(component).ok().and_then(|status| status.process) {
+        if let Some(process) = sandbox
+            .status(component)
+            .ok()
+            .and_then(|status| status.process)
+        {
             seconds.insert(component.to_string(), used(process.pid)?);
         }
     }
@@ -27,10 +37,19 @@ pub fn processor_seconds(sandbox: &Sandbox, programs: &[(&str, u32)]) -> Result<
 fn used(process: u32) -> Result<f64> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    // The name, in brackets, may hold anything; user and system time are the 12th and 13th fields after it.
-    let (_, fields) = stat.rsplit_once(')').with_context(|| format!("{path}: {stat}"))?;
-    let times = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-    let ticks = times.sum::<Result<f64, _>>().with_context(|| format!("{path}: {stat}"))?;
+    // The name, in brackets, may hold anything; user and system time are the 12th and 13th fields
+    // after it.
+    let (_, fields) = stat
+        .rsplit_once(')')
+        .with_context(|| format!("{path}: {stat}"))?;
+    let times = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<f64>);
+    let ticks = times
+        .sum::<Result<f64, _>>()
+        .with_context(|| format!("{path}: {stat}"))?;
     Ok(ticks / TICKS_PER_SECOND)
 }
 
@@ -39,7 +58,10 @@ pub fn resident(process: u32) -> Result<(f64, f64)> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     let megabytes = |name| -> Result<f64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .with_context(|| format!("no {name}"))?;
         let kibibytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
         Ok(kibibytes * 1024.0 / 1e6)
     };

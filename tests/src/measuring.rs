@@ -22,16 +22,24 @@ pub async fn exit_code(run: impl Future<Output = Result<()>>) -> ExitCode {
 
 /// How many VPA objects the environment asks for.
 pub fn vpas(default: usize) -> Result<usize> {
-    env::var("VPAS").map_or(Ok(default), |text| text.parse().with_context(|| format!("VPAS={text}")))
+    env::var("VPAS").map_or(Ok(default), |text| {
+        text.parse().with_context(|| format!("VPAS={text}"))
+    })
 }
 
-/// Brings up a sandbox, measures in it and takes it down. Where the measurement fails, the sandbox ends with this process, and its logs
-/// stay until the next run.
-pub async fn in_sandbox(options: Options, measure: impl AsyncFnOnce(&Sandbox) -> Result<()>) -> Result<()> {
+/// Brings up a sandbox, measures in it and takes it down. Where the measurement fails, the sandbox
+/// ends with this process, and its logs stay until the next run.
+pub async fn in_sandbox(
+    options: Options,
+    measure: impl AsyncFnOnce(&Sandbox) -> Result<()>,
+) -> Result<()> {
     let sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
     let measured = measure(&sandbox).await;
     if measured.is_err() {
-        eprintln!("Logs are in {} until the next run", sandbox.logs_dir().display());
+        eprintln!(
+            "Logs are in {} until the next run",
+            sandbox.logs_dir().display()
+        );
         return measured;
     }
     sandbox.down().await

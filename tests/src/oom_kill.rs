@@ -10,7 +10,11 @@ use serde_json::{Value, json};
 /// Ends the pod's first container by an OOM kill, when it had these resources.
 pub async fn oom_kill(pods: &Api<Pod>, pod: &Pod, resources: &Value) -> Result<()> {
     let now = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_deref())
+        .unwrap_or_default();
     let status = statuses.first().context("it has a container")?;
     let end = json!({
         "exitCode": 137, "reason": "OOMKilled", "startedAt": now, "finishedAt": now, "containerID": status.container_id,
@@ -20,6 +24,11 @@ pub async fn oom_kill(pods: &Api<Pod>, pod: &Pod, resources: &Value) -> Result<(
         {"op": "add", "path": "/status/containerStatuses/0/resources", "value": resources},
         {"op": "replace", "path": "/status/containerStatuses/0/state", "value": {"terminated": end}},
     ]))?;
-    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Json::<()>(patch)).await?;
+    pods.patch_status(
+        &pod.name_any(),
+        &PatchParams::default(),
+        &Patch::Json::<()>(patch),
+    )
+    .await?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Writes samples into Prometheus by its remote-write protocol 1.0: a protocol buffer in Snappy's block format, of which only
-//! uncompressed literals are used. Reads them by instant queries.
+//! Writes samples into Prometheus by its remote-write protocol 1.0: a protocol buffer in Snappy's
+//! block format, of which only uncompressed literals are used. Reads them by instant queries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,7 +51,9 @@ impl Receiver {
         let mut config = Config::new(url.parse()?);
         config.root_cert = Some(Vec::new());
         config.root_cert_file = Some(authority);
-        Ok(Self { client: Client::try_from(config)? })
+        Ok(Self {
+            client: Client::try_from(config)?,
+        })
     }
 
     /// Writes a counter of CPU seconds, minute by minute.
@@ -72,27 +74,40 @@ impl Receiver {
     }
 
     /// Writes one series of seconds and values.
-    pub async fn write(&self, labels: Labels<'_>, samples: impl Iterator<Item = (i64, f64)>) -> Result<()> {
+    pub async fn write(
+        &self,
+        labels: Labels<'_>,
+        samples: impl Iterator<Item = (i64, f64)>,
+    ) -> Result<()> {
         let request = http::Request::post("/api/v1/write")
             .header("Content-Encoding", "snappy")
             .header("Content-Type", "application/x-protobuf")
             .header("X-Prometheus-Remote-Write-Version", "0.1.0")
             .body(snappy(&message(&series(&labels, samples), 1)))?;
-        self.client.request_text(request).await.with_context(|| format!("remote-write {labels:?}"))?;
+        self.client
+            .request_text(request)
+            .await
+            .with_context(|| format!("remote-write {labels:?}"))?;
         Ok(())
     }
 
     /// The answer to an instant query, whose text is a metric's name.
     pub async fn query(&self, name: &str) -> Result<String> {
         let request = http::Request::get(format!("/api/v1/query?query={name}")).body(Vec::new())?;
-        self.client.request_text(request).await.with_context(|| format!("query {name}"))
+        self.client
+            .request_text(request)
+            .await
+            .with_context(|| format!("query {name}"))
     }
 }
 
 fn series(labels: &Labels<'_>, samples: impl Iterator<Item = (i64, f64)>) -> Vec<u8> {
     let mut series = Vec::new();
     for (name, value) in labels {
-        series.extend(message(&[message(name.as_bytes(), 1), message(value.as_bytes(), 2)].concat(), 1));
+        series.extend(message(
+            &[message(name.as_bytes(), 1), message(value.as_bytes(), 2)].concat(),
+            1,
+        ));
     }
     for (second, value) in samples {
         let mut sample = vec![1 << 3 | 1];
@@ -106,7 +121,12 @@ fn series(labels: &Labels<'_>, samples: impl Iterator<Item = (i64, f64)>) -> Vec
 
 /// A field of a known length: text, or another message.
 fn message(content: &[u8], field: u8) -> Vec<u8> {
-    [&[field << 3 | 2], &varint(content.len() as u64)[..], content].concat()
+    [
+        &[field << 3 | 2],
+        &varint(content.len() as u64)[..],
+        content,
+    ]
+    .concat()
 }
 
 fn varint(mut value: u64) -> Vec<u8> {

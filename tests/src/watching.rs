@@ -1,4 +1,5 @@
-//! Watches the pods of a namespace, and remembers how few of each workload were ever available at the same time.
+//! Watches the pods of a namespace, and remembers how few of each workload were ever available at
+//! the same time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +15,13 @@ use crate::{Follow, follow};
 /// A watch on a busy machine is no further behind.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// By workload: pods by unique identifier and whether they are available, and how few ever were since the first list.
+/// By workload: pods by unique identifier and whether they are available, and how few ever were
+/// since the first list.
 #[derive(Debug, Default)]
 struct Seen {
     is_listed: bool,
-    /// What a list has shown so far, while it goes on. A watch that was cut off begins with a list again.
+    /// What a list has shown so far, while it goes on. A watch that was cut off begins with a list
+    /// again.
     listing: Pods,
     pods: Pods,
     fewest: BTreeMap<String, usize>,
@@ -39,15 +42,21 @@ impl Watching {
         let (told, mut seen) = watch::channel(Seen::default());
         let watch = follow(pods, move |event| told.send_modify(|seen| seen.take(event)));
         seen.wait_for(|seen| seen.is_listed).await?;
-        Ok(Self { seen, _watch: watch })
+        Ok(Self {
+            seen,
+            _watch: watch,
+        })
     }
 
-    /// How few pods of a workload were ever available, up to the moment when all of these are, which are known to be there: the
-    /// watch may be behind what a list has shown.
+    /// How few pods of a workload were ever available, up to the moment when all of these are,
+    /// which are known to be there: the watch may be behind what a list has shown.
     pub async fn fewest(&self, workload: &str, live: &[String]) -> Result<usize> {
         let mut seen = self.seen.clone();
-        let caught_up = seen.wait_for(|seen| live.iter().all(|uid| seen.is_available(workload, uid)));
-        let seen = tokio::time::timeout(PATIENCE, caught_up).await.context("the watch never showed the pods")??;
+        let caught_up =
+            seen.wait_for(|seen| live.iter().all(|uid| seen.is_available(workload, uid)));
+        let seen = tokio::time::timeout(PATIENCE, caught_up)
+            .await
+            .context("the watch never showed the pods")??;
         Ok(seen.fewest.get(workload).copied().unwrap_or(live.len()))
     }
 }
@@ -77,7 +86,9 @@ impl Seen {
     }
 
     fn delete(&mut self, pod: &Pod) {
-        let Some(workload) = pod.labels().get("app") else { return };
+        let Some(workload) = pod.labels().get("app") else {
+            return;
+        };
         if let (Some(pods), Some(uid)) = (self.pods.get_mut(workload), &pod.metadata.uid) {
             pods.remove(uid);
         }
@@ -85,11 +96,16 @@ impl Seen {
     }
 
     fn is_available(&self, workload: &str, uid: &str) -> bool {
-        self.pods.get(workload).and_then(|pods| pods.get(uid)).is_some_and(|available| *available)
+        self.pods
+            .get(workload)
+            .and_then(|pods| pods.get(uid))
+            .is_some_and(|available| *available)
     }
 
     fn note(&mut self, workload: &str) {
-        let available = self.pods.get(workload).map_or(0, |pods| pods.values().filter(|available| **available).count());
+        let available = self.pods.get(workload).map_or(0, |pods| {
+            pods.values().filter(|available| **available).count()
+        });
         let fewest = self.fewest.entry(workload.to_owned()).or_insert(available);
         *fewest = available.min(*fewest);
     }
@@ -98,9 +114,16 @@ impl Seen {
 /// Notes whether a pod is available, and gives its workload.
 fn apply(pods: &mut Pods, pod: &Pod) -> Option<String> {
     let workload = pod.labels().get("app")?;
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
     let is_available = is_ready && pod.metadata.deletion_timestamp.is_none();
-    pods.entry(workload.clone()).or_default().insert(pod.uid()?, is_available);
+    pods.entry(workload.clone())
+        .or_default()
+        .insert(pod.uid()?, is_available);
     Some(workload.clone())
 }

@@ -1,4 +1,5 @@
-//! A tenant that makes whatever the API server lets it make that is large, numerous or slow, all at once.
+//! A tenant that makes whatever the API server lets it make that is large, numerous or slow, all at
+//! once.
 
 use std::time::Duration;
 
@@ -38,20 +39,38 @@ impl Hostile {
 
     /// Makes all objects. The API server may refuse some by their schema, which is printed.
     pub(crate) async fn make(&self) -> Result<()> {
-        self.many::<CronJob>("fat CronJobs of 1.4 MB", 200, &|_| fat_cron_job()).await;
-        let kind = "windows of a week at steps of a second";
-        self.many::<TimeSeriesPrediction>(kind, 20, &|_| long_forecast()).await;
-        self.many::<TimeSeriesPrediction>("expensive expressions", 5, &|_| expensive_forecast()).await;
-        self.many::<TimeSeriesPrediction>("300,000 DSP estimators", 2, &|_| many_estimators()).await;
-        self.many::<TimeSeriesPrediction>("annotations of 250 kB", 20, &|_| annotated(long_forecast())).await;
-        self.many::<EffectiveHorizontalPodAutoscaler>("annotations of 250 kB", 20, &|_| annotated(scaler())).await;
-        self.many::<VerticalPodAutoscaler>("targets of missing kinds", 1000, &missing_target).await;
-        self.many::<VerticalPodAutoscaler>("windows on days that never come", 1000, &never_open).await;
-        self.many::<VerticalPodAutoscaler>("annotations of 250 kB", 100, &|number| annotated(missing_target(number)))
+        self.many::<CronJob>("fat CronJobs of 1.4 MB", 200, &|_| fat_cron_job())
             .await;
-        self.many::<SizingPolicy>("annotations of 250 kB", 20, &|_| annotated(json!({"spec": {}}))).await;
+        let kind = "windows of a week at steps of a second";
+        self.many::<TimeSeriesPrediction>(kind, 20, &|_| long_forecast())
+            .await;
+        self.many::<TimeSeriesPrediction>("expensive expressions", 5, &|_| expensive_forecast())
+            .await;
+        self.many::<TimeSeriesPrediction>("300,000 DSP estimators", 2, &|_| many_estimators())
+            .await;
+        self.many::<TimeSeriesPrediction>("annotations of 250 kB", 20, &|_| {
+            annotated(long_forecast())
+        })
+        .await;
+        self.many::<EffectiveHorizontalPodAutoscaler>("annotations of 250 kB", 20, &|_| {
+            annotated(scaler())
+        })
+        .await;
+        self.many::<VerticalPodAutoscaler>("targets of missing kinds", 1000, &missing_target)
+            .await;
+        self.many::<VerticalPodAutoscaler>("windows on days that never come", 1000, &never_open)
+            .await;
+        self.many::<VerticalPodAutoscaler>("annotations of 250 kB", 100, &|number| {
+            annotated(missing_target(number))
+        })
+        .await;
+        self.many::<SizingPolicy>("annotations of 250 kB", 20, &|_| {
+            annotated(json!({"spec": {}}))
+        })
+        .await;
         self.all_pods().await?;
-        self.many::<Pod>("container names of their own", 300, &short_lived_pod).await;
+        self.many::<Pod>("container names of their own", 300, &short_lived_pod)
+            .await;
         Ok(())
     }
 
@@ -62,15 +81,28 @@ impl Hostile {
         template["metadata"] = json!({"labels": {"app": "all"}});
         template["spec"]["containers"][0]["env"] = json!([]);
         let cron_jobs: Api<CronJob> = Api::namespaced(self.client.clone(), &self.namespace);
-        cron_jobs.create(&PostParams::default(), &serde_json::from_value(cron_job)?).await?;
+        cron_jobs
+            .create(&PostParams::default(), &serde_json::from_value(cron_job)?)
+            .await?;
         let target = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "all"});
-        self.many::<VerticalPodAutoscaler>("all pods", 1, &|_| json!({"spec": {"targetRef": target}})).await;
+        self.many::<VerticalPodAutoscaler>(
+            "all pods",
+            1,
+            &|_| json!({"spec": {"targetRef": target}}),
+        )
+        .await;
         Ok(())
     }
 
-    async fn many<K: Resource<DynamicType = ()>>(&self, what: &str, count: usize, object: &dyn Fn(usize) -> Value) {
+    async fn many<K: Resource<DynamicType = ()>>(
+        &self,
+        what: &str,
+        count: usize,
+        object: &dyn Fn(usize) -> Value,
+    ) {
         let kind = ApiResource::erase::<K>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
         let made: Vec<Result<(), String>> = stream::iter(0..count)
             .map(|number| {
                 let (api, kind, mut object) = (api.clone(), kind.clone(), object(number));
@@ -78,7 +110,8 @@ impl Hostile {
                     object["apiVersion"] = json!(kind.api_version);
                     object["kind"] = json!(kind.kind);
                     object["metadata"]["generateName"] = json!("hostile-");
-                    let object = serde_json::from_value(object).map_err(|error| error.to_string())?;
+                    let object =
+                        serde_json::from_value(object).map_err(|error| error.to_string())?;
                     let made = api.create(&PostParams::default(), &object).await;
                     made.map(drop).map_err(|error| error.to_string())
                 }
@@ -87,13 +120,22 @@ impl Hostile {
             .collect()
             .await;
         let refused: Vec<&String> = made.iter().filter_map(|made| made.as_ref().err()).collect();
-        let why = refused.first().map(|why| format!(", {} refused: {:.200}", refused.len(), why)).unwrap_or_default();
-        println!("  {} {} with {what}{why}", count - refused.len(), kind.plural);
+        let why = refused
+            .first()
+            .map(|why| format!(", {} refused: {:.200}", refused.len(), why))
+            .unwrap_or_default();
+        println!(
+            "  {} {} with {what}{why}",
+            count - refused.len(),
+            kind.plural
+        );
     }
 
     /// Asks for metrics without an end while something else is done.
     pub(crate) async fn while_asking<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let asking = stream::iter(0..usize::MAX).map(|number| self.ask(number)).buffer_unordered(PARALLEL);
+        let asking = stream::iter(0..usize::MAX)
+            .map(|number| self.ask(number))
+            .buffer_unordered(PARALLEL);
         let asking = asking.for_each(async |()| {});
         tokio::select! {
             result = work => result,
@@ -101,11 +143,17 @@ impl Hostile {
         }
     }
 
-    /// A question that was not asked before, for answers that are large or slow. A refusal is an answer, too.
+    /// A question that was not asked before, for answers that are large or slow. A refusal is an
+    /// answer, too.
     async fn ask(&self, number: usize) {
         let metric = ["queue_depth", "slow"][number % 2];
-        let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/{metric}", self.namespace);
-        if let Ok(request) = http::Request::get(format!("{path}?labelSelector=q!%3D{number}")).body(Vec::new()) {
+        let path = format!(
+            "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/{metric}",
+            self.namespace
+        );
+        if let Ok(request) =
+            http::Request::get(format!("{path}?labelSelector=q!%3D{number}")).body(Vec::new())
+        {
             let _ = self.client.request::<Value>(request).await;
         }
         sleep(PAUSE).await;
@@ -113,7 +161,11 @@ impl Hostile {
 }
 
 fn annotated(mut object: Value) -> Value {
-    for name in ["plimsoll.dev/forecast", "plimsoll.dev/forecast-quantile", "plimsoll.dev/sizing-policy"] {
+    for name in [
+        "plimsoll.dev/forecast",
+        "plimsoll.dev/forecast-quantile",
+        "plimsoll.dev/sizing-policy",
+    ] {
         object["metadata"]["annotations"][name] = json!("x".repeat(80_000));
     }
     object

@@ -1,9 +1,10 @@
-//! Two tenants on one control plane: the time until one gets its recommendation, forecast, admission and metric answers, alone and beside
-//! a hostile one.
+//! Two tenants on one control plane: the time until one gets its recommendation, forecast,
+//! admission and metric answers, alone and beside a hostile one.
 //!
-//! The hostile tenant may write in one namespace only, and makes there whatever the API server lets it make that is large, numerous or
-//! slow. Fails where an answer takes more than [`MOST`] times its usual time, or, where the processors, the
-//! API server and Prometheus are slower themselves, more than so many times what they explain. `make bench-tenants` runs the release build.
+//! The hostile tenant may write in one namespace only, and makes there whatever the API server lets
+//! it make that is large, numerous or slow. Fails where an answer takes more than [`MOST`] times
+//! its usual time, or, where the processors, the API server and Prometheus are slower themselves,
+//! more than so many times what they explain. `make bench-tenants` runs the release build.
 
 mod hostile;
 mod user;
@@ -28,7 +29,12 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const SYSTEM: &str = "plimsoll-system";
 const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
 /// The programs, with the ports of their metrics.
-const PROGRAMS: [(&str, u16); 4] = [("recommender", 8942), ("updater", 8943), ("webhook", 8944), ("adapter", 8945)];
+const PROGRAMS: [(&str, u16); 4] = [
+    ("recommender", 8942),
+    ("updater", 8943),
+    ("webhook", 8944),
+    ("adapter", 8945),
+];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -36,44 +42,85 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<()> {
-    let options = Options { prometheus: true, ..Options::new("tenants", program("sandbox")?) };
+    let options = Options {
+        prometheus: true,
+        ..Options::new("tenants", program("sandbox")?)
+    };
     in_sandbox(options, async |sandbox| measure(sandbox).await).await
 }
 
 async fn measure(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
     deploy(sandbox, &client).await.context("deploy the suite")?;
-    let tenant = Tenant::new(sandbox, "shop").await.context("make the tenant's workload")?;
+    let tenant = Tenant::new(sandbox, "shop")
+        .await
+        .context("make the tenant's workload")?;
     let alone = tenant.measure("alone").await?;
-    println!("  median seconds; \"without\" is the same question without webhook, or without adapter");
-    let names = ["recommend", "forecast", "admission", "without", "metric", "without"];
-    println!("  {:<34} {}", "", names.map(|name| format!("{name:>9}")).join(" "));
+    println!(
+        "  median seconds; \"without\" is the same question without webhook, or without adapter"
+    );
+    let names = [
+        "recommend",
+        "forecast",
+        "admission",
+        "without",
+        "metric",
+        "without",
+    ];
+    println!(
+        "  {:<34} {}",
+        "",
+        names.map(|name| format!("{name:>9}")).join(" ")
+    );
     println!("  {:<34} {}", "alone", row(&alone));
 
     let hostile = hostile::Hostile::new(sandbox).await?;
     hostile.make().await.context("make hostile objects")?;
     let beside = hostile.while_asking(tenant.measure("beside")).await?;
     println!("  {:<34} {}", "beside a hostile tenant", row(&beside));
-    restart(sandbox, &client).await.context("restart the suite")?;
+    restart(sandbox, &client)
+        .await
+        .context("restart the suite")?;
     let after = hostile.while_asking(tenant.measure("after")).await?;
-    println!("  {:<34} {}", "after a restart of all programs", row(&after));
+    println!(
+        "  {:<34} {}",
+        "after a restart of all programs",
+        row(&after)
+    );
     memory(&client).await?;
-    for (name, now) in [("beside a hostile tenant", &beside), ("after a restart", &after)] {
+    for (name, now) in [
+        ("beside a hostile tenant", &beside),
+        ("after a restart", &after),
+    ] {
         for (what, usual, now) in alone.against(now) {
-            ensure!(now <= MOST * usual, "{name}, {what} takes {now:.3} s instead of {usual:.3} s");
+            ensure!(
+                now <= MOST * usual,
+                "{name}, {what} takes {now:.3} s instead of {usual:.3} s"
+            );
         }
     }
     Ok(())
 }
 
 fn row(measured: &Measured) -> String {
-    let Measured { recommendation, forecast, admission, unseen, metric, store } = measured;
-    format!("{recommendation:>9.2} {forecast:>9.2} {admission:>9.4} {unseen:>9.4} {metric:>9.4} {store:>9.4}")
+    let Measured {
+        recommendation,
+        forecast,
+        admission,
+        unseen,
+        metric,
+        store,
+    } = measured;
+    format!(
+        "{recommendation:>9.2} {forecast:>9.2} {admission:>9.4} {unseen:>9.4} {metric:>9.4} {store:>9.4}"
+    )
 }
 
 async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
     apply(sandbox, "deploy/base/namespace.yaml").await?;
-    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let url = sandbox
+        .prometheus_url()
+        .context("this sandbox has a Prometheus")?;
     let authority = sandbox.authority().display().to_string();
     let entries = [
         format!("--from-literal=PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS={url}"),
@@ -93,7 +140,18 @@ async fn restart(sandbox: &Sandbox, client: &Client) -> Result<()> {
     kubectl_in(sandbox, &["rollout", "restart", "deployment", "-n", SYSTEM]).await?;
     for (name, _) in PROGRAMS {
         let deployment = format!("deployment/plimsoll-{name}");
-        kubectl_in(sandbox, &["rollout", "status", &deployment, "-n", SYSTEM, "--timeout=5m"]).await?;
+        kubectl_in(
+            sandbox,
+            &[
+                "rollout",
+                "status",
+                &deployment,
+                "-n",
+                SYSTEM,
+                "--timeout=5m",
+            ],
+        )
+        .await?;
     }
     e2e::deployed::all_ready(client, SUITE).await
 }

@@ -8,7 +8,8 @@ use kube::{Api, Client, Config};
 use sandbox::Sandbox;
 use serde_json::json;
 
-/// A client of a new user with the role `edit` in a namespace, and the right to make objects of the suite there.
+/// A client of a new user with the role `edit` in a namespace, and the right to make objects of the
+/// suite there.
 pub(crate) async fn in_namespace(sandbox: &Sandbox, namespace: &str) -> Result<Client> {
     let bindings: Api<RoleBinding> = Api::namespaced(sandbox.client().await?, namespace);
     for role in ["edit", "plimsoll-tenant"] {
@@ -17,10 +18,13 @@ pub(crate) async fn in_namespace(sandbox: &Sandbox, namespace: &str) -> Result<C
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": namespace}],
         });
-        bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+        bindings
+            .create(&PostParams::default(), &serde_json::from_value(binding)?)
+            .await?;
     }
     let kubeconfig = Kubeconfig::read_from(sandbox.kubeconfig())?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.auth_info.impersonate = Some(namespace.to_owned());
     Ok(Client::try_from(config)?)
 }

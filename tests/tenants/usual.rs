@@ -38,20 +38,30 @@ pub(crate) struct Measured {
     pub(crate) unseen: f64,
     /// Of a question for an external metric that was not asked before.
     pub(crate) metric: f64,
-    /// Of the same question to Prometheus, and of a read from the API server: all that the adapter needs.
+    /// Of the same question to Prometheus, and of a read from the API server: all that the adapter
+    /// needs.
     pub(crate) store: f64,
 }
 
 impl Measured {
-    /// Name, the seconds to be expected, and those of `now`. What others slow down by using the processors, the API server and
-    /// Prometheus shows in the answers that need nothing of ours; so much slower ours may be, too.
+    /// Name, the seconds to be expected, and those of `now`. What others slow down by using the
+    /// processors, the API server and Prometheus shows in the answers that need nothing of ours; so
+    /// much slower ours may be, too.
     pub(crate) fn against(&self, now: &Self) -> [(&'static str, f64, f64); 4] {
         let slower = |usual: f64, now: f64| (now / usual).max(1.0);
         [
             ("a recommendation", self.recommendation, now.recommendation),
             ("a forecast", self.forecast, now.forecast),
-            ("an admission", self.admission * slower(self.unseen, now.unseen), now.admission),
-            ("a metric", self.metric * slower(self.store, now.store), now.metric),
+            (
+                "an admission",
+                self.admission * slower(self.unseen, now.unseen),
+                now.admission,
+            ),
+            (
+                "a metric",
+                self.metric * slower(self.store, now.store),
+                now.metric,
+            ),
         ]
     }
 }
@@ -69,7 +79,8 @@ impl Tenant {
         let namespace = namespace(&sandbox.client().await?, prefix).await?;
         let client = user::in_namespace(sandbox, &namespace).await?;
         let labels = json!({"app": WORKLOAD});
-        let usage = json!({"kwok.x-k8s.io/usage-cpu": "240m", "kwok.x-k8s.io/usage-memory": "60Mi"});
+        let usage =
+            json!({"kwok.x-k8s.io/usage-cpu": "240m", "kwok.x-k8s.io/usage-memory": "60Mi"});
         let resources = json!({"requests": {"cpu": "100m", "memory": "10Mi"}});
         let deployment = json!({
             "metadata": {"name": WORKLOAD},
@@ -79,15 +90,26 @@ impl Tenant {
             }},
         });
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);
-        deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
-        let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+        deployments
+            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+            .await?;
+        let url = sandbox
+            .prometheus_url()
+            .context("this sandbox has a Prometheus")?;
         let store = Receiver::new(&url, sandbox.authority())?;
-        let tenant = Self { namespace, client, store };
+        let tenant = Self {
+            namespace,
+            client,
+            store,
+        };
         tenant.write_cpu().await?;
         tenant.write_queue().await?;
         // Usage and webhook are there once the first object is served.
         tenant.recommendation("first-0").await?;
-        eventually("the metric is served", PATIENCE, async || tenant.metric("first").await).await?;
+        eventually("the metric is served", PATIENCE, async || {
+            tenant.metric("first").await
+        })
+        .await?;
         Ok(tenant)
     }
 
@@ -101,7 +123,8 @@ impl Tenant {
         }
         let set = self.replica_set().await?;
         self.write_queue().await?;
-        let (mut admissions, mut unseen, mut metrics, mut store) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut admissions, mut unseen, mut metrics, mut store) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for number in 0..ASKED {
             admissions.push(self.admission(&set, true).await?);
             unseen.push(self.admission(&set, false).await?);
@@ -122,20 +145,38 @@ impl Tenant {
     async fn write_cpu(&self) -> Result<()> {
         let now = Timestamp::now().as_second() / 60 * 60;
         let (namespace, pod) = (self.namespace.as_str(), "web-6d5f9c7b8d-aaaaa");
-        let cpu = DailyCpu { namespace, pod, container: "app", rise: now, busy: 6 * 3600, low: 0.02, high: 0.28 };
+        let cpu = DailyCpu {
+            namespace,
+            pod,
+            container: "app",
+            rise: now,
+            busy: 6 * 3600,
+            low: 0.02,
+            high: 0.28,
+        };
         self.store.write_daily_cpu(&cpu, now - 5 * DAY, now).await
     }
 
-    /// The depth of a queue for the next minutes: the store takes samples of up to ten minutes ahead.
+    /// The depth of a queue for the next minutes: the store takes samples of up to ten minutes
+    /// ahead.
     async fn write_queue(&self) -> Result<()> {
         let now = Timestamp::now().as_second();
-        let labels: Labels<'_> =
-            BTreeMap::from([("__name__", "queue_depth"), ("namespace", &*self.namespace), ("queue", "orders")]);
-        self.store.write(labels, (now..now + 540).step_by(30).map(|second| (second, 7.0))).await
+        let labels: Labels<'_> = BTreeMap::from([
+            ("__name__", "queue_depth"),
+            ("namespace", &*self.namespace),
+            ("queue", "orders"),
+        ]);
+        self.store
+            .write(
+                labels,
+                (now..now + 540).step_by(30).map(|second| (second, 7.0)),
+            )
+            .await
     }
 
     async fn recommendation(&self, name: &str) -> Result<f64> {
-        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
+        let objects: Api<VerticalPodAutoscaler> =
+            Api::namespaced(self.client.clone(), &self.namespace);
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
             "spec": {
@@ -144,11 +185,16 @@ impl Tenant {
             },
         });
         let started = Instant::now();
-        objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        objects
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         eventually("a VPA has its recommendation", PATIENCE, async || {
             let status = objects.get(name).await?.status.unwrap_or_default();
             let recommendation = status.recommendation.unwrap_or_default();
-            ensure!(!recommendation.container_recommendations.is_empty(), "{name} has none");
+            ensure!(
+                !recommendation.container_recommendations.is_empty(),
+                "{name} has none"
+            );
             Ok(())
         })
         .await?;
@@ -156,7 +202,8 @@ impl Tenant {
     }
 
     async fn forecast(&self, name: &str) -> Result<f64> {
-        let objects: Api<TimeSeriesPrediction> = Api::namespaced(self.client.clone(), &self.namespace);
+        let objects: Api<TimeSeriesPrediction> =
+            Api::namespaced(self.client.clone(), &self.namespace);
         let object = json!({
             "apiVersion": "prediction.crane.io/v1alpha1", "kind": "TimeSeriesPrediction", "metadata": {"name": name},
             "spec": {
@@ -169,11 +216,19 @@ impl Tenant {
             },
         });
         let started = Instant::now();
-        objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        objects
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         eventually("a prediction has its forecast", PATIENCE, async || {
             let object = serde_json::to_value(objects.get(name).await?)?;
-            let points = object.pointer("/status/predictionMetrics/0/prediction/0/samples").and_then(Value::as_array);
-            ensure!(points.is_some_and(|points| !points.is_empty()), "{name}: {:#}", object["status"]);
+            let points = object
+                .pointer("/status/predictionMetrics/0/prediction/0/samples")
+                .and_then(Value::as_array);
+            ensure!(
+                points.is_some_and(|points| !points.is_empty()),
+                "{name}: {:#}",
+                object["status"]
+            );
             Ok(())
         })
         .await?;
@@ -183,9 +238,17 @@ impl Tenant {
     /// The workload's `ReplicaSet`, as the owner of a pod.
     async fn replica_set(&self) -> Result<Value> {
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        let set = sets.list(&ListParams::default()).await?.items.into_iter().next().context("a ReplicaSet")?;
+        let set = sets
+            .list(&ListParams::default())
+            .await?
+            .items
+            .into_iter()
+            .next()
+            .context("a ReplicaSet")?;
         let (name, uid) = (set.name_any(), set.uid().context("a uid")?);
-        Ok(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid, "controller": true}))
+        Ok(
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid, "controller": true}),
+        )
     }
 
     async fn admission(&self, owner: &Value, is_seen: bool) -> Result<f64> {
@@ -198,11 +261,21 @@ impl Tenant {
                 "requests": {"cpu": "100m", "memory": "10Mi"},
             }}]},
         });
-        let (dry_run, pod) = (PostParams { dry_run: true, ..PostParams::default() }, serde_json::from_value(pod)?);
+        let (dry_run, pod) = (
+            PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            },
+            serde_json::from_value(pod)?,
+        );
         let started = Instant::now();
         let made = pods.create(&dry_run, &pod).await?;
         let seconds = started.elapsed().as_secs_f64();
-        ensure!(made.annotations().contains_key("vpaUpdates") == is_seen, "{:?}", made.annotations());
+        ensure!(
+            made.annotations().contains_key("vpaUpdates") == is_seen,
+            "{:?}",
+            made.annotations()
+        );
         Ok(seconds)
     }
 
@@ -218,10 +291,16 @@ impl Tenant {
 
     async fn metric(&self, queue: &str) -> Result<f64> {
         let namespace = &self.namespace;
-        let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue_depth");
-        let request = http::Request::get(format!("{path}?labelSelector=queue!%3D{queue}")).body(Vec::new())?;
+        let path =
+            format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue_depth");
+        let request =
+            http::Request::get(format!("{path}?labelSelector=queue!%3D{queue}")).body(Vec::new())?;
         let started = Instant::now();
-        let answer: Value = self.client.request(request).await.context("GET queue_depth")?;
+        let answer: Value = self
+            .client
+            .request(request)
+            .await
+            .context("GET queue_depth")?;
         let seconds = started.elapsed().as_secs_f64();
         ensure!(answer["items"][0]["value"] == "7", "{answer}");
         Ok(seconds)

@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::repository::{files, read, root};
 
-/// Everything in Markdown. Paths in it are from the root or from its own folder, links from its own folder.
+/// Everything in Markdown. Paths in it are from the root or from its own folder, links from its own
+/// folder.
 fn documents() -> Vec<PathBuf> {
-    files().into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+    files()
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect()
 }
 
 fn code(text: &str) -> impl Iterator<Item = &str> {
@@ -14,17 +18,26 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn looks_like_a_path(code: &str) -> bool {
-    ["crates/", "deploy/", "tests/", "proto/", "certs/", "src/"].iter().any(|top| code.starts_with(top))
+    ["crates/", "deploy/", "tests/", "proto/", "certs/", "src/"]
+        .iter()
+        .any(|top| code.starts_with(top))
         && !code.contains([' ', '*', '$', '<'])
 }
 
 #[test]
 fn every_path_in_a_document_exists() {
     for document in documents() {
-        let (text, folder) = (read(&document), document.parent().expect("a file lies in a folder"));
+        let (text, folder) = (
+            read(&document),
+            document.parent().expect("a file lies in a folder"),
+        );
         for path in code(&text).filter(|code| looks_like_a_path(code)) {
             let exists = root().join(path).exists() || root().join(folder).join(path).exists();
-            assert!(exists, "{} names {path}, which does not exist", document.display());
+            assert!(
+                exists,
+                "{} names {path}, which does not exist",
+                document.display()
+            );
         }
     }
 }
@@ -32,15 +45,29 @@ fn every_path_in_a_document_exists() {
 #[test]
 fn every_link_in_a_document_leads_to_a_file() {
     for document in documents() {
-        let (text, folder) = (read(&document), document.parent().expect("a file lies in a folder"));
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let exists = link.starts_with("http") || link.starts_with('#') || root().join(folder).join(link).exists();
-            assert!(exists, "{} links to {link}, which does not exist", document.display());
+        let (text, folder) = (
+            read(&document),
+            document.parent().expect("a file lies in a folder"),
+        );
+        for link in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let exists = link.starts_with("http")
+                || link.starts_with('#')
+                || root().join(folder).join(link).exists();
+            assert!(
+                exists,
+                "{} links to {link}, which does not exist",
+                document.display()
+            );
         }
     }
 }
 
-/// The rows of the table of formulas in a crate's own documentation: what, and which file below its `src`.
+/// The rows of the table of formulas in a crate's own documentation: what, and which file below its
+/// `src`.
 fn formulas(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .skip_while(|line| *line != "//! | formula | file |")
@@ -52,19 +79,35 @@ fn formulas(text: &str) -> impl Iterator<Item = &str> {
 fn every_table_of_formulas_names_its_files_and_the_readme_leads_to_it() {
     let readme = read(Path::new("README.md"));
     let mut tables = 0;
-    for path in files().into_iter().filter(|path| path.starts_with("crates")) {
+    for path in files()
+        .into_iter()
+        .filter(|path| path.starts_with("crates"))
+    {
         let is_table = path.ends_with("src/lib.rs") && formulas(&read(&path)).next().is_some()
             || path.ends_with("README.md") && read(&path).contains("| formula | file |");
         if !is_table {
             continue;
         }
         tables += 1;
-        assert!(readme.contains(&format!("]({})", path.display())), "the README does not link to {}", path.display());
+        assert!(
+            readme.contains(&format!("]({})", path.display())),
+            "the README does not link to {}",
+            path.display()
+        );
         for row in formulas(&read(&path)) {
-            let files: Vec<&str> = row.rsplit(" | ").next().into_iter().flat_map(code).collect();
+            let files: Vec<&str> = row
+                .rsplit(" | ")
+                .next()
+                .into_iter()
+                .flat_map(code)
+                .collect();
             assert!(!files.is_empty(), "{}: {row} names no file", path.display());
             for file in files {
-                assert!(root().join(&path).with_file_name(file).exists(), "{} names {file}", path.display());
+                assert!(
+                    root().join(&path).with_file_name(file).exists(),
+                    "{} names {file}",
+                    path.display()
+                );
             }
         }
     }
@@ -74,5 +117,8 @@ fn every_table_of_formulas_names_its_files_and_the_readme_leads_to_it() {
 #[test]
 fn the_readme_is_one_page() {
     let lines = read(Path::new("README.md")).lines().count();
-    assert!(lines <= 130, "{lines} lines: tell the rest in the README of the crate whose matter it is");
+    assert!(
+        lines <= 130,
+        "{lines} lines: tell the rest in the README of the crate whose matter it is"
+    );
 }

@@ -61,21 +61,38 @@ impl Dependency {
 
 impl Metadata {
     pub(crate) fn load() -> Self {
-        let output = cargo(&["metadata", "--format-version=1", "--filter-platform=host-tuple"]);
+        let output = cargo(&[
+            "metadata",
+            "--format-version=1",
+            "--filter-platform=host-tuple",
+        ]);
         serde_json::from_slice(&output).expect("cargo metadata prints its documented JSON")
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
-        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+        self.packages
+            .iter()
+            .filter(|package| self.workspace_members.contains(&package.id))
     }
 
     fn package(&self, id: &str) -> &Package {
-        self.packages.iter().find(|package| package.id == id).expect("a resolved id is a package")
+        self.packages
+            .iter()
+            .find(|package| package.id == id)
+            .expect("a resolved id is a package")
     }
 
     pub(crate) fn normal_dependencies(&self, id: &str) -> impl Iterator<Item = &Package> {
-        let node = self.resolve.nodes.iter().find(|node| node.id == id).expect("a package id is a node");
-        node.deps.iter().filter(|dependency| dependency.is_normal()).map(|dependency| self.package(&dependency.pkg))
+        let node = self
+            .resolve
+            .nodes
+            .iter()
+            .find(|node| node.id == id)
+            .expect("a package id is a node");
+        node.deps
+            .iter()
+            .filter(|dependency| dependency.is_normal())
+            .map(|dependency| self.package(&dependency.pkg))
     }
 
     /// Everything that ends up in the crate, with the path of names that led there.
@@ -85,7 +102,11 @@ impl Metadata {
         while let Some((package, path)) = open.pop() {
             for dependency in self.normal_dependencies(&package.id) {
                 if !found.contains_key(dependency.name.as_str()) {
-                    let path: Vec<&str> = path.iter().copied().chain([dependency.name.as_str()]).collect();
+                    let path: Vec<&str> = path
+                        .iter()
+                        .copied()
+                        .chain([dependency.name.as_str()])
+                        .collect();
                     found.insert(&dependency.name, path.clone());
                     open.push((dependency, path));
                 }
@@ -97,11 +118,19 @@ impl Metadata {
 
 /// The standard output of a cargo command that respects `Cargo.lock`.
 ///
-/// Without `--offline`, and for the host's platform alone: a machine that has only built the workspace has downloaded
-/// no packages of other platforms.
+/// Without `--offline`, and for the host's platform alone: a machine that has only built the
+/// workspace has downloaded no packages of other platforms.
 pub(crate) fn cargo(arguments: &[&str]) -> Vec<u8> {
-    let output =
-        Command::new(env!("CARGO")).args(arguments).arg("--locked").current_dir(root()).output().expect("cargo runs");
-    assert!(output.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .arg("--locked")
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "cargo {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     output.stdout
 }

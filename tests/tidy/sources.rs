@@ -1,5 +1,5 @@
-//! Source files: none is an orphan, unfinished or too long, none is a drawer for odds and ends, and those of the pure crates ask neither the
-//! clock nor the environment.
+//! Source files: none is an orphan, unfinished or too long, none is a drawer for odds and ends, and
+//! those of the pure crates ask neither the clock nor the environment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +10,18 @@ use crate::metadata::Metadata;
 use crate::repository::{read, root, sources};
 
 /// Words that a pure crate's sources may not contain: time and settings are arguments there.
-const IMPURE_WORDS: &[&str] =
-    &["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "std::env", "std::net"];
+const IMPURE_WORDS: &[&str] = &[
+    "SystemTime::now",
+    "Instant::now",
+    "Timestamp::now",
+    "Zoned::now",
+    "std::env",
+    "std::net",
+];
 
-const BANNED_MODULES: &[&str] = &["common", "util", "utils", "helper", "helpers", "misc", "shared", "stuff"];
+const BANNED_MODULES: &[&str] = &[
+    "common", "util", "utils", "helper", "helpers", "misc", "shared", "stuff",
+];
 
 /// The longest that a source file may be; half of them should be under 150.
 const MAX_LINES: usize = 900;
@@ -21,11 +29,17 @@ const MAX_LINES: usize = 900;
 #[test]
 fn pure_crates_ask_neither_the_clock_nor_the_environment() {
     for path in sources() {
-        let pure = PURE.iter().any(|name| path.starts_with(format!("crates/{name}/src")));
+        let pure = PURE
+            .iter()
+            .any(|name| path.starts_with(format!("crates/{name}/src")));
         if pure {
             let text = read(&path);
             for word in IMPURE_WORDS {
-                assert!(!text.contains(word), "{} uses {word}: make it an argument", path.display());
+                assert!(
+                    !text.contains(word),
+                    "{} uses {word}: make it an argument",
+                    path.display()
+                );
             }
         }
     }
@@ -33,22 +47,36 @@ fn pure_crates_ask_neither_the_clock_nor_the_environment() {
 
 /// Follows `mod name;` from every target's root, as the compiler does.
 fn reachable_sources(metadata: &Metadata) -> BTreeSet<PathBuf> {
-    let mut open: Vec<PathBuf> =
-        metadata.members().flat_map(|package| &package.targets).map(|target| target.src_path.clone()).collect();
+    let mut open: Vec<PathBuf> = metadata
+        .members()
+        .flat_map(|package| &package.targets)
+        .map(|target| target.src_path.clone())
+        .collect();
     let mut reached = BTreeSet::new();
     let roots: BTreeSet<PathBuf> = open.iter().cloned().collect();
     while let Some(path) = open.pop() {
         if !reached.insert(path.clone()) {
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let parent = path.parent().expect("a file lies in a folder");
         let stem = path.file_stem().expect("a file has a name");
-        let children = if roots.contains(&path) || stem == "mod" { parent.to_path_buf() } else { parent.join(stem) };
+        let children = if roots.contains(&path) || stem == "mod" {
+            parent.to_path_buf()
+        } else {
+            parent.join(stem)
+        };
         for name in text.lines().filter_map(declared_module) {
-            let candidates = [children.join(format!("{name}.rs")), children.join(&name).join("mod.rs")];
+            let candidates = [
+                children.join(format!("{name}.rs")),
+                children.join(&name).join("mod.rs"),
+            ];
             let file = candidates.iter().find(|candidate| candidate.exists());
-            open.push(file.unwrap_or_else(|| panic!("{}: mod {name} has no file", path.display())).clone());
+            open.push(
+                file.unwrap_or_else(|| panic!("{}: mod {name} has no file", path.display()))
+                    .clone(),
+            );
         }
     }
     reached
@@ -57,7 +85,10 @@ fn reachable_sources(metadata: &Metadata) -> BTreeSet<PathBuf> {
 /// The name in `mod name;`, with or without a visibility.
 fn declared_module(line: &str) -> Option<String> {
     let rest = line.trim_start();
-    let rest = rest.strip_prefix("pub(crate) ").or_else(|| rest.strip_prefix("pub ")).unwrap_or(rest);
+    let rest = rest
+        .strip_prefix("pub(crate) ")
+        .or_else(|| rest.strip_prefix("pub "))
+        .unwrap_or(rest);
     let name = rest.strip_prefix("mod ")?.trim_end().strip_suffix(';')?;
     Some(name.to_owned())
 }
@@ -66,7 +97,11 @@ fn declared_module(line: &str) -> Option<String> {
 fn no_source_file_is_an_orphan() {
     let reached = reachable_sources(&Metadata::load());
     for path in sources() {
-        assert!(reached.contains(&root().join(&path)), "{} belongs to no target", path.display());
+        assert!(
+            reached.contains(&root().join(&path)),
+            "{} belongs to no target",
+            path.display()
+        );
     }
 }
 
@@ -75,25 +110,40 @@ fn no_module_is_a_drawer_for_odds_and_ends() {
     for path in sources() {
         for part in path.with_extension("").components() {
             let part = part.as_os_str().to_string_lossy();
-            assert!(!BANNED_MODULES.contains(&part.as_ref()), "{}: name it after what it holds", path.display());
+            assert!(
+                !BANNED_MODULES.contains(&part.as_ref()),
+                "{}: name it after what it holds",
+                path.display()
+            );
         }
     }
 }
 
 #[test]
 fn source_files_stay_small() {
-    let mut lengths: Vec<(usize, PathBuf)> =
-        sources().into_iter().map(|path| (read(&path).lines().count(), path)).collect();
+    let mut lengths: Vec<(usize, PathBuf)> = sources()
+        .into_iter()
+        .map(|path| (read(&path).lines().count(), path))
+        .collect();
     lengths.sort();
     if let Some((lines, path)) = lengths.last() {
-        assert!(*lines <= MAX_LINES, "{} has {lines} lines: is it one room, or several?", path.display());
+        assert!(
+            *lines <= MAX_LINES,
+            "{} has {lines} lines: is it one room, or several?",
+            path.display()
+        );
     }
 }
 
 #[test]
 fn nothing_is_left_unfinished() {
     // Put together here, so that this file does not contain them.
-    let words = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
+    let words = [
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("dbg", "!("),
+        concat!("#[", "ignore"),
+    ];
     for path in sources() {
         let text = read(&path);
         for word in words {

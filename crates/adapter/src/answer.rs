@@ -59,7 +59,8 @@ pub struct MetricNames {
     pub external: Vec<String>,
 }
 
-/// A number in thousandths, never below zero: the precision that the autoscaler has. A negative number would make its ratio one.
+/// A number in thousandths, never below zero: the precision that the autoscaler has. A negative
+/// number would make its ratio one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilliValue(i64);
 
@@ -75,7 +76,9 @@ impl MilliValue {
     /// The nearest thousandth; none for what is no number. Infinity is none either.
     pub fn from_units(units: f64) -> Option<Self> {
         // A cast saturates.
-        units.is_finite().then(|| Self::from_milli((units * 1000.0).round() as i64))
+        units
+            .is_finite()
+            .then(|| Self::from_milli((units * 1000.0).round() as i64))
     }
 
     /// In thousandths.
@@ -85,9 +88,14 @@ impl MilliValue {
 }
 
 impl std::fmt::Display for MilliValue {
-    /// As a quantity that every reader takes: a whole number, with `m` where it is one of thousandths.
+    /// As a quantity that every reader takes: a whole number, with `m` where it is one of
+    /// thousandths.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0 % 1000 == 0 { write!(f, "{}", self.0 / 1000) } else { write!(f, "{}m", self.0) }
+        if self.0 % 1000 == 0 {
+            write!(f, "{}", self.0 / 1000)
+        } else {
+            write!(f, "{}m", self.0)
+        }
     }
 }
 
@@ -96,7 +104,13 @@ mod tests {
     use super::*;
 
     fn check(units: f64, expected: Option<&str>) {
-        assert_eq!(MilliValue::from_units(units).map(|value| value.to_string()).as_deref(), expected, "{units}");
+        assert_eq!(
+            MilliValue::from_units(units)
+                .map(|value| value.to_string())
+                .as_deref(),
+            expected,
+            "{units}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Answers to dear questions: each is asked once at a time, kept for a while, and there are never too many of either.
+//! Answers to dear questions: each is asked once at a time, kept for a while, and there are never
+//! too many of either.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -73,11 +74,18 @@ enum Step<V> {
 }
 
 impl<V: Clone + Send + Sync + 'static> Answers<V> {
-    /// The answer, from memory or by asking. `ask` gives it with the time for which it may be kept. It runs to its end also
-    /// when whoever wants to know goes away, so that the next one finds its answer.
+    /// The answer, from memory or by asking. `ask` gives it with the time for which it may be kept.
+    /// It runs to its end also when whoever wants to know goes away, so that the next one finds its
+    /// answer.
     ///
-    /// Nothing when too many questions are under way, in all or of this `flow`, such as a namespace.
-    pub(crate) async fn get<F>(&self, key: Key, flow: &str, ask: impl FnOnce() -> F) -> Option<(V, Way)>
+    /// Nothing when too many questions are under way, in all or of this `flow`, such as a
+    /// namespace.
+    pub(crate) async fn get<F>(
+        &self,
+        key: Key,
+        flow: &str,
+        ask: impl FnOnce() -> F,
+    ) -> Option<(V, Way)>
     where
         F: Future<Output = (V, Duration)> + Send + 'static,
     {
@@ -100,7 +108,11 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
             return Step::Known(value.clone());
         }
         // One whose asker broke off has no answer and never will.
-        if let Some(answer) = state.under_way.get(&key).filter(|answer| answer.has_changed().is_ok()) {
+        if let Some(answer) = state
+            .under_way
+            .get(&key)
+            .filter(|answer| answer.has_changed().is_ok())
+        {
             return Step::Wait(answer.clone(), Way::Joined);
         }
         let of_flow = state.flows.get(flow).copied().unwrap_or_default();
@@ -148,7 +160,10 @@ struct Place<V> {
 impl<V> Place<V> {
     fn learn(&self, value: V, keep: Duration) {
         if !keep.is_zero() {
-            self.answers.state().known.insert(self.key, value, Instant::now() + keep);
+            self.answers
+                .state()
+                .known
+                .insert(self.key, value, Instant::now() + keep);
         }
     }
 }
@@ -182,11 +197,27 @@ mod tests {
             ("yes", MINUTE)
         };
         let ways: Vec<_> = join_all((0..100).map(|_| answers.get(key(b"a"), "shop", slowly))).await;
-        assert_eq!(ways.iter().filter(|way| **way == Some(("yes", Way::Asked))).count(), 1);
-        assert_eq!(ways.iter().filter(|way| **way == Some(("yes", Way::Joined))).count(), 99);
-        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Known)));
+        assert_eq!(
+            ways.iter()
+                .filter(|way| **way == Some(("yes", Way::Asked)))
+                .count(),
+            1
+        );
+        assert_eq!(
+            ways.iter()
+                .filter(|way| **way == Some(("yes", Way::Joined)))
+                .count(),
+            99
+        );
+        assert_eq!(
+            answers.get(key(b"a"), "shop", slowly).await,
+            Some(("yes", Way::Known))
+        );
         tokio::time::sleep(MINUTE).await;
-        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Asked)));
+        assert_eq!(
+            answers.get(key(b"a"), "shop", slowly).await,
+            Some(("yes", Way::Asked))
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -196,10 +227,19 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(2)).await;
             ("yes", MINUTE)
         };
-        let hasty = tokio::time::timeout(Duration::from_secs(1), answers.get(key(b"a"), "shop", slowly));
+        let hasty = tokio::time::timeout(
+            Duration::from_secs(1),
+            answers.get(key(b"a"), "shop", slowly),
+        );
         assert!(hasty.await.is_err());
-        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Joined)));
-        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Known)));
+        assert_eq!(
+            answers.get(key(b"a"), "shop", slowly).await,
+            Some(("yes", Way::Joined))
+        );
+        assert_eq!(
+            answers.get(key(b"a"), "shop", slowly).await,
+            Some(("yes", Way::Known))
+        );
     }
 
     #[tokio::test]
@@ -207,7 +247,9 @@ mod tests {
         let answers = Answers::default();
         for _ in 0..2 {
             assert_eq!(
-                answers.get(key(b"a"), "shop", || async { ("?", Duration::ZERO) }).await,
+                answers
+                    .get(key(b"a"), "shop", || async { ("?", Duration::ZERO) })
+                    .await,
                 Some(("?", Way::Asked))
             );
         }
@@ -218,10 +260,18 @@ mod tests {
     async fn distinct_questions_do_not_make_it_grow() {
         let answers = Answers::default();
         for question in 0..50_000u32 {
-            answers.get(key(&question.to_be_bytes()), "shop", || async { ("no", MINUTE) }).await.unwrap();
+            answers
+                .get(key(&question.to_be_bytes()), "shop", || async {
+                    ("no", MINUTE)
+                })
+                .await
+                .unwrap();
         }
         let (known, under_way) = answers.sizes();
-        assert!(known <= CAPACITY && under_way == 0, "{known} known, {under_way} under way");
+        assert!(
+            known <= CAPACITY && under_way == 0,
+            "{known} known, {under_way} under way"
+        );
     }
 
     #[tokio::test]
@@ -231,13 +281,24 @@ mod tests {
         for question in 0..UNDER_WAY as u32 {
             let answers = answers.clone();
             waiting.push(tokio::spawn(async move {
-                answers.get(key(&question.to_be_bytes()), &(question % 8).to_string(), pending).await
+                answers
+                    .get(
+                        key(&question.to_be_bytes()),
+                        &(question % 8).to_string(),
+                        pending,
+                    )
+                    .await
             }));
         }
         while answers.sizes().1 < UNDER_WAY {
             tokio::task::yield_now().await;
         }
-        assert_eq!(answers.get(key(b"one more"), "shop", || async { ("yes", MINUTE) }).await, None);
+        assert_eq!(
+            answers
+                .get(key(b"one more"), "shop", || async { ("yes", MINUTE) })
+                .await,
+            None
+        );
         waiting.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
@@ -247,12 +308,20 @@ mod tests {
         let mut waiting: Vec<_> = Vec::new();
         for question in 0..UNDER_WAY as u32 {
             let answers = answers.clone();
-            waiting
-                .push(tokio::spawn(async move { answers.get(key(&question.to_be_bytes()), "hostile", pending).await }));
+            waiting.push(tokio::spawn(async move {
+                answers
+                    .get(key(&question.to_be_bytes()), "hostile", pending)
+                    .await
+            }));
         }
         tokio::task::yield_now().await;
         assert_eq!(answers.sizes().1, UNDER_WAY_PER_FLOW);
-        assert_eq!(answers.get(key(b"a"), "shop", || async { ("yes", MINUTE) }).await, Some(("yes", Way::Asked)));
+        assert_eq!(
+            answers
+                .get(key(b"a"), "shop", || async { ("yes", MINUTE) })
+                .await,
+            Some(("yes", Way::Asked))
+        );
         waiting.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
@@ -262,6 +331,11 @@ mod tests {
         let broken = || async { panic!("a test's own panic") };
         assert_eq!(answers.get(key(b"a"), "shop", broken).await, None);
         assert_eq!(answers.sizes(), (0, 0));
-        assert_eq!(answers.get(key(b"a"), "shop", || async { ("yes", MINUTE) }).await, Some(("yes", Way::Asked)));
+        assert_eq!(
+            answers
+                .get(key(b"a"), "shop", || async { ("yes", MINUTE) })
+                .await,
+            Some(("yes", Way::Asked))
+        );
     }
 }

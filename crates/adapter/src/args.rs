@@ -13,8 +13,11 @@ pub use expected::ExpectedArgs;
 pub use serving::ServingArgs;
 
 /// What sets the adapter's command line apart.
-pub const PROGRAM: Program =
-    Program { name: "adapter", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8945")] };
+pub const PROGRAM: Program = Program {
+    name: "adapter",
+    version: env!("CARGO_PKG_VERSION"),
+    defaults: &[("address", ":8945")],
+};
 
 /// Answers the custom and external metrics that the horizontal pod autoscaler reads.
 // `--tls-cert-file` is the certificate of the two APIs here, as it is in other adapters.
@@ -67,10 +70,21 @@ mod tests {
 
     #[test]
     fn the_adapters_certificate_and_that_of_metrics_have_flags_of_their_own() {
-        let args = parse("--tls-cert-file=a --tls-private-key-file=b --secure-port=1").expect("they fit");
-        assert_eq!((args.serving.serving_cert_file, args.serving.serving_private_key_file), ("a".into(), "b".into()));
-        assert_eq!((args.common.tls_cert_file, args.serving.secure_port), (None, 1));
-        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
+        let args =
+            parse("--tls-cert-file=a --tls-private-key-file=b --secure-port=1").expect("they fit");
+        assert_eq!(
+            (
+                args.serving.serving_cert_file,
+                args.serving.serving_private_key_file
+            ),
+            ("a".into(), "b".into())
+        );
+        assert_eq!(
+            (args.common.tls_cert_file, args.serving.secure_port),
+            (None, 1)
+        );
+        let args =
+            parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
         assert_eq!(args.common.address.to_string(), ":8945");
         assert!(parse("--min-tls-version=tls1_1").is_err());
@@ -79,8 +93,16 @@ mod tests {
     #[test]
     fn a_command_has_flags_of_its_own_beside_the_kubeconfig() {
         let args = parse("adopt --kubeconfig=a --namespace=b --force").expect("they fit");
-        let Some(Command::Adopt(adopt)) = args.command else { panic!("{:?}", args.command) };
-        assert_eq!((args.common.kubeconfig.as_str(), adopt.place.namespace.as_str()), ("a", "b"));
+        let Some(Command::Adopt(adopt)) = args.command else {
+            panic!("{:?}", args.command)
+        };
+        assert_eq!(
+            (
+                args.common.kubeconfig.as_str(),
+                adopt.place.namespace.as_str()
+            ),
+            ("a", "b")
+        );
         assert!(adopt.place.force && !adopt.dry_run);
         assert!(parse("").expect("they fit").command.is_none());
         assert!(parse("release --dry-run").is_err());

@@ -40,7 +40,8 @@ pub struct Caller<'a> {
 }
 
 impl Providers {
-    /// The metrics that discovery names: those of rules, as users of prometheus-adapter look there for what their rules make.
+    /// The metrics that discovery names: those of rules, as users of prometheus-adapter look there
+    /// for what their rules make.
     pub fn names(&self) -> Arc<MetricNames> {
         self.rules.as_ref().map(Rules::names).unwrap_or_default()
     }
@@ -63,16 +64,23 @@ impl Providers {
                 return Ok(values);
             }
         }
-        let CustomAsk { resource, subject, metric, .. } = ask;
+        let CustomAsk {
+            resource,
+            subject,
+            metric,
+            ..
+        } = ask;
         let of = match subject {
             Subject::Named(name) => format!("{resource} {name}"),
             Subject::Selected(_) => resource.to_string(),
         };
-        Err(Refusal::NotFound(format!("the server could not find the metric {metric} for {of}")))
+        Err(Refusal::NotFound(format!(
+            "the server could not find the metric {metric} for {of}"
+        )))
     }
 
-    /// The values of a metric that belongs to no object: of another provider to whom a route leaves it, else our own, else of the
-    /// provider that has all the rest.
+    /// The values of a metric that belongs to no object: of another provider to whom a route leaves
+    /// it, else our own, else of the provider that has all the rest.
     pub async fn external(
         &self,
         ask: &ExternalAsk,
@@ -93,21 +101,29 @@ impl Providers {
         if let Some(left) = self.routes.as_ref().and_then(Routes::rest) {
             return caller.leave(ask, &left).await;
         }
-        let ExternalAsk { metric, namespace, .. } = ask;
-        Err(Refusal::NotFound(format!("the server could not find the metric {metric} in the namespace {namespace}")))
+        let ExternalAsk {
+            metric, namespace, ..
+        } = ask;
+        Err(Refusal::NotFound(format!(
+            "the server could not find the metric {metric} in the namespace {namespace}"
+        )))
     }
 }
 
 impl Caller<'_> {
-    /// Makes sure that the caller may read this metric of objects of the whole cluster: it was admitted for one namespace.
+    /// Makes sure that the caller may read this metric of objects of the whole cluster: it was
+    /// admitted for one namespace.
     async fn confirm_cluster_scope(&self) -> Result<(), Refusal> {
         if self.flow.level == PriorityLevel::ClusterWide {
             return Ok(());
         }
-        self.guard.confirm_cluster_scope(self.user, self.wants).await
+        self.guard
+            .confirm_cluster_scope(self.user, self.wants)
+            .await
     }
 
-    /// Asks another provider in our own name, once the API server has said that this caller may know.
+    /// Asks another provider in our own name, once the API server has said that this caller may
+    /// know.
     async fn leave(&self, ask: &ExternalAsk, left: &Left) -> Result<Vec<ExternalValue>, Refusal> {
         self.guard.confirm(self.user, self.wants).await?;
         left.ask(ask, &self.hops).await

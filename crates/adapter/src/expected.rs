@@ -1,4 +1,5 @@
-//! What is expected of workloads, as Crane's metric adapter serves it: predictions, and windows of time.
+//! What is expected of workloads, as Crane's metric adapter serves it: predictions, and windows of
+//! time.
 //!
 //! * `known`: what is known of the cluster and from the recommender's feed.
 //! * `series`: which workloads a selector means.
@@ -8,8 +9,9 @@
 //! * `cron`: replicas that windows of time ask for (`crane_autoscaling_cron`).
 //! * `size`: how many replicas a workload has, where it keeps them.
 //!
-//! All answers but the last come from memory. Source of names and rules: gocrane/crane `pkg/metricprovider`; unlike there, totals are exact to a thousandth, and
-//! a prediction that no longer covers its window is refused, after a while in which its last complete answer stands.
+//! All answers but the last come from memory. Source of names and rules: gocrane/crane
+//! `pkg/metricprovider`; unlike there, totals are exact to a thousandth, and a prediction that no
+//! longer covers its window is refused, after a while in which its last complete answer stands.
 
 mod cron;
 mod forecast;
@@ -59,13 +61,21 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a prediction stands after it has ceased to cover its
-    /// window, and how long what a watch saw last is relied on after it has broken.
+    /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a
+    /// prediction stands after it has ceased to cover its window, and how long what a watch saw
+    /// last is relied on after it has broken.
     pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
-        Self { view, heard: None, sizes: None, grace, clock: ApiServerClock::default() }
+        Self {
+            view,
+            heard: None,
+            sizes: None,
+            grace,
+            clock: ApiServerClock::default(),
+        }
     }
 
-    /// The same, but windows open and forecasts count by the API server's time: a machine whose clock is off must not scale workloads.
+    /// The same, but windows open and forecasts count by the API server's time: a machine whose
+    /// clock is off must not scale workloads.
     #[must_use]
     pub fn by(self, clock: ApiServerClock) -> Self {
         Self { clock, ..self }
@@ -80,13 +90,18 @@ impl Expected {
     /// The same, but workloads that keep what they have can be asked about.
     #[must_use]
     pub fn asking(self, client: Client) -> Self {
-        Self { sizes: Some(Sizes::new(client)), ..self }
+        Self {
+            sizes: Some(Sizes::new(client)),
+            ..self
+        }
     }
 
     /// The same with watches of its own, which end when they are dropped.
     pub fn watch(client: Client, grace: Duration) -> (Self, Watches) {
-        let watches =
-            Watches::new(client.clone(), Scope::default()).expectations().labelled_pods().scaled_controllers();
+        let watches = Watches::new(client.clone(), Scope::default())
+            .expectations()
+            .labelled_pods()
+            .scaled_controllers();
         (Self::new(watches.view(), grace).asking(client), watches)
     }
 
@@ -103,13 +118,20 @@ impl Expected {
         now: Timestamp,
     ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
         match ask.metric.as_str() {
-            PREDICTION => self.know(now, |known| prediction::values(known, ask)).map(Some),
+            PREDICTION => self
+                .know(now, |known| prediction::values(known, ask))
+                .map(Some),
             CRON => self.windows(ask, flow, now).await.map(Some),
             _ => Ok(None),
         }
     }
 
-    async fn windows(&self, ask: &ExternalAsk, flow: &Flow, now: Timestamp) -> Result<Vec<ExternalValue>, Refusal> {
+    async fn windows(
+        &self,
+        ask: &ExternalAsk,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Vec<ExternalValue>, Refusal> {
         let kept = self.know(now, |known| cron::kept(known, ask))?;
         let sizes = match &self.sizes {
             Some(sizes) if !kept.is_empty() => sizes.ask(kept, flow).await,
@@ -119,9 +141,19 @@ impl Expected {
     }
 
     /// The values of a metric of objects; none if it is not one of these.
-    pub fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Option<Vec<MetricValue>>, Refusal> {
-        match (ask.metric.as_str(), ask.resource.to_string().as_str(), &ask.namespace) {
-            (POD_CPU, "pods", Some(namespace)) => self.know(now, |known| pods::values(known, namespace, ask)).map(Some),
+    pub fn custom(
+        &self,
+        ask: &CustomAsk,
+        now: Timestamp,
+    ) -> Result<Option<Vec<MetricValue>>, Refusal> {
+        match (
+            ask.metric.as_str(),
+            ask.resource.to_string().as_str(),
+            &ask.namespace,
+        ) {
+            (POD_CPU, "pods", Some(namespace)) => self
+                .know(now, |known| pods::values(known, namespace, ask))
+                .map(Some),
             _ => Ok(None),
         }
     }
@@ -129,8 +161,15 @@ impl Expected {
     fn know<T>(&self, now: Timestamp, answer: impl FnOnce(&Known<'_>) -> T) -> T {
         let heard = self.heard.as_ref().map(watch::Receiver::borrow);
         let own_now = now;
-        let now = Timestamp::try_from(self.clock.at(own_now.into(), Instant::now())).unwrap_or(own_now);
-        answer(&Known { view: &self.view.borrow(), heard: heard.as_deref(), now, own_now, grace: self.grace })
+        let now =
+            Timestamp::try_from(self.clock.at(own_now.into(), Instant::now())).unwrap_or(own_now);
+        answer(&Known {
+            view: &self.view.borrow(),
+            heard: heard.as_deref(),
+            now,
+            own_now,
+            grace: self.grace,
+        })
     }
 }
 
@@ -143,5 +182,7 @@ impl Default for Expected {
 
 /// There is no number, and why. It begins as other adapters' answers do.
 fn missing(metric: &str, why: impl std::fmt::Display) -> Refusal {
-    Refusal::NotFound(format!("the server could not find the metric {metric}: {why}"))
+    Refusal::NotFound(format!(
+        "the server could not find the metric {metric}: {why}"
+    ))
 }

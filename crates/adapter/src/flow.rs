@@ -1,8 +1,9 @@
-//! Fair shares of the adapter's limits, so that questions about one namespace never delay those about another, nor those of the
-//! horizontal pod autoscaler.
+//! Fair shares of the adapter's limits, so that questions about one namespace never delay those
+//! about another, nor those of the horizontal pod autoscaler.
 //!
-//! The terms are those of API Priority and Fairness: a request has a priority level, and within it belongs to a flow, here its
-//! namespace. Each level has half of a limit for itself, and a flow of the namespaced level at most an eighth.
+//! The terms are those of API Priority and Fairness: a request has a priority level, and within it
+//! belongs to a flow, here its namespace. Each level has half of a limit for itself, and a flow of
+//! the namespaced level at most an eighth.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -65,18 +66,24 @@ impl FlowLimiter {
             None => None,
         };
         let level = Arc::clone(self.level(flow)).try_acquire_owned().ok()?;
-        Some(Permit { _level: level, _namespace: namespace })
+        Some(Permit {
+            _level: level,
+            _namespace: namespace,
+        })
     }
 
-    /// A place, when the flow has one. A namespace waits for its own places first, so that at most an eighth of those who wait for the
-    /// level belong to it.
+    /// A place, when the flow has one. A namespace waits for its own places first, so that at most
+    /// an eighth of those who wait for the level belong to it.
     pub async fn acquire(&self, flow: &Flow) -> Option<Permit> {
         let namespace = match self.namespace(flow) {
             Some(limit) => Some((Arc::clone(&limit).acquire_owned().await.ok()?, limit)),
             None => None,
         };
         let level = Arc::clone(self.level(flow)).acquire_owned().await.ok()?;
-        Some(Permit { _level: level, _namespace: namespace })
+        Some(Permit {
+            _level: level,
+            _namespace: namespace,
+        })
     }
 
     fn level(&self, flow: &Flow) -> &Arc<Semaphore> {
@@ -91,7 +98,10 @@ impl FlowLimiter {
         if flow.level == PriorityLevel::ClusterWide {
             return None;
         }
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self
+            .namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(limit) = namespaces.get(&flow.namespace).and_then(Weak::upgrade) {
             return Some(limit);
         }
@@ -109,7 +119,10 @@ mod tests {
     use super::*;
 
     fn flow(level: PriorityLevel, namespace: &str) -> Flow {
-        Flow { level, namespace: namespace.into() }
+        Flow {
+            level,
+            namespace: namespace.into(),
+        }
     }
 
     fn take_all(limiter: &FlowLimiter, flow: &Flow) -> Vec<Permit> {
@@ -121,14 +134,29 @@ mod tests {
         let limiter = FlowLimiter::new(64);
         let hostile = take_all(&limiter, &flow(PriorityLevel::Namespaced, "hostile"));
         assert_eq!(hostile.len(), 8);
-        assert!(limiter.try_acquire(&flow(PriorityLevel::Namespaced, "shop")).is_some());
+        assert!(
+            limiter
+                .try_acquire(&flow(PriorityLevel::Namespaced, "shop"))
+                .is_some()
+        );
         let many: Vec<_> = (0..100)
-            .flat_map(|number| take_all(&limiter, &flow(PriorityLevel::Namespaced, &format!("hostile-{number}"))))
+            .flat_map(|number| {
+                take_all(
+                    &limiter,
+                    &flow(PriorityLevel::Namespaced, &format!("hostile-{number}")),
+                )
+            })
             .collect();
         assert_eq!(hostile.len() + many.len(), 32);
-        assert_eq!(take_all(&limiter, &flow(PriorityLevel::ClusterWide, "hostile")).len(), 32);
+        assert_eq!(
+            take_all(&limiter, &flow(PriorityLevel::ClusterWide, "hostile")).len(),
+            32
+        );
         drop((hostile, many));
-        assert_eq!(take_all(&limiter, &flow(PriorityLevel::Namespaced, "shop")).len(), 8);
+        assert_eq!(
+            take_all(&limiter, &flow(PriorityLevel::Namespaced, "shop")).len(),
+            8
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -136,10 +164,19 @@ mod tests {
         let limiter = Arc::new(FlowLimiter::new(64));
         let held = take_all(&limiter, &flow(PriorityLevel::Namespaced, "hostile"));
         let waiting = Arc::clone(&limiter);
-        let waiting =
-            tokio::spawn(async move { waiting.acquire(&flow(PriorityLevel::Namespaced, "hostile")).await.is_some() });
+        let waiting = tokio::spawn(async move {
+            waiting
+                .acquire(&flow(PriorityLevel::Namespaced, "hostile"))
+                .await
+                .is_some()
+        });
         tokio::task::yield_now().await;
-        assert!(limiter.acquire(&flow(PriorityLevel::Namespaced, "shop")).await.is_some());
+        assert!(
+            limiter
+                .acquire(&flow(PriorityLevel::Namespaced, "shop"))
+                .await
+                .is_some()
+        );
         assert!(!waiting.is_finished());
         drop(held);
         assert!(waiting.await.expect("no panic"));
@@ -149,7 +186,11 @@ mod tests {
     fn namespaces_without_requests_are_forgotten() {
         let limiter = FlowLimiter::new(64);
         for number in 0..10 * MANY_NAMESPACES {
-            assert!(limiter.try_acquire(&flow(PriorityLevel::Namespaced, &number.to_string())).is_some());
+            assert!(
+                limiter
+                    .try_acquire(&flow(PriorityLevel::Namespaced, &number.to_string()))
+                    .is_some()
+            );
         }
         assert!(limiter.namespaces.lock().expect("no panic").len() <= MANY_NAMESPACES);
     }

@@ -1,8 +1,9 @@
 //! Who may ask what: recognises callers, then asks the API server what they may do.
 //!
-//! Callers are recognised in the order of `k8s.io/apiserver`'s delegated authentication: the API server itself, which says in headers
-//! for whom it asks; a certificate; a token; else nobody. What names a user is believed only from the connection that it may come
-//! from, and is taken out of the request.
+//! Callers are recognised in the order of `k8s.io/apiserver`'s delegated authentication: the API
+//! server itself, which says in headers for whom it asks; a certificate; a token; else nobody. What
+//! names a user is believed only from the connection that it may come from, and is taken out of the
+//! request.
 
 mod access;
 mod always_allowed;
@@ -55,8 +56,8 @@ pub use own::TrustArgs;
 pub use user::{User, Via};
 pub use wants::Wants;
 
-/// Questions about callers per second, and at once; upstream's. A quarter is kept for users for whom the API server vouches;
-/// others are refused rather than that they use that up by waiting.
+/// Questions about callers per second, and at once; upstream's. A quarter is kept for users for
+/// whom the API server vouches; others are refused rather than that they use that up by waiting.
 const QPS: f64 = 200.0;
 const BURST: u32 = 400;
 
@@ -77,7 +78,10 @@ pub struct Guard {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("trusted", &self.trusted).field("mode", &self.access.mode).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("trusted", &self.trusted)
+            .field("mode", &self.access.mode)
+            .finish_non_exhaustive()
     }
 }
 
@@ -110,7 +114,11 @@ impl Guard {
         } = args;
         let metrics = Metrics::register(registry)?;
         Ok(Self {
-            trusted: Trusted::nobody(Own::new(trust), readiness.condition("authentication"), metrics.clone()),
+            trusted: Trusted::nobody(
+                Own::new(trust),
+                readiness.condition("authentication"),
+                metrics.clone(),
+            ),
             config_maps: Api::namespaced(client.clone(), NAMESPACE),
             peers: Arc::default(),
             tokens: Tokens {
@@ -142,23 +150,38 @@ impl Guard {
     }
 
     fn time(&self) -> UnixTime {
-        UnixTime::since_unix_epoch(self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default())
+        UnixTime::since_unix_epoch(
+            self.clock
+                .now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
+        )
     }
 
-    /// One for a program: reads whom to trust, and follows it in a task. Its questions have a rate of their own, so that nothing
-    /// else holds them up. Nothing if the end comes before.
+    /// One for a program: reads whom to trust, and follows it in a task. Its questions have a rate
+    /// of their own, so that nothing else holds them up. Nothing if the end comes before.
     pub async fn start(args: GuardArgs, chassis: &Chassis) -> anyhow::Result<Option<Self>> {
         let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
-        let client = connect(chassis.config.clone(), throttle, chassis.rest_metrics.clone())?;
-        let guard = Self::new(args, client, &chassis.registry, &chassis.readiness).context("metrics about callers")?;
+        let client = connect(
+            chassis.config.clone(),
+            throttle,
+            chassis.rest_metrics.clone(),
+        )?;
+        let guard = Self::new(args, client, &chassis.registry, &chassis.readiness)
+            .context("metrics about callers")?;
         let guard = guard.by(chassis.clock());
-        let Some(begun) = chassis.shutdown.run_until_cancelled(guard.begin()).await else { return Ok(None) };
+        let Some(begun) = chassis.shutdown.run_until_cancelled(guard.begin()).await else {
+            return Ok(None);
+        };
         begun?;
-        chassis.tasks.spawn_until_shutdown("authentication", guard.clone().follow());
+        chassis
+            .tasks
+            .spawn_until_shutdown("authentication", guard.clone().follow());
         Ok(Some(guard))
     }
 
-    /// Reads whom to trust for the first time, however long it takes; an error if that is not allowed.
+    /// Reads whom to trust for the first time, however long it takes; an error if that is not
+    /// allowed.
     pub async fn begin(&self) -> anyhow::Result<()> {
         Ok(self.trusted.begin(&self.config_maps).await?)
     }
@@ -168,8 +191,8 @@ impl Guard {
         self.trusted.follow(self.config_maps).await;
     }
 
-    /// Lets a caller do what it wants, or says why not. What names a user is taken out of the headers in any case.
-    /// The priority level is by the access review that let the caller in.
+    /// Lets a caller do what it wants, or says why not. What names a user is taken out of the
+    /// headers in any case. The priority level is by the access review that let the caller in.
     pub async fn admit(
         &self,
         peer: Option<&PeerCertificates>,
@@ -178,12 +201,19 @@ impl Guard {
     ) -> Result<(User, PriorityLevel), Refusal> {
         let claims = self.claims(peer, headers);
         if let Wants::Path { path, .. } = wants
-            && self.always_allowed.iter().any(|allowed| allowed.covers(path))
+            && self
+                .always_allowed
+                .iter()
+                .any(|allowed| allowed.covers(path))
         {
             return Ok((User::anonymous(), PriorityLevel::Namespaced));
         }
         let recognised = self.recognise(claims).await;
-        self.metrics.attempted(if recognised.is_some() { "success" } else { "failure" });
+        self.metrics.attempted(if recognised.is_some() {
+            "success"
+        } else {
+            "failure"
+        });
         let user = recognised.ok_or(Refusal::Unauthorized)?;
         let level = self.access.check(&user, wants, false).await?;
         Ok((user, level))
@@ -191,12 +221,14 @@ impl Guard {
 
     /// Whether a connection is the API server's, whatever its requests say.
     pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
-        let finding = self.peers.judge(&self.trusted.load_full(), peer, self.time());
+        let finding = self
+            .peers
+            .judge(&self.trusted.load_full(), peer, self.time());
         matches!(finding.is_front_proxy, Some(Ok(())))
     }
 
-    /// Makes sure that the API server was asked about a user who was let in, also where users are trusted without: whatever is
-    /// passed on to others is asked for in our own name.
+    /// Makes sure that the API server was asked about a user who was let in, also where users are
+    /// trusted without: whatever is passed on to others is asked for in our own name.
     pub async fn confirm(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {
         if self.access.mode == Mode::TrustFrontProxy {
             self.access.check(user, wants, true).await?;
@@ -206,17 +238,30 @@ impl Guard {
 
     /// Makes sure that a user may do the same at the scope of the cluster.
     pub async fn confirm_cluster_scope(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {
-        self.access.check(user, &wants.at_cluster_scope(), true).await?;
+        self.access
+            .check(user, &wants.at_cluster_scope(), true)
+            .await?;
         Ok(())
     }
 
-    fn claims<'a>(&self, peer: Option<&'a PeerCertificates>, headers: &mut HeaderMap) -> Claims<'a> {
+    fn claims<'a>(
+        &self,
+        peer: Option<&'a PeerCertificates>,
+        headers: &mut HeaderMap,
+    ) -> Claims<'a> {
         let trust = self.trusted.load_full();
         let proxy = trust.front_proxy.as_ref();
-        let named = proxy.filter(|_| peer.is_some()).map_or(Ok(None), |proxy| proxy.user(headers));
+        let named = proxy
+            .filter(|_| peer.is_some())
+            .map_or(Ok(None), |proxy| proxy.user(headers));
         let token = bearer(headers);
         strip(proxy, headers);
-        Claims { trust, peer, headers: named, token }
+        Claims {
+            trust,
+            peer,
+            headers: named,
+            token,
+        }
     }
 
     /// Who it is; nobody only if nothing that was shown turned out to be wrong.

@@ -1,5 +1,5 @@
-//! The metrics adapter: answers `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which the horizontal pod autoscaler of
-//! Kubernetes reads through API aggregation.
+//! The metrics adapter: answers `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which the
+//! horizontal pod autoscaler of Kubernetes reads through API aggregation.
 //!
 //! * [`args`]: the flags.
 //! * [`run`]: starts everything.

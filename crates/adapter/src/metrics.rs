@@ -8,7 +8,9 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, 
 
 use crate::serve::ApiVersion;
 
-const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
+const LATENCY_BUCKETS: [f64; 12] = [
+    0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0,
+];
 /// As the library of other adapters has them (`custom-metrics-apiserver`).
 const FRESHNESS_BUCKETS: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
@@ -53,7 +55,10 @@ impl Metrics {
     /// Adds the metrics to a registry.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let histogram = |name, help, buckets: &[f64], label: &str| {
-            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &[label])
+            HistogramVec::new(
+                HistogramOpts::new(name, help).buckets(buckets.to_vec()),
+                &[label],
+            )
         };
         let metrics = Self {
             requests: IntCounterVec::new(
@@ -76,7 +81,10 @@ impl Metrics {
                 "group",
             )?,
             leads_here: IntGaugeVec::new(
-                Opts::new("plimsoll_adapter_api_service_leads_here", "Whether an APIService leads to the adapter."),
+                Opts::new(
+                    "plimsoll_adapter_api_service_leads_here",
+                    "Whether an APIService leads to the adapter.",
+                ),
                 &["name"],
             )?,
             foreign_changes: IntCounterVec::new(
@@ -97,12 +105,21 @@ impl Metrics {
 
     /// A request was answered, `took` after its head arrived.
     pub fn answered(&self, api: Api, code: StatusCode, took: Duration) {
-        self.requests.with_label_values(&[api.label(), code.as_str()]).inc();
-        self.latency.with_label_values(&[api.label()]).observe(took.as_secs_f64());
+        self.requests
+            .with_label_values(&[api.label(), code.as_str()])
+            .inc();
+        self.latency
+            .with_label_values(&[api.label()])
+            .observe(took.as_secs_f64());
     }
 
     /// Values of these times were served.
-    pub fn served(&self, version: ApiVersion, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
+    pub fn served(
+        &self,
+        version: ApiVersion,
+        times: impl Iterator<Item = Timestamp>,
+        now: Timestamp,
+    ) {
         let freshness = self.freshness.with_label_values(&[version.group()]);
         for at in times {
             freshness.observe(now.duration_since(at).as_secs_f64().max(0.0));
@@ -111,7 +128,9 @@ impl Metrics {
 
     /// Whether an object leads to the adapter.
     pub fn leads_here(&self, name: &str, leads_here: bool) {
-        self.leads_here.with_label_values(&[name]).set(leads_here.into());
+        self.leads_here
+            .with_label_values(&[name])
+            .set(leads_here.into());
     }
 
     /// Somebody else has changed an object.

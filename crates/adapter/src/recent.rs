@@ -1,7 +1,9 @@
-//! A bounded table of what was learnt recently: entries end with their time, and those that are not used make room first.
+//! A bounded table of what was learnt recently: entries end with their time, and those that are not
+//! used make room first.
 //!
-//! Two generations instead of a list in order of use: what is used moves to the young one, and when that is full the old one is
-//! dropped whole. Each step costs a look-up, whatever the size. Time is an argument.
+//! Two generations instead of a list in order of use: what is used moves to the young one, and when
+//! that is full the old one is dropped whole. Each step costs a look-up, whatever the size. Time is
+//! an argument.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -27,7 +29,11 @@ struct Entry<V> {
 impl<K: Hash + Eq + Clone, V> Recent<K, V> {
     /// For at most `capacity` entries, and for the half of it that was used last in any case.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { most: (capacity / 2).max(1), young: HashMap::new(), old: HashMap::new() }
+        Self {
+            most: (capacity / 2).max(1),
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
     }
 
     /// What is known, if its time is not over.

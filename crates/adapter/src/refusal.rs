@@ -1,5 +1,5 @@
-//! Why a client gets no number. The autoscaler treats all reasons alike: it shows the text in a condition and an event, and never
-//! scales down because of it.
+//! Why a client gets no number. The autoscaler treats all reasons alike: it shows the text in a
+//! condition and an event, and never scales down because of it.
 
 use sources::rules::QueryError;
 

@@ -1,9 +1,10 @@
-//! How the API server is told whom to trust: the field `caBundle` of the adapter's own `APIService` objects, and nothing else of
-//! them. The objects themselves come with the Deployment.
+//! How the API server is told whom to trust: the field `caBundle` of the adapter's own `APIService`
+//! objects, and nothing else of them. The objects themselves come with the Deployment.
 //!
-//! An object that leads to somebody else's Service is somebody else's, and so is a bundle that cert-manager puts in place. When an
-//! object becomes somebody else's, that is said aloud, and nothing is done about it; authorities that somebody else puts into one that
-//! leads here are replaced, but once a minute at most.
+//! An object that leads to somebody else's Service is somebody else's, and so is a bundle that
+//! cert-manager puts in place. When an object becomes somebody else's, that is said aloud, and
+//! nothing is done about it; authorities that somebody else puts into one that leads here are
+//! replaced, but once a minute at most.
 
 mod attendant;
 mod told;
@@ -38,7 +39,12 @@ impl OwnService {
     pub fn names(&self) -> Vec<String> {
         let Self { namespace, name } = self;
         let long = self.server_name();
-        vec![name.clone(), format!("{name}.{namespace}"), long.clone(), format!("{long}.cluster.local")]
+        vec![
+            name.clone(),
+            format!("{name}.{namespace}"),
+            long.clone(),
+            format!("{long}.cluster.local"),
+        ]
     }
 }
 
@@ -73,34 +79,57 @@ pub struct Trusted {
 
 /// What an object is to the adapter that is behind this Service.
 pub fn standing(present: Option<&APIService>, own: &OwnService) -> Standing {
-    let Some(present) = present else { return Standing::Missing };
+    let Some(present) = present else {
+        return Standing::Missing;
+    };
     let spec = present.spec.as_ref();
     let service = spec.and_then(|spec| spec.service.as_ref());
     let leads_to = |name: &Option<String>| name.clone().unwrap_or_default();
-    let (namespace, name) =
-        service.map(|service| (leads_to(&service.namespace), leads_to(&service.name))).unwrap_or_default();
+    let (namespace, name) = service
+        .map(|service| (leads_to(&service.namespace), leads_to(&service.name)))
+        .unwrap_or_default();
     if namespace != own.namespace || name != own.name {
         return Standing::Elsewhere(format!("{namespace}/{name}"));
     }
     if spec.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
         return Standing::Insecure;
     }
-    let trusted = Trusted { bundle: bundle_of(spec), is_available: is_available(present) };
-    if is_injected(present) { Standing::Injected(trusted) } else { Standing::Ours(trusted) }
+    let trusted = Trusted {
+        bundle: bundle_of(spec),
+        is_available: is_available(present),
+    };
+    if is_injected(present) {
+        Standing::Injected(trusted)
+    } else {
+        Standing::Ours(trusted)
+    }
 }
 
 fn bundle_of(spec: Option<&APIServiceSpec>) -> String {
     let bundle = spec.and_then(|spec| spec.ca_bundle.as_ref());
-    bundle.map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned()).unwrap_or_default()
+    bundle
+        .map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned())
+        .unwrap_or_default()
 }
 
 pub(crate) fn is_available(present: &APIService) -> bool {
-    let conditions = present.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|condition| condition.type_ == "Available" && condition.status == "True")
+    let conditions = present
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Available" && condition.status == "True")
 }
 
 fn is_injected(present: &APIService) -> bool {
-    let annotated = present.metadata.annotations.iter().flatten().any(|(name, _)| name.starts_with(INJECTED));
+    let annotated = present
+        .metadata
+        .annotations
+        .iter()
+        .flatten()
+        .any(|(name, _)| name.starts_with(INJECTED));
     annotated || writers(present).any(|writer| writer.contains(INJECTOR))
 }
 
@@ -108,7 +137,10 @@ fn is_injected(present: &APIService) -> bool {
 pub(crate) fn writers(present: &APIService) -> impl Iterator<Item = &str> {
     let entries = present.metadata.managed_fields.iter().flatten();
     let wrote = entries.filter(|entry| {
-        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
+        entry
+            .fields_v1
+            .as_ref()
+            .is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
     });
     wrote.filter_map(|entry| entry.manager.as_deref())
 }
@@ -121,7 +153,10 @@ mod tests {
     use super::*;
 
     fn own() -> OwnService {
-        OwnService { namespace: "suite".to_owned(), name: "adapter".to_owned() }
+        OwnService {
+            namespace: "suite".to_owned(),
+            name: "adapter".to_owned(),
+        }
     }
 
     fn check(change: &Value, expected: &Standing) {
@@ -144,13 +179,28 @@ mod tests {
     #[test]
     fn only_what_leads_here_and_is_nobody_elses_is_ours() {
         assert_eq!(standing(None, &own()), Standing::Missing);
-        let trusted = |is_available| Trusted { bundle: "bundle".to_owned(), is_available };
+        let trusted = |is_available| Trusted {
+            bundle: "bundle".to_owned(),
+            is_available,
+        };
         check(&json!({}), &Standing::Ours(trusted(true)));
         check(&json!({"/status": null}), &Standing::Ours(trusted(false)));
-        check(&json!({"/status/conditions/0/status": "False"}), &Standing::Ours(trusted(false)));
-        check(&json!({"/spec/service/name": "keda"}), &Standing::Elsewhere("suite/keda".to_owned()));
-        check(&json!({"/spec/service/namespace": "keda"}), &Standing::Elsewhere("keda/adapter".to_owned()));
-        check(&json!({"/spec/service": null}), &Standing::Elsewhere("/".to_owned()));
+        check(
+            &json!({"/status/conditions/0/status": "False"}),
+            &Standing::Ours(trusted(false)),
+        );
+        check(
+            &json!({"/spec/service/name": "keda"}),
+            &Standing::Elsewhere("suite/keda".to_owned()),
+        );
+        check(
+            &json!({"/spec/service/namespace": "keda"}),
+            &Standing::Elsewhere("keda/adapter".to_owned()),
+        );
+        check(
+            &json!({"/spec/service": null}),
+            &Standing::Elsewhere("/".to_owned()),
+        );
         let insecure = json!({
             "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
             "service": {"namespace": "suite", "name": "adapter"},
@@ -160,12 +210,18 @@ mod tests {
 
     #[test]
     fn what_cert_manager_puts_in_place_is_its_own() {
-        let injected = Standing::Injected(Trusted { bundle: "bundle".to_owned(), is_available: true });
+        let injected = Standing::Injected(Trusted {
+            bundle: "bundle".to_owned(),
+            is_available: true,
+        });
         let annotated = json!({"annotations": {"cert-manager.io/inject-ca-from": "suite/adapter"}});
         check(&json!({"/metadata": annotated}), &injected);
         let owner = |manager: &str, field: &str| json!({"/metadata": {"managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {field: {}}}}]}});
         check(&owner("cert-manager-cainjector", "f:caBundle"), &injected);
-        let ours = Standing::Ours(Trusted { bundle: "bundle".to_owned(), is_available: true });
+        let ours = Standing::Ours(Trusted {
+            bundle: "bundle".to_owned(),
+            is_available: true,
+        });
         check(&owner("cert-manager-cainjector", "f:service"), &ours);
         check(&owner("kubectl", "f:caBundle"), &ours);
     }
@@ -174,9 +230,18 @@ mod tests {
     fn each_version_has_an_object_and_the_certificate_every_name_of_the_service() {
         assert_eq!(
             objects(),
-            ["v1beta2.custom.metrics.k8s.io", "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"]
+            [
+                "v1beta2.custom.metrics.k8s.io",
+                "v1beta1.custom.metrics.k8s.io",
+                "v1beta1.external.metrics.k8s.io"
+            ]
         );
-        let names = ["adapter", "adapter.suite", "adapter.suite.svc", "adapter.suite.svc.cluster.local"];
+        let names = [
+            "adapter",
+            "adapter.suite",
+            "adapter.suite.svc",
+            "adapter.suite.svc.cluster.local",
+        ];
         assert_eq!(own().names(), names);
     }
 }

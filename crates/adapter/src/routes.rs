@@ -1,7 +1,9 @@
-//! External metrics that other providers know: there can be one provider only of `external.metrics.k8s.io` in a cluster, so the one
-//! that there is leaves to the others what is theirs. One owner per question, and never a mixture.
+//! External metrics that other providers know: there can be one provider only of
+//! `external.metrics.k8s.io` in a cluster, so the one that there is leaves to the others what is
+//! theirs. One owner per question, and never a mixture.
 //!
-//! Whoever asks here must have been admitted after a question to the API server: the others are asked in the adapter's name.
+//! Whoever asks here must have been admitted after a question to the API server: the others are
+//! asked in the adapter's name.
 
 mod aggregated;
 mod args;
@@ -59,7 +61,9 @@ struct Table {
 
 impl fmt::Debug for Routes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Routes").field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("Routes")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,16 +74,32 @@ pub struct Left {
     upstream: Upstream,
 }
 
-/// The upstream to which a file of routes leaves something and that answers in the place of this Service, if there is one.
-pub(crate) fn upstream_of(text: &str, own: &OwnService, service: &OwnService) -> anyhow::Result<Option<String>> {
-    Ok(File::read(text, own, Path::new(""))?.upstream_of(service).map(str::to_owned))
+/// The upstream to which a file of routes leaves something and that answers in the place of this
+/// Service, if there is one.
+pub(crate) fn upstream_of(
+    text: &str,
+    own: &OwnService,
+    service: &OwnService,
+) -> anyhow::Result<Option<String>> {
+    Ok(File::read(text, own, Path::new(""))?
+        .upstream_of(service)
+        .map(str::to_owned))
 }
 
 impl Routes {
     /// Reads the file for the first time; it must be sound. None without a file.
-    pub async fn load(args: RoutesArgs, own: OwnService, registry: &Registry) -> anyhow::Result<Option<Self>> {
-        let RoutesArgs { routes_file, routes_token_file } = args;
-        let Some(file) = routes_file else { return Ok(None) };
+    pub async fn load(
+        args: RoutesArgs,
+        own: OwnService,
+        registry: &Registry,
+    ) -> anyhow::Result<Option<Self>> {
+        let RoutesArgs {
+            routes_file,
+            routes_token_file,
+        } = args;
+        let Some(file) = routes_file else {
+            return Ok(None);
+        };
         let routes = Self {
             own: Arc::new(own),
             file: Arc::new(file),
@@ -87,11 +107,15 @@ impl Routes {
             current: Arc::default(),
             metrics: Metrics::register(registry).context("metrics about routes")?,
         };
-        routes.reload().await.with_context(|| format!("--routes-file={}", routes.file.display()))?;
+        routes
+            .reload()
+            .await
+            .with_context(|| format!("--routes-file={}", routes.file.display()))?;
         Ok(Some(routes))
     }
 
-    /// Reads the file again whenever it, or a file that it names, has changed; for ever. A lasting error is said once.
+    /// Reads the file again whenever it, or a file that it names, has changed; for ever. A lasting
+    /// error is said once.
     pub async fn follow(self) {
         let mut said = None;
         loop {
@@ -112,7 +136,9 @@ impl Routes {
     }
 
     async fn try_reload(&self) -> anyhow::Result<()> {
-        let text = tokio::fs::read_to_string(&*self.file).await.context("cannot read it")?;
+        let text = tokio::fs::read_to_string(&*self.file)
+            .await
+            .context("cannot read it")?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let file = File::read(&text, &self.own, folder)?;
         let before = self.current.load_full();
@@ -150,7 +176,11 @@ impl Routes {
 
     fn left(&self, table: &Table, route: &str, upstream: &str) -> Option<Left> {
         let upstream = table.upstreams.get(upstream)?.clone();
-        Some(Left { own: Arc::clone(&self.own), route: route.to_owned(), upstream })
+        Some(Left {
+            own: Arc::clone(&self.own),
+            route: route.to_owned(),
+            upstream,
+        })
     }
 }
 

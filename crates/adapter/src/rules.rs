@@ -1,5 +1,5 @@
-//! Metrics from queries: a rule file as prometheus-adapter has it says which series of a store that speaks `PromQL` are metrics of
-//! which objects, and how their values are asked for.
+//! Metrics from queries: a rule file as prometheus-adapter has it says which series of a store that
+//! speaks `PromQL` are metrics of which objects, and how their values are asked for.
 //!
 //! | what | file |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | which objects a selector means | `rules/objects.rs`, `rules/lists.rs` |
 //! | answers of the store, and the last good ones | `rules/store.rs`, `rules/answers.rs` |
 //!
-//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the crate's README.
+//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the
+//! crate's README.
 
 mod answers;
 pub mod args;
@@ -90,9 +91,20 @@ impl Shared {
 }
 
 impl Rules {
-    /// Reads the rule file, which must be good, and keeps everything current from then on. `view` has the labels of pods.
-    pub fn start(settings: Settings, view: watch::Receiver<View>, chassis: &Chassis) -> anyhow::Result<Self> {
-        let Settings { file, connection, relist_interval, max_age, last_good_for } = settings;
+    /// Reads the rule file, which must be good, and keeps everything current from then on. `view`
+    /// has the labels of pods.
+    pub fn start(
+        settings: Settings,
+        view: watch::Receiver<View>,
+        chassis: &Chassis,
+    ) -> anyhow::Result<Self> {
+        let Settings {
+            file,
+            connection,
+            relist_interval,
+            max_age,
+            last_good_for,
+        } = settings;
         let client = &chassis.client;
         let metrics = Metrics::register(&chassis.registry)?;
         let shared = Arc::new(Shared {
@@ -103,12 +115,23 @@ impl Rules {
             wanted: Notify::new(),
             metrics,
         });
-        let pace = Pace { interval: relist_interval, max_age };
-        let listing = Listing::new(Arc::clone(&shared), client.clone(), chassis.clock(), pace, file)?;
+        let pace = Pace {
+            interval: relist_interval,
+            max_age,
+        };
+        let listing = Listing::new(
+            Arc::clone(&shared),
+            client.clone(),
+            chassis.clock(),
+            pace,
+            file,
+        )?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
         let rules = Self { shared, objects };
-        chassis.tasks.spawn_until_shutdown("forgotten answers", rules.clone().forget(Timestamp::now));
+        chassis
+            .tasks
+            .spawn_until_shutdown("forgotten answers", rules.clone().forget(Timestamp::now));
         Ok(rules)
     }
 
@@ -121,13 +144,15 @@ impl Rules {
         }
     }
 
-    /// Whether a question within a namespace is about objects of the whole cluster, such as nodes. Only the own namespace may be
-    /// read by rights in it alone.
+    /// Whether a question within a namespace is about objects of the whole cluster, such as nodes.
+    /// Only the own namespace may be read by rights in it alone.
     pub fn needs_cluster_scope(&self, ask: &CustomAsk) -> bool {
         let catalog = self.shared.catalog.load();
         let resources = catalog.as_ref().map(|catalog| &catalog.resources);
-        let resource = resources.and_then(|resources| resources.find(&ask.resource.group, &ask.resource.resource));
-        ask.namespace.is_some() && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
+        let resource = resources
+            .and_then(|resources| resources.find(&ask.resource.group, &ask.resource.resource));
+        ask.namespace.is_some()
+            && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
     }
 
     /// The values of a metric of objects; none if no rule makes it.
@@ -138,11 +163,17 @@ impl Rules {
         now: Timestamp,
     ) -> Result<Option<Vec<MetricValue>>, Refusal> {
         let Some(catalog) = self.shared.catalog.load_full() else {
-            let why = format!("the metric {} is not known: the metrics of Prometheus were not listed yet", ask.metric);
+            let why = format!(
+                "the metric {} is not known: the metrics of Prometheus were not listed yet",
+                ask.metric
+            );
             return Err(Refusal::NotFound(why));
         };
-        let resource = catalog.resources.find(&ask.resource.group, &ask.resource.resource);
-        let Some(offer) = resource.and_then(|resource| catalog.custom(&ask.metric, resource)) else {
+        let resource = catalog
+            .resources
+            .find(&ask.resource.group, &ask.resource.resource);
+        let Some(offer) = resource.and_then(|resource| catalog.custom(&ask.metric, resource))
+        else {
             self.shared.wanted.notify_one();
             return Ok(None);
         };
@@ -151,12 +182,22 @@ impl Rules {
             Subject::Named(name) => [name.clone()].into(),
             Subject::Selected(selector) => {
                 let namespace = namespace.map(|(_, namespace)| namespace);
-                self.objects.names(&offer.place.resource, namespace, selector).await?
+                self.objects
+                    .names(&offer.place.resource, namespace, selector)
+                    .await?
             }
         };
-        let objects = Meant { label: &offer.place.label, names: &names, namespace };
-        let query = offer.rule.query_objects(&offer.series, objects, &ask.metric_selector)?;
-        let samples = self.answer(&query, Some(&offer.place.label), flow, now).await?;
+        let objects = Meant {
+            label: &offer.place.label,
+            names: &names,
+            namespace,
+        };
+        let query = offer
+            .rule
+            .query_objects(&offer.series, objects, &ask.metric_selector)?;
+        let samples = self
+            .answer(&query, Some(&offer.place.label), flow, now)
+            .await?;
         values::of_objects(ask, &offer.place, &names, &samples).map(Some)
     }
 
@@ -167,13 +208,20 @@ impl Rules {
         flow: &Flow,
         now: Timestamp,
     ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
-        let Some(catalog) = self.shared.catalog.load_full() else { return Ok(None) };
+        let Some(catalog) = self.shared.catalog.load_full() else {
+            return Ok(None);
+        };
         let Some(offer) = catalog.external(&ask.metric) else {
             self.shared.wanted.notify_one();
             return Ok(None);
         };
         let namespace_label = offer.namespace_label.as_deref();
-        let query = offer.rule.query_external(&offer.series, namespace_label, &ask.namespace, &ask.selector)?;
+        let query = offer.rule.query_external(
+            &offer.series,
+            namespace_label,
+            &ask.namespace,
+            &ask.selector,
+        )?;
         let samples = self.answer(&query, None, flow, now).await?;
         values::external(&ask.metric, &samples).map(Some)
     }
@@ -183,11 +231,27 @@ impl Rules {
         self.shared.names.load_full()
     }
 
-    /// The samples of a query, with `label` alone of their labels where one is named: the same query with another label is another answer.
-    async fn answer(&self, query: &str, label: Option<&str>, flow: &Flow, now: Timestamp) -> Result<Samples, Refusal> {
-        let ask = self.shared.store.ask(query.to_owned(), label.map(str::to_owned), flow.clone());
-        let answer = self.shared.answers.get(&answer_key(query, label), flow, now, ask).await;
-        self.shared.metrics.answered(answer.as_ref().ok().map(|(_, from)| *from));
+    /// The samples of a query, with `label` alone of their labels where one is named: the same
+    /// query with another label is another answer.
+    async fn answer(
+        &self,
+        query: &str,
+        label: Option<&str>,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Samples, Refusal> {
+        let ask = self
+            .shared
+            .store
+            .ask(query.to_owned(), label.map(str::to_owned), flow.clone());
+        let answer = self
+            .shared
+            .answers
+            .get(&answer_key(query, label), flow, now, ask)
+            .await;
+        self.shared
+            .metrics
+            .answered(answer.as_ref().ok().map(|(_, from)| *from));
         answer.map(|(samples, _)| samples)
     }
 }
@@ -198,33 +262,45 @@ impl std::fmt::Debug for Rules {
     }
 }
 
-/// The key of an answer. An answer to a custom metric keeps one label of each sample, one to an external metric keeps all.
+/// The key of an answer. An answer to a custom metric keeps one label of each sample, one to an
+/// external metric keeps all.
 fn answer_key(query: &str, label: Option<&str>) -> String {
     format!("{}\n{query}", label.unwrap_or_default())
 }
 
-/// The label of the namespace with the namespace that is asked about. Objects of the whole cluster have none, also when whoever
-/// asks puts its own namespace before them, as the autoscaler does.
-fn namespace<'a>(offer: &'a Offer, ask: &'a CustomAsk) -> Result<Option<(&'a str, &'a str)>, Refusal> {
+/// The label of the namespace with the namespace that is asked about. Objects of the whole cluster
+/// have none, also when whoever asks puts its own namespace before them, as the autoscaler does.
+fn namespace<'a>(
+    offer: &'a Offer,
+    ask: &'a CustomAsk,
+) -> Result<Option<(&'a str, &'a str)>, Refusal> {
     let resource = &offer.place.resource;
     if is_of_another_namespace(resource, ask) {
-        return Err(Refusal::NotFound("within a namespace nothing is told of other namespaces".to_owned()));
+        return Err(Refusal::NotFound(
+            "within a namespace nothing is told of other namespaces".to_owned(),
+        ));
     }
     if !resource.is_namespaced {
         return Ok(None);
     }
     let plural = &resource.resource;
     let Some(namespace) = &ask.namespace else {
-        return Err(Refusal::NotFound(format!("{plural} are in namespaces, and none is named")));
+        return Err(Refusal::NotFound(format!(
+            "{plural} are in namespaces, and none is named"
+        )));
     };
     let Some(label) = &offer.place.namespace_label else {
-        let why = format!("{} does not say which label has the namespace of {plural}", offer.rule.at);
+        let why = format!(
+            "{} does not say which label has the namespace of {plural}",
+            offer.rule.at
+        );
         return Err(Refusal::NotFound(why));
     };
     Ok(Some((label, namespace)))
 }
 
-/// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the whole cluster.
+/// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the
+/// whole cluster.
 fn is_of_another_namespace(resource: &ApiResource, ask: &CustomAsk) -> bool {
     let is_own = |own: &String| matches!(&ask.subject, Subject::Named(name) if name == own);
     is_namespaces(resource) && ask.namespace.as_ref().is_some_and(|own| !is_own(own))
@@ -281,28 +357,54 @@ mod tests {
         });
         let client = kube::Client::new(nowhere, "default");
         let objects = Arc::new(Objects::new(client, watch::channel(View::default()).1));
-        Rules { shared: Arc::new(shared), objects }
+        Rules {
+            shared: Arc::new(shared),
+            objects,
+        }
     }
 
     #[tokio::test]
     async fn custom_and_external_metrics_with_one_query_have_answers_of_their_own() {
         let (rules, now, flow) = (unlisted(), Timestamp::UNIX_EPOCH, Flow::default());
         for (label, count) in [(None, 2), (Some("pod"), 1), (None, 2)] {
-            let labels =
-                [("pod", "web-1"), ("queue", "orders")].iter().filter(|(name, _)| label.is_none_or(|it| it == *name));
-            let labels = labels.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            let sample = sources::prometheus::InstantSample { labels, at: now, value: 1.0 };
+            let labels = [("pod", "web-1"), ("queue", "orders")]
+                .iter()
+                .filter(|(name, _)| label.is_none_or(|it| it == *name));
+            let labels = labels
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            let sample = sources::prometheus::InstantSample {
+                labels,
+                at: now,
+                value: 1.0,
+            };
             let ask = async { Ok(vec![sample]) };
-            let answer = rules.shared.answers.get(&answer_key("up", label), &flow, now, ask).await;
-            assert_eq!(answer.expect("an answer").0[0].labels.len(), count, "{label:?}");
+            let answer = rules
+                .shared
+                .answers
+                .get(&answer_key("up", label), &flow, now, ask)
+                .await;
+            assert_eq!(
+                answer.expect("an answer").0[0].labels.len(),
+                count,
+                "{label:?}"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_that_nobody_asks_for_go_although_no_list_ever_ends() {
         let (rules, began) = (unlisted(), tokio::time::Instant::now());
-        let now = move || Timestamp::UNIX_EPOCH.saturating_add(began.elapsed()).expect("in range");
-        let answer = rules.shared.answers.get("up", &Flow::default(), now(), async { Ok(Vec::new()) }).await;
+        let now = move || {
+            Timestamp::UNIX_EPOCH
+                .saturating_add(began.elapsed())
+                .expect("in range")
+        };
+        let answer = rules
+            .shared
+            .answers
+            .get("up", &Flow::default(), now(), async { Ok(Vec::new()) })
+            .await;
         assert!(answer.is_ok());
         let forgetting = tokio::spawn(rules.clone().forget(now));
         tokio::time::sleep(Duration::from_secs(100)).await;
@@ -317,7 +419,12 @@ mod tests {
         let named = |name: &str| Subject::Named(name.to_owned());
         check(Some("shop"), "namespaces", named("bank"), true);
         check(Some("shop"), "namespace", named("bank"), true);
-        check(Some("shop"), "namespaces", Subject::Selected(Selector::everything()), true);
+        check(
+            Some("shop"),
+            "namespaces",
+            Subject::Selected(Selector::everything()),
+            true,
+        );
         check(Some("shop"), "namespaces", named("shop"), false);
         check(None, "namespaces", named("bank"), false);
         check(Some("shop"), "nodes", named("n-1"), false);

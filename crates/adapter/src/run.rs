@@ -19,15 +19,19 @@ use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::{LIMITS, Surface};
 
-/// How long requests are still taken after the end was asked for: the API server goes on sending some until it knows. What is under
-/// way then has the rest of the 20 s that the end may take.
+/// How long requests are still taken after the end was asked for: the API server goes on sending
+/// some until it knows. What is under way then has the rest of the 20 s that the end may take.
 const LEAVING: Duration = Duration::from_secs(10);
 /// The work of looking after certificates and `APIService` objects must go on at least this often.
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
-    run_on(Port::open("secure-port", args.serving.secure_port, LIMITS), args, chassis)
+    run_on(
+        Port::open("secure-port", args.serving.secure_port, LIMITS),
+        args,
+        chassis,
+    )
 }
 
 /// The adapter's work on a port that is opened when there are certificates.
@@ -36,7 +40,15 @@ pub async fn run_on(
     args: Args,
     chassis: Chassis,
 ) -> anyhow::Result<()> {
-    let Args { command: _, common: _, guard, expected, rules, routes, serving } = args;
+    let Args {
+        command: _,
+        common: _,
+        guard,
+        expected,
+        rules,
+        routes,
+        serving,
+    } = args;
     let rules = rules.settings()?;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
@@ -46,16 +58,32 @@ pub async fn run_on(
     let answered = CancellationToken::new();
     let _end = answered.clone().drop_guard();
     let answering = chassis.until(answered);
-    let Some(guard) = Guard::start(guard, &answering).await? else { return Ok(()) };
+    let Some(guard) = Guard::start(guard, &answering).await? else {
+        return Ok(());
+    };
     let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
     if let Some(routes) = &routes {
-        answering.tasks.spawn_until_shutdown("routes", routes.clone().follow());
+        answering
+            .tasks
+            .spawn_until_shutdown("routes", routes.clone().follow());
     }
     let expected = expected.start(&answering)?;
-    let rules = rules.map(|settings| Rules::start(settings, expected.view(), &answering)).transpose()?;
-    let providers = Providers { expected, rules, routes };
+    let rules = rules
+        .map(|settings| Rules::start(settings, expected.view(), &answering))
+        .transpose()?;
+    let providers = Providers {
+        expected,
+        rules,
+        routes,
+    };
     let clock = chassis.clock();
-    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };
+    let Some(certificates) = chassis
+        .shutdown
+        .run_until_cancelled(source.get(&clock))
+        .await
+    else {
+        return Ok(());
+    };
     let certificates = certificates?;
 
     let port = port.await?;
@@ -66,8 +94,19 @@ pub async fn run_on(
         activity: chassis.activity.clone(),
         shutdown: chassis.shutdown.clone(),
     };
-    let surface = Surface { guard, providers, metrics: metrics.clone(), health, leaving: chassis.shutdown.clone() };
-    let server = port.serve(surface.router(), certificates.current(), chassis.shutdown.clone(), LEAVING);
+    let surface = Surface {
+        guard,
+        providers,
+        metrics: metrics.clone(),
+        health,
+        leaving: chassis.shutdown.clone(),
+    };
+    let server = port.serve(
+        surface.router(),
+        certificates.current(),
+        chassis.shutdown.clone(),
+        LEAVING,
+    );
     chassis.readiness.condition("serving").ready();
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
@@ -75,8 +114,19 @@ pub async fn run_on(
     let events = Events::new(chassis.client.clone());
     let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
     let activity = chassis.activity.clone();
-    let attendant = Attendant { certificates, services, own, activity, metrics, events, scrutiny, clock };
-    chassis.tasks.spawn_until_shutdown("certificates", attendant.run());
+    let attendant = Attendant {
+        certificates,
+        services,
+        own,
+        activity,
+        metrics,
+        events,
+        scrutiny,
+        clock,
+    };
+    chassis
+        .tasks
+        .spawn_until_shutdown("certificates", attendant.run());
 
     server.await;
     Ok(())

@@ -1,7 +1,8 @@
-//! The HTTPS endpoint of the two APIs. Every answer but those about the process's health is JSON, and every refusal a `Status`.
+//! The HTTPS endpoint of the two APIs. Every answer but those about the process's health is JSON,
+//! and every refusal a `Status`.
 //!
-//! The order: what is asked, whether this can be asked at all, whether this caller may, who answers. Descriptions need no leave:
-//! those who fetch them are nobody in particular.
+//! The order: what is asked, whether this can be asked at all, whether this caller may, who
+//! answers. Descriptions need no leave: those who fetch them are nobody in particular.
 
 mod discovery;
 mod encode;
@@ -40,7 +41,8 @@ use query::Selectors;
 use status::{json_response, refused};
 pub use version::ApiVersion;
 
-/// What the endpoint gives its clients at most. There is one client, the API server; everybody else in the cluster can knock.
+/// What the endpoint gives its clients at most. There is one client, the API server; everybody else
+/// in the cluster can knock.
 pub const LIMITS: Limits = Limits {
     connections: 2048,
     // Probes, and whoever has not yet shown that it is the API server.
@@ -53,17 +55,20 @@ pub const LIMITS: Limits = Limits {
     request_timeout: Duration::from_secs(15),
     // So that the API server's connections spread over the replicas again.
     connection_age: Duration::from_mins(5),
-    // The API server sends a line for each group of the user, and a directory may have put somebody into a thousand.
+    // The API server sends a line for each group of the user, and a directory may have put somebody
+    // into a thousand.
     headers: 2048,
     // No body is read.
     body_bytes: 0,
 };
 
-/// Questions for metrics that are answered at the same time. More of a flow than its share are refused.
+/// Questions for metrics that are answered at the same time. More of a flow than its share are
+/// refused.
 const AT_ONCE: usize = 400;
 /// For the API server's word on whether a caller may ask.
 const ADMISSION: Duration = Duration::from_secs(10);
-/// For an answer to a question that may be asked. The autoscaler has five workers for all of a cluster.
+/// For an answer to a question that may be asked. The autoscaler has five workers for all of a
+/// cluster.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// What requests are answered from.
@@ -77,7 +82,8 @@ pub struct Surface {
     pub metrics: Metrics,
     /// What is said of the process's health.
     pub health: Endpoints,
-    /// Cancelled when this replica is about to end: clients are asked to take their next request elsewhere.
+    /// Cancelled when this replica is about to end: clients are asked to take their next request
+    /// elsewhere.
     pub leaving: CancellationToken,
 }
 
@@ -88,28 +94,41 @@ struct Serving {
 }
 
 impl Surface {
-    /// The routes: one handler for every path and method, so that nothing is ever answered by anybody else.
+    /// The routes: one handler for every path and method, so that nothing is ever answered by
+    /// anybody else.
     pub fn router(self) -> Router {
         let health = self.health.clone().router();
-        let serving = Serving { surface: self, health, limiter: FlowLimiter::new(AT_ONCE) };
+        let serving = Serving {
+            surface: self,
+            health,
+            limiter: FlowLimiter::new(AT_ONCE),
+        };
         Router::new().fallback(answer).with_state(Arc::new(serving))
     }
 }
 
 async fn answer(State(serving): State<Arc<Serving>>, request: Request) -> Response {
     let (began, protocol) = (Instant::now(), request.version());
-    let Surface { metrics, leaving, .. } = &serving.surface;
+    let Surface {
+        metrics, leaving, ..
+    } = &serving.surface;
     let route = Route::of(request.uri().path());
     let api = route.as_ref().map_or(Api::None, api_of);
-    let answered = AssertUnwindSafe(serving.respond(route, request)).catch_unwind().await;
+    let answered = AssertUnwindSafe(serving.respond(route, request))
+        .catch_unwind()
+        .await;
     let mut response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(refusal)) => refused(&refusal),
-        Err(_) => refused(&Refusal::Internal("the metrics adapter has a defect; its log says more".to_owned())),
+        Err(_) => refused(&Refusal::Internal(
+            "the metrics adapter has a defect; its log says more".to_owned(),
+        )),
     };
     metrics.answered(api, response.status(), began.elapsed());
     if leaving.is_cancelled() && protocol < Version::HTTP_2 {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
@@ -124,7 +143,11 @@ fn api_of(route: &Route) -> Api {
 }
 
 impl Serving {
-    async fn respond(&self, route: Result<Route, Refusal>, request: Request) -> Result<Response, Refusal> {
+    async fn respond(
+        &self,
+        route: Result<Route, Refusal>,
+        request: Request,
+    ) -> Result<Response, Refusal> {
         self.vouch(request.extensions());
         let route = route?;
         if request.method() != Method::GET {
@@ -134,30 +157,50 @@ impl Serving {
             Route::OpenApi(asked) => return Ok(openapi::answer(asked)),
             other => other,
         };
-        let Some(wants) = question.wants(request.uri().path()) else { return Err(Refusal::Unauthorized) };
+        let Some(wants) = question.wants(request.uri().path()) else {
+            return Err(Refusal::Unauthorized);
+        };
         let asked = Question::of(question, request.uri().query().unwrap_or_default())?;
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.remove::<PeerCertificates>();
-        let (user, level) = self.admit(peer.as_ref(), &mut parts.headers, &wants).await?;
+        let (user, level) = self
+            .admit(peer.as_ref(), &mut parts.headers, &wants)
+            .await?;
         match asked {
             Question::Health => self.health(Request::from_parts(parts, body)).await,
-            Question::Discovery(asked) => {
-                Ok(discovery::answer(&asked, &parts.headers, &self.surface.providers.names()))
-            }
+            Question::Discovery(asked) => Ok(discovery::answer(
+                &asked,
+                &parts.headers,
+                &self.surface.providers.names(),
+            )),
             Question::Metric(version, ask) => {
-                let flow = Flow { level, namespace: ask.namespace().unwrap_or_default().into() };
+                let flow = Flow {
+                    level,
+                    namespace: ask.namespace().unwrap_or_default().into(),
+                };
                 // After admission: callers that are refused take no place.
                 let _permit = self.limiter.try_acquire(&flow).ok_or(Refusal::TooMany)?;
                 let guard = &self.surface.guard;
-                let caller = Caller { user: &user, wants: &wants, hops: Hops::of(&parts.headers), guard, flow };
+                let caller = Caller {
+                    user: &user,
+                    wants: &wants,
+                    hops: Hops::of(&parts.headers),
+                    guard,
+                    flow,
+                };
                 let values = self.values(version, &ask, &caller);
-                let late = |_| Refusal::Timeout(format!("the metrics adapter had no answer within {ANSWER:?}"));
+                let late = |_| {
+                    Refusal::Timeout(format!(
+                        "the metrics adapter had no answer within {ANSWER:?}"
+                    ))
+                };
                 timeout(ANSWER, values).await.map_err(late)?
             }
         }
     }
 
-    /// The API server's connections are not among those of strangers, of which some go when there are too many.
+    /// The API server's connections are not among those of strangers, of which some go when there
+    /// are too many.
     fn vouch(&self, of: &Extensions) {
         if let (Some(visitor), Some(peer)) = (of.get::<Visitor>(), of.get::<PeerCertificates>())
             && !visitor.is_known()
@@ -178,12 +221,25 @@ impl Serving {
         headers: &mut http::HeaderMap,
         wants: &Wants,
     ) -> Result<(User, PriorityLevel), Refusal> {
-        let late = |_| Refusal::Timeout(format!("the API server had no word on this caller within {ADMISSION:?}"));
-        timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants)).await.map_err(late)?
+        let late = |_| {
+            Refusal::Timeout(format!(
+                "the API server had no word on this caller within {ADMISSION:?}"
+            ))
+        };
+        timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants))
+            .await
+            .map_err(late)?
     }
 
-    async fn values(&self, version: ApiVersion, ask: &Ask, caller: &Caller<'_>) -> Result<Response, Refusal> {
-        let Surface { providers, metrics, .. } = &self.surface;
+    async fn values(
+        &self,
+        version: ApiVersion,
+        ask: &Ask,
+        caller: &Caller<'_>,
+    ) -> Result<Response, Refusal> {
+        let Surface {
+            providers, metrics, ..
+        } = &self.surface;
         let now = Timestamp::now();
         let body = match ask {
             Ask::Custom(ask) => {
@@ -211,28 +267,64 @@ enum Question {
 impl Question {
     fn of(route: Route, query: &str) -> Result<Self, Refusal> {
         Ok(match route {
-            Route::OpenApi(_) => return Err(Refusal::Internal("this is answered to all".to_owned())),
+            Route::OpenApi(_) => {
+                return Err(Refusal::Internal("this is answered to all".to_owned()));
+            }
             Route::Health => Self::Health,
             Route::Discovery(asked) => Self::Discovery(asked),
-            Route::Custom { version, objects, metric } => {
-                let Selectors { labels, metric: metric_selector } = Selectors::of(query)?;
+            Route::Custom {
+                version,
+                objects,
+                metric,
+            } => {
+                let Selectors {
+                    labels,
+                    metric: metric_selector,
+                } = Selectors::of(query)?;
                 let (namespace, resource, subject) = match objects {
-                    Objects::Of { namespace, resource, name } if name == ALL => {
-                        (namespace, resource, Subject::Selected(labels))
-                    }
-                    Objects::Of { namespace, resource, name } => (namespace, resource, Subject::Named(name)),
+                    Objects::Of {
+                        namespace,
+                        resource,
+                        name,
+                    } if name == ALL => (namespace, resource, Subject::Selected(labels)),
+                    Objects::Of {
+                        namespace,
+                        resource,
+                        name,
+                    } => (namespace, resource, Subject::Named(name)),
                     Objects::Namespace(name) => (None, namespaces(), Subject::Named(name)),
                 };
-                Self::Metric(version, Ask::Custom(CustomAsk { namespace, resource, subject, metric, metric_selector }))
+                Self::Metric(
+                    version,
+                    Ask::Custom(CustomAsk {
+                        namespace,
+                        resource,
+                        subject,
+                        metric,
+                        metric_selector,
+                    }),
+                )
             }
             Route::External { namespace, metric } => {
-                let Selectors { labels: selector, .. } = Selectors::of(query)?;
-                Self::Metric(ApiVersion::External, Ask::External(ExternalAsk { namespace, metric, selector }))
+                let Selectors {
+                    labels: selector, ..
+                } = Selectors::of(query)?;
+                Self::Metric(
+                    ApiVersion::External,
+                    Ask::External(ExternalAsk {
+                        namespace,
+                        metric,
+                        selector,
+                    }),
+                )
             }
         })
     }
 }
 
 fn namespaces() -> GroupResource {
-    GroupResource { group: String::new(), resource: "namespaces".to_owned() }
+    GroupResource {
+        group: String::new(),
+        resource: "namespaces".to_owned(),
+    }
 }

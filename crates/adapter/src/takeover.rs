@@ -1,5 +1,6 @@
-//! Taking over `external.metrics.k8s.io` from the provider that has it, and giving it back: commands of a person, with that person's
-//! rights. What the old provider knows is then asked of it by a route, so that no question goes without its answer.
+//! Taking over `external.metrics.k8s.io` from the provider that has it, and giving it back:
+//! commands of a person, with that person's rights. What the old provider knows is then asked of it
+//! by a route, so that no question goes without its answer.
 
 mod args;
 mod decide;
@@ -26,9 +27,11 @@ use rivals::rivals;
 
 /// The object that leads to the provider.
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
-/// A `ConfigMap` reaches a pod within a minute or so, and a changed object the API server's conditions sooner.
+/// A `ConfigMap` reaches a pod within a minute or so, and a changed object the API server's
+/// conditions sooner.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// For this time after a change, conditions may still be about what was before. The API server looks for five seconds at most.
+/// For this time after a change, conditions may still be about what was before. The API server
+/// looks for five seconds at most.
 const SETTLING: Duration = Duration::from_secs(6);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,9 +45,21 @@ pub async fn run(command: Command, client: Client) -> anyhow::Result<()> {
 }
 
 async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
-    let AdoptArgs { place, routes_config_map, metrics_port, dry_run } = args;
-    let PlaceArgs { namespace, service_name, force } = place;
-    let own = OwnService { namespace, name: service_name };
+    let AdoptArgs {
+        place,
+        routes_config_map,
+        metrics_port,
+        dry_run,
+    } = args;
+    let PlaceArgs {
+        namespace,
+        service_name,
+        force,
+    } = place;
+    let own = OwnService {
+        namespace,
+        name: service_name,
+    };
     let services: Api<APIService> = Api::all(client.clone());
     let present = read(&services, EXTERNAL).await?;
     let mut custom = Vec::new();
@@ -52,49 +67,99 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         let object = read(&services, &name).await?;
         custom.push((name, object));
     }
-    let plan = adoption(present.as_ref(), &custom, &own).with_context(|| format!("APIService {EXTERNAL}"))?;
+    let plan = adoption(present.as_ref(), &custom, &own)
+        .with_context(|| format!("APIService {EXTERNAL}"))?;
     let (Some(present), Some(plan)) = (present, plan) else {
         println!("APIService {EXTERNAL} leads to {} already", name_of(&own));
         return Ok(());
     };
     let upstream = upstream(client, &own, &routes_config_map, &plan).await?;
-    let mut against = rivals(&present, deployments(client, &plan.from.namespace).await.as_deref());
+    let mut against = rivals(
+        &present,
+        deployments(client, &plan.from.namespace).await.as_deref(),
+    );
     if !force && !dry_run && !against.is_empty() {
         against.push("--force does it all the same".to_owned());
-        bail!("APIService {EXTERNAL} stays as it is:\n  {}", against.join("\n  "));
+        bail!(
+            "APIService {EXTERNAL} stays as it is:\n  {}",
+            against.join("\n  ")
+        );
     }
     for why in &against {
         eprintln!("APIService {EXTERNAL}: {why}");
     }
     if dry_run {
-        println!("APIService {EXTERNAL} would be led from {} to {}", name_of(&plan.from), name_of(&own));
+        println!(
+            "APIService {EXTERNAL} would be led from {} to {}",
+            name_of(&plan.from),
+            name_of(&own)
+        );
         println!("the old provider would be asked as the upstream {upstream}");
         return Ok(());
     }
-    until("all replicas know the route to the old provider", async || {
-        knows(client, &own, metrics_port, &upstream).await
-    })
+    until(
+        "all replicas know the route to the old provider",
+        async || knows(client, &own, metrics_port, &upstream).await,
+    )
     .await?;
-    act::adopt(&services, EXTERNAL, &present, &own, &plan.annotations, &plan.bundle)
-        .await
-        .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
-    println!("APIService {EXTERNAL} leads from {} to {} now", name_of(&plan.from), name_of(&own));
-    until("the API server finds the adapter well; `release` undoes it", async || well(&services, &own).await).await?;
-    println!("the old provider is asked as the upstream {upstream}; `release` makes it what it was");
+    act::adopt(
+        &services,
+        EXTERNAL,
+        &present,
+        &own,
+        &plan.annotations,
+        &plan.bundle,
+    )
+    .await
+    .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
+    println!(
+        "APIService {EXTERNAL} leads from {} to {} now",
+        name_of(&plan.from),
+        name_of(&own)
+    );
+    until(
+        "the API server finds the adapter well; `release` undoes it",
+        async || well(&services, &own).await,
+    )
+    .await?;
+    println!(
+        "the old provider is asked as the upstream {upstream}; `release` makes it what it was"
+    );
     Ok(())
 }
 
 async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
-    let ReleaseArgs { place: PlaceArgs { namespace, service_name, force } } = args;
-    let own = OwnService { namespace, name: service_name };
+    let ReleaseArgs {
+        place:
+            PlaceArgs {
+                namespace,
+                service_name,
+                force,
+            },
+    } = args;
+    let own = OwnService {
+        namespace,
+        name: service_name,
+    };
     let services: Api<APIService> = Api::all(client.clone());
     let present = read(&services, EXTERNAL).await?;
-    let released = release(present.as_ref(), &own, force).with_context(|| format!("APIService {EXTERNAL}"))?;
+    let released =
+        release(present.as_ref(), &own, force).with_context(|| format!("APIService {EXTERNAL}"))?;
     let back = released.spec.as_ref().and_then(led_to);
-    let (back, _) = back.with_context(|| format!("APIService {EXTERNAL}: its annotation {BEFORE} names no Service"))?;
+    let (back, _) = back.with_context(|| {
+        format!("APIService {EXTERNAL}: its annotation {BEFORE} names no Service")
+    })?;
     let theirs: Api<Service> = Api::namespaced(client.clone(), &back.namespace);
-    let is_there = theirs.get_opt(&back.name).await.context("cannot see whether the old Service is there")?.is_some();
-    ensure!(is_there || force, "the Service {} is gone: --force does it all the same", name_of(&back));
+    let is_there = theirs
+        .get_opt(&back.name)
+        .await
+        .context("cannot see whether the old Service is there")?
+        .is_some();
+    ensure!(
+        is_there || force,
+        "the Service {} is gone: --force does it all the same",
+        name_of(&back)
+    );
     act::release(&services, EXTERNAL, &released)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
@@ -120,10 +185,14 @@ async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the API server gets an answer for whoever asks about external metrics. If not, it says why.
+/// Whether the API server gets an answer for whoever asks about external metrics. If not, it says
+/// why.
 async fn answers(client: &Client) -> anyhow::Result<()> {
     let path = format!("/apis/{}", api::external_metrics::API_VERSION);
-    client.request_text(http::Request::get(path).body(Vec::new())?).await.context("it does not answer")?;
+    client
+        .request_text(http::Request::get(path).body(Vec::new())?)
+        .await
+        .context("it does not answer")?;
     Ok(())
 }
 
@@ -132,17 +201,33 @@ fn name_of(service: &OwnService) -> String {
 }
 
 async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<APIService>> {
-    services.get_opt(name).await.with_context(|| format!("cannot read APIService {name}"))
+    services
+        .get_opt(name)
+        .await
+        .with_context(|| format!("cannot read APIService {name}"))
 }
 
 /// The name of the upstream that is the old provider.
-async fn upstream(client: &Client, own: &OwnService, name: &str, plan: &Adoption) -> anyhow::Result<String> {
+async fn upstream(
+    client: &Client,
+    own: &OwnService,
+    name: &str,
+    plan: &Adoption,
+) -> anyhow::Result<String> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &own.namespace);
-    let map = maps.get_opt(name).await.with_context(|| format!("cannot read ConfigMap {name}"))?;
-    let text = map.and_then(|map| map.data?.remove("routes.yaml")).unwrap_or_default();
-    let found =
-        routes::upstream_of(&text, own, &plan.from).with_context(|| format!("routes.yaml in ConfigMap {name}"))?;
-    let OwnService { namespace, name: service } = &plan.from;
+    let map = maps
+        .get_opt(name)
+        .await
+        .with_context(|| format!("cannot read ConfigMap {name}"))?;
+    let text = map
+        .and_then(|map| map.data?.remove("routes.yaml"))
+        .unwrap_or_default();
+    let found = routes::upstream_of(&text, own, &plan.from)
+        .with_context(|| format!("routes.yaml in ConfigMap {name}"))?;
+    let OwnService {
+        namespace,
+        name: service,
+    } = &plan.from;
     found.with_context(|| {
         format!(
             "routes.yaml in ConfigMap {name} leaves nothing to {namespace}/{service}, whose metrics nobody would answer. Put into it:\n\
@@ -167,32 +252,64 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
     }
 }
 
-/// Whether every pod of the adapter is ready, uses its present file of routes, and has this upstream in it.
+/// Whether every pod of the adapter is ready, uses its present file of routes, and has this
+/// upstream in it.
 async fn knows(client: &Client, own: &OwnService, port: u16, upstream: &str) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), &own.namespace);
-    let service = services.get(&own.name).await.with_context(|| format!("Service {}", name_of(own)))?;
-    let selector = service.spec.and_then(|spec| spec.selector).unwrap_or_default();
-    let selector: Vec<String> = selector.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    ensure!(!selector.is_empty(), "the Service {} has no selector", name_of(own));
+    let service = services
+        .get(&own.name)
+        .await
+        .with_context(|| format!("Service {}", name_of(own)))?;
+    let selector = service
+        .spec
+        .and_then(|spec| spec.selector)
+        .unwrap_or_default();
+    let selector: Vec<String> = selector
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    ensure!(
+        !selector.is_empty(),
+        "the Service {} has no selector",
+        name_of(own)
+    );
     let pods: Api<Pod> = Api::namespaced(client.clone(), &own.namespace);
-    let pods = pods.list(&ListParams::default().labels(&selector.join(","))).await?.items;
+    let pods = pods
+        .list(&ListParams::default().labels(&selector.join(",")))
+        .await?
+        .items;
     ensure!(!pods.is_empty(), "the Service {} has no pods", name_of(own));
     for pod in pods {
         let name = pod.name_any();
-        let path = format!("/api/v1/namespaces/{}/pods/{name}:{port}/proxy/metrics", own.namespace);
-        let metrics = client.request_text(http::Request::get(path).body(Vec::new())?).await;
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{name}:{port}/proxy/metrics",
+            own.namespace
+        );
+        let metrics = client
+            .request_text(http::Request::get(path).body(Vec::new())?)
+            .await;
         let metrics = metrics.with_context(|| format!("the metrics of pod {name}"))?;
         let has = |line: &str| metrics.lines().any(|one| one.starts_with(line));
-        ensure!(has("adapter_routes_file_used 1"), "pod {name} does not use the present file of routes");
+        ensure!(
+            has("adapter_routes_file_used 1"),
+            "pod {name} does not use the present file of routes"
+        );
         let known = format!("adapter_upstream_resting{{upstream=\"{upstream}\"}}");
-        ensure!(has(&known), "pod {name} does not know the upstream {upstream} yet");
+        ensure!(
+            has(&known),
+            "pod {name} does not know the upstream {upstream} yet"
+        );
     }
     Ok(())
 }
 
 async fn well(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
-    let leads = present.spec.as_ref().and_then(led_to).map(|(service, _)| service);
+    let leads = present
+        .spec
+        .as_ref()
+        .and_then(led_to)
+        .map(|(service, _)| service);
     ensure!(
         leads.as_ref() == Some(own),
         "somebody leads it to {} already",

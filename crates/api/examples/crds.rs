@@ -1,4 +1,5 @@
-//! Writes the custom resource definitions into a folder, `deploy/crds` in `make manifests`: `crds FOLDER`.
+//! Writes the custom resource definitions into a folder, `deploy/crds` in `make manifests`:
+//! `crds FOLDER`.
 
 use std::{env, fs, path::PathBuf};
 

@@ -1,9 +1,9 @@
-//! `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`: what the recommender knows of one container, kept across
-//! restarts.
+//! `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`: what the recommender knows of one
+//! container, kept across restarts.
 //!
-//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8, checkpoint format `v3`. The status is written
-//! through the main resource: there is no status subresource. A time that is not known is written as `null`, other empty
-//! values are left out, times have whole seconds.
+//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8, checkpoint format `v3`. The
+//! status is written through the main resource: there is no status subresource. A time that is not
+//! known is written as `null`, other empty values are left out, times have whole seconds.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,9 @@ use crate::{parse::ParseError, patch, schema};
 pub const VERSION: &str = "v3";
 
 /// Which container the checkpoint is for.
-#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq,
+)]
 #[kube(
     group = "autoscaling.k8s.io",
     version = "v1",
@@ -29,7 +31,10 @@ pub const VERSION: &str = "v3";
     status = "VerticalPodAutoscalerCheckpointStatus",
     derive = "PartialEq",
     doc = "Keeps what the recommender knows of one container's usage, so that it can go on after a restart.",
-    annotation("api-approved.kubernetes.io", "https://github.com/kubernetes/kubernetes/pull/63797")
+    annotation(
+        "api-approved.kubernetes.io",
+        "https://github.com/kubernetes/kubernetes/pull/63797"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VerticalPodAutoscalerCheckpointSpec {
@@ -91,9 +96,14 @@ pub struct HistogramCheckpoint {
 }
 
 /// The patch of the main resource that puts `status` in place of the one that is there.
-pub fn status_patch(status: &VerticalPodAutoscalerCheckpointStatus) -> Result<Patch, serde_json::Error> {
+pub fn status_patch(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+) -> Result<Patch, serde_json::Error> {
     let value = serde_json::to_value(status)?;
-    Ok(Patch(vec![PatchOperation::Replace(ReplaceOperation { path: patch::status_path(), value })]))
+    Ok(Patch(vec![PatchOperation::Replace(ReplaceOperation {
+        path: patch::status_path(),
+        value,
+    })]))
 }
 
 /// Reads an object, or says which of its fields cannot be read.
@@ -106,12 +116,18 @@ pub fn object_name(vpa: &str, container: &str) -> String {
     format!("{vpa}-{container}")
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(count: &i64) -> bool {
     *count == 0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_nought(weight: &f64) -> bool {
     *weight == 0.0
 }

@@ -49,9 +49,19 @@ impl From<bool> for Holds {
     }
 }
 
-/// Puts a condition in the place of the one of its type; one whose status stays the same keeps its time.
-pub fn set(conditions: &mut Vec<Condition>, kind: &str, holds: Holds, reason: &str, message: &str, now: Timestamp) {
-    let old = conditions.iter_mut().find(|condition| condition.kind == kind);
+/// Puts a condition in the place of the one of its type; one whose status stays the same keeps its
+/// time.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    kind: &str,
+    holds: Holds,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let old = conditions
+        .iter_mut()
+        .find(|condition| condition.kind == kind);
     let since = match &old {
         Some(old) if old.status == holds => old.last_transition_time.clone(),
         _ => Time(now),

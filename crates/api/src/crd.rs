@@ -1,8 +1,9 @@
 //! The `CustomResourceDefinition`s, made from the types.
 //!
-//! The types give the schema of `v1`. What a derive cannot say is added here: upstream still lists `v1beta2`, unserved;
-//! optional fields may be absent but not `null`; no field of upstream's kinds has a default. `make manifests` writes the result into
-//! `deploy/crds`, and a golden test holds the two together.
+//! The types give the schema of `v1`. What a derive cannot say is added here: upstream still lists
+//! `v1beta2`, unserved; optional fields may be absent but not `null`; no field of upstream's kinds
+//! has a default. `make manifests` writes the result into `deploy/crds`, and a golden test holds
+//! the two together.
 
 mod beta;
 mod crane;
@@ -34,7 +35,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// `verticalpodautoscalers.autoscaling.k8s.io`: `v1`, and `v1beta2` as a deprecated version that is not served.
+/// `verticalpodautoscalers.autoscaling.k8s.io`: `v1`, and `v1beta2` as a deprecated version that is
+/// not served.
 pub fn vertical_pod_autoscaler() -> CustomResourceDefinition {
     let mut definition = from_type::<VerticalPodAutoscaler>();
     add_version(&mut definition, |v1| CustomResourceDefinitionVersion {
@@ -47,8 +49,8 @@ pub fn vertical_pod_autoscaler() -> CustomResourceDefinition {
     definition
 }
 
-/// `verticalpodautoscalercheckpoints.autoscaling.k8s.io`: `v1`, and the same schema as an unserved `v1beta2`. No status
-/// subresource: the status is written with the object.
+/// `verticalpodautoscalercheckpoints.autoscaling.k8s.io`: `v1`, and the same schema as an unserved
+/// `v1beta2`. No status subresource: the status is written with the object.
 pub fn vertical_pod_autoscaler_checkpoint() -> CustomResourceDefinition {
     let mut definition = from_type::<VerticalPodAutoscalerCheckpoint>();
     for version in &mut definition.spec.versions {
@@ -70,7 +72,10 @@ fn from_type<K: CustomResourceExt>() -> CustomResourceDefinition {
     names.categories = None;
     for version in &mut definition.spec.versions {
         version.selectable_fields = None;
-        version.additional_printer_columns = version.additional_printer_columns.take().filter(|list| !list.is_empty());
+        version.additional_printer_columns = version
+            .additional_printer_columns
+            .take()
+            .filter(|list| !list.is_empty());
         if let Some(schema) = schema_of(version) {
             shape::add_object_fields(schema);
             shape::normalise(schema);
@@ -88,7 +93,12 @@ fn add_version(
 }
 
 fn unserved_v1beta2(v1: &CustomResourceDefinitionVersion) -> CustomResourceDefinitionVersion {
-    CustomResourceDefinitionVersion { name: "v1beta2".to_owned(), served: false, storage: false, ..v1.clone() }
+    CustomResourceDefinitionVersion {
+        name: "v1beta2".to_owned(),
+        served: false,
+        storage: false,
+        ..v1.clone()
+    }
 }
 
 fn schema_of(version: &mut CustomResourceDefinitionVersion) -> Option<&mut JSONSchemaProps> {

@@ -1,7 +1,8 @@
 //! `EffectiveHorizontalPodAutoscaler` of `autoscaling.crane.io/v1alpha1`.
 //!
-//! Source: gocrane/api `autoscaling/v1alpha1/ehpa_types.go`. Metrics and behaviour are those of `autoscaling/v2`, where Crane has
-//! `v2beta2`, which current servers no longer have; every field name is the same.
+//! Source: gocrane/api `autoscaling/v1alpha1/ehpa_types.go`. Metrics and behaviour are those of
+//! `autoscaling/v2`, where Crane has `v2beta2`, which current servers no longer have; every field
+//! name is the same.
 
 mod adoption;
 mod behavior;
@@ -23,11 +24,12 @@ pub use behavior::{Behavior, PolicyKind, ScalingPolicy, ScalingRules, SelectPoli
 pub use cron::CronSpec;
 pub use holidays::{HOLIDAYS, HolidaysError, holidays};
 pub use metric::{
-    ContainerResourceSource, ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, ObjectSource,
-    PodsSource, ResourceSource, TargetKind,
+    ContainerResourceSource, ExternalSource, MetricIdentifier, MetricKind, MetricSpec,
+    MetricTarget, ObjectSource, PodsSource, ResourceSource, TargetKind,
 };
 pub use status::{
-    EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE, PREDICTION_READY, READY,
+    EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
+    PREDICTION_READY, READY,
 };
 
 /// How a workload is scaled.
@@ -45,9 +47,21 @@ pub use status::{
     printcolumn(name = "STRATEGY", type_ = "string", json_path = ".spec.scaleStrategy"),
     printcolumn(name = "MINPODS", type_ = "integer", json_path = ".spec.minReplicas"),
     printcolumn(name = "MAXPODS", type_ = "integer", json_path = ".spec.maxReplicas"),
-    printcolumn(name = "SPECIFICPODS", type_ = "integer", json_path = ".spec.specificReplicas"),
-    printcolumn(name = "REPLICAS", type_ = "integer", json_path = ".status.expectReplicas"),
-    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "SPECIFICPODS",
+        type_ = "integer",
+        json_path = ".spec.specificReplicas"
+    ),
+    printcolumn(
+        name = "REPLICAS",
+        type_ = "integer",
+        json_path = ".status.expectReplicas"
+    ),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -77,18 +91,20 @@ pub struct EffectiveHorizontalPodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_strategy: Option<ScaleStrategy>,
 
-    /// With the strategy Preview: the number of replicas, whatever the metrics say. It is not held to the bounds, and has no effect while
-    /// another HorizontalPodAutoscaler scales the workload.
+    /// With the strategy Preview: the number of replicas, whatever the metrics say. It is not held
+    /// to the bounds, and has no effect while another HorizontalPodAutoscaler scales the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub specific_replicas: Option<i32>,
 
-    /// What the workload is scaled by, as in a HorizontalPodAutoscaler. The one that asks for most wins.
+    /// What the workload is scaled by, as in a HorizontalPodAutoscaler. The one that asks for most
+    /// wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub metrics: Vec<MetricSpec>,
 
-    /// Windows of time in which the workload has at least so many replicas. Of several that are open the largest wins.
+    /// Windows of time in which the workload has at least so many replicas. Of several that are
+    /// open the largest wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub crons: Vec<CronSpec>,
@@ -116,8 +132,8 @@ pub enum ScaleStrategy {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Prediction {
-    /// How far ahead is looked. The largest value that is expected within this time counts, so that replicas are there before
-    /// the load is.
+    /// How far ahead is looked. The largest value that is expected within this time counts, so that
+    /// replicas are there before the load is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 600))]
     pub prediction_window_seconds: Option<i32>,

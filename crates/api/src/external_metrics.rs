@@ -1,7 +1,8 @@
-//! `ExternalMetricValueList` of `external.metrics.k8s.io/v1beta1`, as adapters such as prometheus-adapter and KEDA answer
-//! it. Read only.
+//! `ExternalMetricValueList` of `external.metrics.k8s.io/v1beta1`, as adapters such as
+//! prometheus-adapter and KEDA answer it. Read only.
 //!
-//! Source: `k8s.io/metrics/pkg/apis/external_metrics/v1beta1/types.go`. A value that does not parse is `None`, never 0.
+//! Source: `k8s.io/metrics/pkg/apis/external_metrics/v1beta1/types.go`. A value that does not parse
+//! is `None`, never 0.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,9 @@ pub struct ExternalMetricValue {
 }
 
 /// Go writes a map that was never made as null.
-fn or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+fn or_default<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
@@ -66,9 +69,15 @@ mod tests {
             ],
         }))
         .unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!((list.items[0].metric_name.as_str(), list.items[0].window), ("container_cpu", Some(60)));
+        assert_eq!(
+            (list.items[0].metric_name.as_str(), list.items[0].window),
+            ("container_cpu", Some(60))
+        );
         assert_eq!(list.items[0].metric_labels["container"], "app");
         assert_eq!(list.items[0].value, Some("117203n".parse().unwrap()));
-        assert_eq!((&list.items[1].metric_labels, &list.items[1].value), (&BTreeMap::new(), &None));
+        assert_eq!(
+            (&list.items[1].metric_labels, &list.items[1].value),
+            (&BTreeMap::new(), &None)
+        );
     }
 }

@@ -1,20 +1,29 @@
-//! The Kubernetes objects that Plimsoll reads and writes: those of the upstream Vertical Pod Autoscaler exactly as 1.8 defines
-//! them, those of Crane's horizontal loop, and our own.
+//! The Kubernetes objects that Plimsoll reads and writes: those of the upstream Vertical Pod
+//! Autoscaler exactly as 1.8 defines them, those of Crane's horizontal loop, and our own.
 //!
-//! * [`vpa`]: `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`, its defaults, its conditions and the patch of its status.
+//! * [`vpa`]: `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`, its defaults, its conditions and
+//!   the patch of its status.
 //! * [`checkpoint`]: `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`.
 //! * [`sizing_policy`]: `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`.
-//! * [`effective_hpa`]: `EffectiveHorizontalPodAutoscaler` of `autoscaling.crane.io/v1alpha1`, and [`substitute`]: its `Substitute`.
+//! * [`effective_hpa`]: `EffectiveHorizontalPodAutoscaler` of `autoscaling.crane.io/v1alpha1`, and
+//!   [`substitute`]: its `Substitute`.
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
 //! * [`condition`]: conditions as most Kubernetes objects have them.
 //! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
 //! * [`patch`]: what the patches of all of them have in common.
-//! * [`crd`]: the `CustomResourceDefinition`s made from these types; `make manifests` writes them into `deploy/crds`.
+//! * [`crd`]: the `CustomResourceDefinition`s made from these types; `make manifests` writes them
+//!   into `deploy/crds`.
 //!
 //! No I/O here, and no decision about sizes: conversions end at neutral values.
 
-#![allow(clippy::duplicated_attributes, reason = "every printer column has a type")]
-#![allow(clippy::doc_markdown, reason = "doc comments are also the descriptions in the schema, which is no Markdown")]
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "every printer column has a type"
+)]
+#![allow(
+    clippy::doc_markdown,
+    reason = "doc comments are also the descriptions in the schema, which is no Markdown"
+)]
 
 pub mod checkpoint;
 pub mod condition;

@@ -1,7 +1,9 @@
-//! `PodMetrics` of `metrics.k8s.io/v1beta1`, as metrics-server and other providers of that API answer it. Read only.
+//! `PodMetrics` of `metrics.k8s.io/v1beta1`, as metrics-server and other providers of that API
+//! answer it. Read only.
 //!
-//! Source: `k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go`. A resource that is missing, or that does not parse, is
-//! `None` and never 0: a zero would be a sample, and upstream's recommender takes it for one.
+//! Source: `k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go`. A resource that is missing, or that
+//! does not parse, is `None` and never 0: a zero would be a sample, and upstream's recommender
+//! takes it for one.
 
 use std::borrow::Cow;
 
@@ -17,7 +19,8 @@ use serde_json::Value;
 /// Usage of a pod's containers over one window.
 #[derive(Deserialize, Clone, Debug, PartialEq)]
 pub struct PodMetrics {
-    /// Name and namespace of the pod. An answer holds all pods of a cluster, so the rest, such as labels, is dropped while it is read.
+    /// Name and namespace of the pod. An answer holds all pods of a cluster, so the rest, such as
+    /// labels, is dropped while it is read.
     #[serde(default, deserialize_with = "names")]
     pub metadata: ObjectMeta,
     /// End of the window.
@@ -60,11 +63,17 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Er
         namespace: Option<String>,
     }
     let Names { name, namespace } = Names::deserialize(deserializer)?;
-    Ok(ObjectMeta { name, namespace, ..ObjectMeta::default() })
+    Ok(ObjectMeta {
+        name,
+        namespace,
+        ..ObjectMeta::default()
+    })
 }
 
 /// One value that does not parse must not cost the metrics of all pods in the answer.
-pub(crate) fn tolerant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Quantity>, D::Error> {
+pub(crate) fn tolerant<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Quantity>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(Option::<Quantity>::deserialize(value).ok().flatten())
 }
@@ -108,10 +117,18 @@ mod tests {
     fn a_resource_without_a_readable_value_is_none_and_never_zero() {
         let quantity = |text: &str| Some(text.parse::<Quantity>().unwrap());
         for (usage, cpu, memory) in [
-            (json!({"cpu": "250m", "memory": "300Mi"}), quantity("250m"), quantity("300Mi")),
+            (
+                json!({"cpu": "250m", "memory": "300Mi"}),
+                quantity("250m"),
+                quantity("300Mi"),
+            ),
             (json!({"cpu": "117203n"}), quantity("117203n"), None),
             (json!({"memory": 1024}), None, quantity("1Ki")),
-            (json!({"cpu": "0", "memory": "0"}), quantity("0"), quantity("0")),
+            (
+                json!({"cpu": "0", "memory": "0"}),
+                quantity("0"),
+                quantity("0"),
+            ),
             (json!({"cpu": "much", "memory": null}), None, None),
             (json!({}), None, None),
         ] {
@@ -132,17 +149,26 @@ mod tests {
             "containers": [{"name": "app", "usage": {"cpu": "250m"}}, {"name": "sidecar"}],
         }))
         .unwrap();
-        let names =
-            ObjectMeta { name: Some("web-0".to_owned()), namespace: Some("shop".to_owned()), ..ObjectMeta::default() };
+        let names = ObjectMeta {
+            name: Some("web-0".to_owned()),
+            namespace: Some("shop".to_owned()),
+            ..ObjectMeta::default()
+        };
         assert_eq!(metrics.metadata, names, "nothing else is kept");
         assert_eq!(metrics.timestamp.0.as_second(), 1_767_270_896);
         assert_eq!(metrics.window, "10.062s");
-        assert_eq!(metrics.containers[0].usage.cpu, Some("250m".parse().unwrap()));
+        assert_eq!(
+            metrics.containers[0].usage.cpu,
+            Some("250m".parse().unwrap())
+        );
         assert_eq!(metrics.containers[1].usage, Usage::default());
     }
 
     #[test]
     fn metrics_are_asked_for_by_namespace() {
-        assert_eq!(PodMetrics::url_path(&(), Some("shop")), "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods");
+        assert_eq!(
+            PodMetrics::url_path(&(), Some("shop")),
+            "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods"
+        );
     }
 }

@@ -1,14 +1,16 @@
 //! Reads loosely typed objects one by one.
 //!
-//! The server's schema lets values through that do not parse: a quantity may fit the pattern and still be no quantity.
-//! One such object must not stop a whole watch, so watches carry loose values and each object is parsed by itself.
+//! The server's schema lets values through that do not parse: a quantity may fit the pattern and
+//! still be no quantity. One such object must not stop a whole watch, so watches carry loose values
+//! and each object is parsed by itself.
 
 use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The most characters of a field's path and of what is wrong with it: both can hold what a tenant wrote.
+/// The most characters of a field's path and of what is wrong with it: both can hold what a tenant
+/// wrote.
 const MOST_CHARACTERS: usize = 300;
 
 /// An object that does not have the shape of its kind.
@@ -21,7 +23,8 @@ pub struct ParseError {
     pub namespace: String,
     /// Name of the object, empty if even that is not there.
     pub name: String,
-    /// Path of the field, such as `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu`; `.` is the whole object.
+    /// Path of the field, such as `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu`; `.` is
+    /// the whole object.
     pub field: String,
     /// What is wrong with it.
     pub reason: String,
@@ -44,7 +47,9 @@ where
     let mut json = serde_json::Deserializer::from_slice(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         // The names are readable by themselves, or not at all.
-        let Named { metadata: Names { namespace, name } } = serde_json::from_slice(text).unwrap_or_default();
+        let Named {
+            metadata: Names { namespace, name },
+        } = serde_json::from_slice(text).unwrap_or_default();
         explain::<K>(&error, namespace, name)
     })
 }
@@ -77,5 +82,8 @@ struct Names {
 }
 
 fn metadata(object: &Value, field: &str) -> String {
-    object["metadata"][field].as_str().unwrap_or_default().to_owned()
+    object["metadata"][field]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }

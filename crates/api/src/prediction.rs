@@ -1,4 +1,5 @@
-//! `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`: what the metrics of a workload or node are expected to be.
+//! `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`: what the metrics of a workload or node
+//! are expected to be.
 //!
 //! Source: gocrane/api `prediction/v1alpha1/types.go`.
 
@@ -12,10 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse::ParseError;
 
-pub use algorithm::{Algorithm, AlgorithmKind, Dsp, Estimators, Fft, Histogram, MaxValue, Percentile};
-pub use query::{ExpressionQuery, LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator};
+pub use algorithm::{
+    Algorithm, AlgorithmKind, Dsp, Estimators, Fft, Histogram, MaxValue, Percentile,
+};
+pub use query::{
+    ExpressionQuery, LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator,
+};
 pub use status::{
-    HISTORY_READ, MetricPrediction, PredictedSample, PredictedSeries, SeriesLabel, TimeSeriesPredictionStatus,
+    HISTORY_READ, MetricPrediction, PredictedSample, PredictedSeries, SeriesLabel,
+    TimeSeriesPredictionStatus,
 };
 
 /// What is predicted.
@@ -30,10 +36,26 @@ pub use status::{
     status = "TimeSeriesPredictionStatus",
     derive = "PartialEq",
     doc = "Says what metrics of a workload or node are expected to be, by what they were.",
-    printcolumn(name = "TargetRefName", type_ = "string", json_path = ".spec.targetRef.name"),
-    printcolumn(name = "TargetRefKind", type_ = "string", json_path = ".spec.targetRef.kind"),
-    printcolumn(name = "PredictionWindowSeconds", type_ = "integer", json_path = ".spec.predictionWindowSeconds"),
-    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "TargetRefName",
+        type_ = "string",
+        json_path = ".spec.targetRef.name"
+    ),
+    printcolumn(
+        name = "TargetRefKind",
+        type_ = "string",
+        json_path = ".spec.targetRef.kind"
+    ),
+    printcolumn(
+        name = "PredictionWindowSeconds",
+        type_ = "integer",
+        json_path = ".spec.predictionWindowSeconds"
+    ),
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TimeSeriesPredictionSpec {
@@ -56,7 +78,8 @@ pub const LONGEST_WINDOW_SECONDS: i32 = 7 * 86_400;
 impl TimeSeriesPredictionSpec {
     /// How far ahead is looked, in bounds.
     pub fn effective_window_seconds(&self) -> i32 {
-        self.prediction_window_seconds.clamp(1, LONGEST_WINDOW_SECONDS)
+        self.prediction_window_seconds
+            .clamp(1, LONGEST_WINDOW_SECONDS)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Schema parts that serde cannot tell: quantities, resource lists, times and objects of free form.
 //!
-//! Shapes follow what controller-gen writes for `resource.Quantity`, `v1.ResourceList` and `metav1.Time`.
+//! Shapes follow what controller-gen writes for `resource.Quantity`, `v1.ResourceList` and
+//! `metav1.Time`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// What a Kubernetes quantity looks like as text (`resource.Quantity` in apimachinery). The server's own parser is
-/// stricter and looser in places, so a text that matches may still fail to parse.
+/// What a Kubernetes quantity looks like as text (`resource.Quantity` in apimachinery). The
+/// server's own parser is stricter and looser in places, so a text that matches may still fail to
+/// parse.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 /// One quantity: an integer or a text.

@@ -1,7 +1,8 @@
-//! `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`: sizing for all workloads that selectors mean, without
-//! one `VerticalPodAutoscaler` written by hand for each.
+//! `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`: sizing for all workloads
+//! that selectors mean, without one `VerticalPodAutoscaler` written by hand for each.
 //!
-//! Upstream has no such kind. What its own object says per workload is said here in the same words, with the same types.
+//! Upstream has no such kind. What its own object says per workload is said here in the same words,
+//! with the same types.
 
 mod selector;
 mod status;
@@ -13,11 +14,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::parse::ParseError;
-use crate::vpa::{DEFAULT_RECOMMENDER, EvictionRequirement, PodResourcePolicy, StartupBoost, UpdateMode};
+use crate::vpa::{
+    DEFAULT_RECOMMENDER, EvictionRequirement, PodResourcePolicy, StartupBoost, UpdateMode,
+};
 
 pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
 pub use status::{
-    CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, report_patch, status_patch,
+    CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus,
+    report_patch, status_patch,
 };
 
 /// The group of kinds that are Plimsoll's own.
@@ -45,9 +49,22 @@ pub const MAX_NAME: usize = 63;
     printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
     printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
     printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.conflicts"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Overridden", type_ = "integer", json_path = ".status.overridden", priority = 1)
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Overridden",
+        type_ = "integer",
+        json_path = ".status.overridden",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SizingPolicySpec {
@@ -55,8 +72,8 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 
-    /// Kinds of workload. Absent means Deployment, StatefulSet and DaemonSet. A workload that another one controls, such as
-    /// a ReplicaSet of a Deployment, is never selected.
+    /// Kinds of workload. Absent means Deployment, StatefulSet and DaemonSet. A workload that
+    /// another one controls, such as a ReplicaSet of a Deployment, is never selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
     pub kinds: Vec<WorkloadKind>,
@@ -75,9 +92,13 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eviction_requirements: Vec<EvictionRequirement>,
 
-    /// A container killed for lack of memory within this many seconds of its start makes its pod a candidate for
-    /// eviction.
-    #[serde(default, rename = "evictAfterOOMSeconds", skip_serializing_if = "Option::is_none")]
+    /// A container killed for lack of memory within this many seconds of its start makes its pod a
+    /// candidate for eviction.
+    #[serde(
+        default,
+        rename = "evictAfterOOMSeconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(range(min = 1))]
     pub evict_after_oom_seconds: Option<i32>,
 
@@ -93,7 +114,8 @@ pub struct SizingPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizing: Option<Sizing>,
 
-    /// The recommender in charge of this policy and of the objects that it makes. Absent means the one called default.
+    /// The recommender in charge of this policy and of the objects that it makes. Absent means the
+    /// one called default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub recommender: String,
@@ -115,14 +137,27 @@ pub struct SizingPolicySpec {
     printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
     printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
     printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.conflicts"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Overridden", type_ = "integer", json_path = ".status.overridden", priority = 1)
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].status"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Overridden",
+        type_ = "integer",
+        json_path = ".status.overridden",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSizingPolicySpec {
-    /// Selects namespaces by their labels. Absent means all. kube-system and the namespaces of Plimsoll itself are left out
-    /// unless the label kubernetes.io/metadata.name names them.
+    /// Selects namespaces by their labels. Absent means all. kube-system and the namespaces of
+    /// Plimsoll itself are left out unless the label kubernetes.io/metadata.name names them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
 
@@ -132,7 +167,9 @@ pub struct ClusterSizingPolicySpec {
 }
 
 /// A kind of workload.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
 pub enum WorkloadKind {
     /// `batch/v1` `CronJob`
     CronJob,
@@ -151,8 +188,11 @@ pub enum WorkloadKind {
 }
 
 /// The kinds that a policy means if it does not say.
-pub const DEFAULT_KINDS: [WorkloadKind; 3] =
-    [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
+pub const DEFAULT_KINDS: [WorkloadKind; 3] = [
+    WorkloadKind::Deployment,
+    WorkloadKind::StatefulSet,
+    WorkloadKind::DaemonSet,
+];
 
 /// How sizes are found.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
@@ -220,7 +260,11 @@ impl WorkloadKind {
 impl SizingPolicySpec {
     /// The kinds that are meant.
     pub fn effective_kinds(&self) -> &[WorkloadKind] {
-        if self.kinds.is_empty() { &DEFAULT_KINDS } else { &self.kinds }
+        if self.kinds.is_empty() {
+            &DEFAULT_KINDS
+        } else {
+            &self.kinds
+        }
     }
 
     /// The update mode with its default.
@@ -230,7 +274,11 @@ impl SizingPolicySpec {
 
     /// Whether the recommender of this name is in charge of the policy.
     pub fn is_handled_by(&self, recommender: &str) -> bool {
-        let wanted = if self.recommender.is_empty() { DEFAULT_RECOMMENDER } else { &self.recommender };
+        let wanted = if self.recommender.is_empty() {
+            DEFAULT_RECOMMENDER
+        } else {
+            &self.recommender
+        };
         wanted == recommender
     }
 }
@@ -279,8 +327,10 @@ mod tests {
         let spec: SizingPolicySpec = serde_json::from_value(rules.clone()).expect("a spec");
         assert_eq!(serde_json::to_value(&spec).expect("JSON"), rules);
         let mut of_cluster = rules;
-        of_cluster["namespaceSelector"] = json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]});
-        let cluster: ClusterSizingPolicySpec = serde_json::from_value(of_cluster.clone()).expect("a spec");
+        of_cluster["namespaceSelector"] =
+            json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]});
+        let cluster: ClusterSizingPolicySpec =
+            serde_json::from_value(of_cluster.clone()).expect("a spec");
         assert_eq!(cluster.policy, spec);
         assert_eq!(serde_json::to_value(&cluster).expect("JSON"), of_cluster);
     }
@@ -295,9 +345,16 @@ mod tests {
 
     #[test]
     fn ways_of_sizing_are_written_as_in_annotations() {
-        for method in [SizingMethod::Vpa, SizingMethod::Crane, SizingMethod::AutopilotWindow, SizingMethod::AutopilotMl]
-        {
-            assert_eq!(serde_json::to_value(method).expect("JSON"), json!(method.as_str()));
+        for method in [
+            SizingMethod::Vpa,
+            SizingMethod::Crane,
+            SizingMethod::AutopilotWindow,
+            SizingMethod::AutopilotMl,
+        ] {
+            assert_eq!(
+                serde_json::to_value(method).expect("JSON"),
+                json!(method.as_str())
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
-//! `Substitute` of `autoscaling.crane.io/v1alpha1`: what a `HorizontalPodAutoscaler` scales in place of a workload, to see what it would do.
+//! `Substitute` of `autoscaling.crane.io/v1alpha1`: what a `HorizontalPodAutoscaler` scales in
+//! place of a workload, to see what it would do.
 //!
-//! Source: gocrane/api `autoscaling/v1alpha1/substitute_types.go`. Its scale subresource shows the workload's pods and real size.
+//! Source: gocrane/api `autoscaling/v1alpha1/substitute_types.go`. Its scale subresource shows the
+//! workload's pods and real size.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -26,7 +28,11 @@ use crate::vpa::CrossVersionObjectReference;
         label_selector_path = ".status.labelSelector"
     ),
     printcolumn(name = "REPLICAS", type_ = "integer", json_path = ".status.replicas"),
-    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "AGE",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SubstituteSpec {

@@ -1,7 +1,8 @@
 //! `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`.
 //!
-//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8. Field names, enums and what is omitted when empty
-//! are upstream's, so that objects can move between the two implementations unchanged.
+//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8. Field names, enums and what
+//! is omitted when empty are upstream's, so that objects can move between the two implementations
+//! unchanged.
 
 mod boost;
 mod condition;
@@ -19,14 +20,19 @@ use crate::parse::ParseError;
 
 pub use boost::{CpuStartupBoost, StartupBoost, StartupBoostType};
 pub use condition::{
-    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, ConditionStatus, Conditions, FETCHING_HISTORY, LOW_CONFIDENCE,
-    NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, SOURCE_STALE, VerticalPodAutoscalerCondition,
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, ConditionStatus, Conditions, FETCHING_HISTORY,
+    LOW_CONFIDENCE, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, SOURCE_STALE,
+    VerticalPodAutoscalerCondition,
 };
 pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
 pub use policy::{
-    ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode, PodResourcePolicy,
+    ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
+    PodResourcePolicy,
 };
-pub use status::{RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus, status_patch};
+pub use status::{
+    RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
+    status_patch,
+};
 pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy, UpdateMode};
 
 /// What the autoscaler should do.
@@ -40,8 +46,15 @@ pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy
     status = "VerticalPodAutoscalerStatus",
     derive = "PartialEq",
     doc = "Asks for the resource requests and limits of a workload's containers to be kept at what they really use.",
-    annotation("api-approved.kubernetes.io", "https://github.com/kubernetes/kubernetes/pull/63797"),
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updatePolicy.updateMode"),
+    annotation(
+        "api-approved.kubernetes.io",
+        "https://github.com/kubernetes/kubernetes/pull/63797"
+    ),
+    printcolumn(
+        name = "Mode",
+        type_ = "string",
+        json_path = ".spec.updatePolicy.updateMode"
+    ),
     printcolumn(
         name = "CPU",
         type_ = "string",
@@ -57,8 +70,17 @@ pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='RecommendationProvided')].status"
     ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "MinReplicas", type_ = "integer", json_path = ".spec.updatePolicy.minReplicas", priority = 1),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "MinReplicas",
+        type_ = "integer",
+        json_path = ".spec.updatePolicy.minReplicas",
+        priority = 1
+    ),
     printcolumn(
         name = "OOMSeconds",
         type_ = "integer",
@@ -68,21 +90,24 @@ pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VerticalPodAutoscalerSpec {
-    /// The workload whose pods are sized: a Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job or
-    /// CronJob, or any object with a scale subresource. It must be the topmost of its kind: a Deployment, not one of its
-    /// ReplicaSets. A target that cannot be used is reported in the condition ConfigUnsupported.
+    /// The workload whose pods are sized: a Deployment, StatefulSet, DaemonSet, ReplicaSet,
+    /// ReplicationController, Job or CronJob, or any object with a scale subresource. It must be
+    /// the topmost of its kind: a Deployment, not one of its ReplicaSets. A target that cannot be
+    /// used is reported in the condition ConfigUnsupported.
     pub target_ref: CrossVersionObjectReference,
 
-    /// How recommendations reach the pods. Absent means the mode Recreate with the updater's own settings.
+    /// How recommendations reach the pods. Absent means the mode Recreate with the updater's own
+    /// settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_policy: Option<PodUpdatePolicy>,
 
-    /// Limits on what may be recommended, per container. Absent means that every container of the pods is sized, without
-    /// any limits.
+    /// Limits on what may be recommended, per container. Absent means that every container of the
+    /// pods is sized, without any limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_policy: Option<PodResourcePolicy>,
 
-    /// The recommender that is in charge of this object: at most one. Empty means the recommender called default.
+    /// The recommender that is in charge of this object: at most one. Empty means the recommender
+    /// called default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommenders: Vec<RecommenderSelector>,
 

@@ -1,4 +1,5 @@
-//! The custom resource definitions: what is in `deploy/crds` is what the types say, and that is upstream's shape.
+//! The custom resource definitions: what is in `deploy/crds` is what the types say, and that is
+//! upstream's shape.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -20,14 +21,26 @@ fn deploy_crds_holds_exactly_what_the_types_say() {
     let mut written = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("deploy/crds exists") {
         let path = entry.expect("deploy/crds can be listed").path();
-        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a file has a name")
+            .to_string_lossy()
+            .into_owned();
         written.insert(name, fs::read_to_string(path).expect("manifests are text"));
     }
     for manifest in crd::manifests().expect("definitions can be written") {
         let text = written.remove(&manifest.file_name).unwrap_or_default();
-        assert_eq!(text, manifest.text, "deploy/crds/{} is stale: run make manifests", manifest.file_name);
+        assert_eq!(
+            text, manifest.text,
+            "deploy/crds/{} is stale: run make manifests",
+            manifest.file_name
+        );
     }
-    assert_eq!(written.into_keys().collect::<Vec<_>>(), Vec::<String>::new(), "nothing generates these files");
+    assert_eq!(
+        written.into_keys().collect::<Vec<_>>(),
+        Vec::<String>::new(),
+        "nothing generates these files"
+    );
 }
 
 #[test]
@@ -35,36 +48,62 @@ fn no_bare_word_of_a_manifest_is_a_boolean_to_an_old_reader_of_yaml() {
     for manifest in crd::manifests().expect("definitions can be written") {
         for line in manifest.text.lines() {
             let last = line.rsplit(' ').next().unwrap_or_default().to_lowercase();
-            assert!(!["on", "off", "yes", "no", "y", "n"].contains(&last.as_str()), "{}: {line}", manifest.file_name);
+            assert!(
+                !["on", "off", "yes", "no", "y", "n"].contains(&last.as_str()),
+                "{}: {line}",
+                manifest.file_name
+            );
         }
     }
 }
 
 #[test]
 fn the_vertical_pod_autoscaler_has_upstreams_shape() {
-    check(&crd::vertical_pod_autoscaler(), include_str!("upstream/verticalpodautoscalers.txt"));
+    check(
+        &crd::vertical_pod_autoscaler(),
+        include_str!("upstream/verticalpodautoscalers.txt"),
+    );
 }
 
 #[test]
 fn the_checkpoint_has_upstreams_shape() {
-    check(&crd::vertical_pod_autoscaler_checkpoint(), include_str!("upstream/verticalpodautoscalercheckpoints.txt"));
+    check(
+        &crd::vertical_pod_autoscaler_checkpoint(),
+        include_str!("upstream/verticalpodautoscalercheckpoints.txt"),
+    );
 }
 
 #[test]
 fn every_field_is_described() {
     for definition in crd::all() {
         for version in &definition.spec.versions {
-            walk(schema(&definition, &version.name), "", &mut |path, field| {
-                let described = field.description.as_ref().is_some_and(|text| !text.is_empty());
-                assert!(described || path.is_empty() || path == "metadata" || path.ends_with([']', '}']), "{path}");
-            });
+            walk(
+                schema(&definition, &version.name),
+                "",
+                &mut |path, field| {
+                    let described = field
+                        .description
+                        .as_ref()
+                        .is_some_and(|text| !text.is_empty());
+                    assert!(
+                        described
+                            || path.is_empty()
+                            || path == "metadata"
+                            || path.ends_with([']', '}']),
+                        "{path}"
+                    );
+                },
+            );
         }
     }
 }
 
 fn check(definition: &CustomResourceDefinition, expected: &str) {
     let outline = outline(definition);
-    assert!(outline == expected, "the outline differs from upstream's; it is now:\n{outline}");
+    assert!(
+        outline == expected,
+        "the outline differs from upstream's; it is now:\n{outline}"
+    );
 }
 
 /// Everything about a definition but its descriptions, a line per fact.
@@ -74,18 +113,54 @@ fn outline(definition: &CustomResourceDefinition) -> String {
     let names = &spec.names;
     writeln!(text, "name {:?}", definition.metadata.name).unwrap();
     writeln!(text, "annotations {:?}", definition.metadata.annotations).unwrap();
-    writeln!(text, "group {} scope {} conversion {:?}", spec.group, spec.scope, spec.conversion).unwrap();
-    writeln!(text, "kind {} list {:?} plural {}", names.kind, names.list_kind, names.plural).unwrap();
-    writeln!(text, "singular {:?} short {:?} categories {:?}", names.singular, names.short_names, names.categories)
-        .unwrap();
+    writeln!(
+        text,
+        "group {} scope {} conversion {:?}",
+        spec.group, spec.scope, spec.conversion
+    )
+    .unwrap();
+    writeln!(
+        text,
+        "kind {} list {:?} plural {}",
+        names.kind, names.list_kind, names.plural
+    )
+    .unwrap();
+    writeln!(
+        text,
+        "singular {:?} short {:?} categories {:?}",
+        names.singular, names.short_names, names.categories
+    )
+    .unwrap();
     for version in &spec.versions {
-        writeln!(text, "\nversion {} served {} storage {}", version.name, version.served, version.storage).unwrap();
-        writeln!(text, "deprecated {:?} {:?}", version.deprecated, version.deprecation_warning).unwrap();
-        writeln!(text, "status subresource {}", version.subresources.as_ref().is_some_and(|sub| sub.status.is_some()))
-            .unwrap();
+        writeln!(
+            text,
+            "\nversion {} served {} storage {}",
+            version.name, version.served, version.storage
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "deprecated {:?} {:?}",
+            version.deprecated, version.deprecation_warning
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "status subresource {}",
+            version
+                .subresources
+                .as_ref()
+                .is_some_and(|sub| sub.status.is_some())
+        )
+        .unwrap();
         for column in version.additional_printer_columns.iter().flatten() {
             let priority = column.priority.unwrap_or_default();
-            writeln!(text, "column {} {} {priority} {}", column.name, column.type_, column.json_path).unwrap();
+            writeln!(
+                text,
+                "column {} {} {priority} {}",
+                column.name, column.type_, column.json_path
+            )
+            .unwrap();
         }
         walk(schema(definition, &version.name), "", &mut |path, field| {
             writeln!(text, ".{path} {}", facts(field)).unwrap();
@@ -95,14 +170,28 @@ fn outline(definition: &CustomResourceDefinition) -> String {
 }
 
 fn schema<'a>(definition: &'a CustomResourceDefinition, version: &str) -> &'a JSONSchemaProps {
-    let version = definition.spec.versions.iter().find(|listed| listed.name == version).expect("the version is listed");
-    version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()).expect("a version has a schema")
+    let version = definition
+        .spec
+        .versions
+        .iter()
+        .find(|listed| listed.name == version)
+        .expect("the version is listed");
+    version
+        .schema
+        .as_ref()
+        .and_then(|schema| schema.open_api_v3_schema.as_ref())
+        .expect("a version has a schema")
 }
 
-/// Calls `visit` for a schema and all schemas in it; `[]` are the items of a list, `{}` the values of a map.
+/// Calls `visit` for a schema and all schemas in it; `[]` are the items of a list, `{}` the values
+/// of a map.
 fn walk(schema: &JSONSchemaProps, path: &str, visit: &mut impl FnMut(&str, &JSONSchemaProps)) {
     visit(path, schema);
-    let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+    let prefix = if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}.")
+    };
     for (name, property) in schema.properties.iter().flatten() {
         walk(property, &format!("{prefix}{name}"), visit);
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use api::{
     checkpoint::{self, HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus},
     condition, crd, effective_hpa, prediction, substitute,
-    vpa::{self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus},
+    vpa::{
+        self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
+    },
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -38,24 +40,40 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
         compare(root_schema(&definition), &[example], "", &mut wrong);
         wrong
     };
-    // A metric has the targets and the selector that its kind may have, a prediction one way of each kind.
+    // A metric has the targets and the selector that its kind may have, a prediction one way of
+    // each kind.
     let ehpa = crane("ehpa");
     let elsewhere = ["/target/", "/selector/match"];
     let wrong = missing(crd::effective_horizontal_pod_autoscaler(), &ehpa);
-    let wrong: Vec<_> = wrong.iter().filter(|path| !elsewhere.iter().any(|part| path.contains(part))).collect();
+    let wrong: Vec<_> = wrong
+        .iter()
+        .filter(|path| !elsewhere.iter().any(|part| path.contains(part)))
+        .collect();
     // Nor has an object that is left out a selector.
-    assert_eq!(wrong, ["/spec/metrics/[]/object/metric/selector is not in the example"]);
-    assert_eq!(json_of(&effective_hpa::parse(ehpa.clone()).expect("the example parses")), ehpa);
+    assert_eq!(
+        wrong,
+        ["/spec/metrics/[]/object/metric/selector is not in the example"]
+    );
+    assert_eq!(
+        json_of(&effective_hpa::parse(ehpa.clone()).expect("the example parses")),
+        ehpa
+    );
 
     let example = crane("substitute");
     assert_eq!(missing(crd::substitute(), &example), BTreeSet::new());
-    assert_eq!(json_of(&substitute::parse(example.clone()).expect("the example parses")), example);
+    assert_eq!(
+        json_of(&substitute::parse(example.clone()).expect("the example parses")),
+        example
+    );
 
     let example = crane("tsp");
     let wrong = missing(crd::time_series_prediction(), &example);
     let algorithm = |path: &&String| !path.contains("/algorithm/");
     assert_eq!(wrong.iter().find(algorithm), None);
-    assert_eq!(json_of(&prediction::parse(example.clone()).expect("the example parses")), example);
+    assert_eq!(
+        json_of(&prediction::parse(example.clone()).expect("the example parses")),
+        example
+    );
 }
 
 #[test]
@@ -73,10 +91,16 @@ fn what_an_effective_autoscaler_leaves_open_has_cranes_defaults_and_numbers_may_
     });
     let spec = effective_hpa::parse(object).expect("it parses").spec;
     assert_eq!(spec.effective_min_replicas(), 1);
-    assert_eq!(spec.effective_strategy(), effective_hpa::ScaleStrategy::Auto);
+    assert_eq!(
+        spec.effective_strategy(),
+        effective_hpa::ScaleStrategy::Auto
+    );
     assert_eq!(spec.crons[0].target_replicas, 0);
     let target = &spec.metrics[0].pods.as_ref().expect("a Pods metric").target;
-    assert_eq!(target.average_value, Some("10".parse().expect("a quantity")));
+    assert_eq!(
+        target.average_value,
+        Some("10".parse().expect("a quantity"))
+    );
 }
 
 #[test]
@@ -85,14 +109,31 @@ fn a_conditions_time_moves_only_with_its_status() {
     let mut set = |holds: bool, reason: &str, now: &str| {
         let now = now.parse().expect("a time");
         condition::set(&mut conditions, "Ready", holds.into(), reason, "", now);
-        (conditions[0].reason.clone(), conditions[0].last_transition_time.0.to_string(), conditions.len())
+        (
+            conditions[0].reason.clone(),
+            conditions[0].last_transition_time.0.to_string(),
+            conditions.len(),
+        )
     };
     for (holds, reason, now, expected) in [
-        (false, "FailedGetScale", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
-        (false, "ScalingDisabled", "2026-01-01T00:01:00Z", "2026-01-01T00:00:00Z"),
+        (
+            false,
+            "FailedGetScale",
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:00Z",
+        ),
+        (
+            false,
+            "ScalingDisabled",
+            "2026-01-01T00:01:00Z",
+            "2026-01-01T00:00:00Z",
+        ),
         (true, "Fine", "2026-01-01T00:02:00Z", "2026-01-01T00:02:00Z"),
     ] {
-        assert_eq!(set(holds, reason, now), (reason.to_owned(), expected.to_owned(), 1));
+        assert_eq!(
+            set(holds, reason, now),
+            (reason.to_owned(), expected.to_owned(), 1)
+        );
     }
 }
 
@@ -102,7 +143,11 @@ fn the_examples_hold_every_field_of_the_schemas() {
     let impossible = "/spec/startupBoost/cpu/quantity is not in the example".to_owned();
     for (definition, example, expected) in [
         (crd::vertical_pod_autoscaler(), vpa(), [impossible].into()),
-        (crd::vertical_pod_autoscaler_checkpoint(), checkpoint(), BTreeSet::new()),
+        (
+            crd::vertical_pod_autoscaler_checkpoint(),
+            checkpoint(),
+            BTreeSet::new(),
+        ),
     ] {
         let mut wrong = BTreeSet::new();
         compare(root_schema(&definition), &[&example], "", &mut wrong);
@@ -113,20 +158,35 @@ fn the_examples_hold_every_field_of_the_schemas() {
 /// Amounts in the examples are canonical: others are written in their canonical form.
 #[test]
 fn objects_come_back_as_they_were_read() {
-    assert_eq!(json_of(&vpa::parse(vpa()).expect("the example parses")), vpa());
-    assert_eq!(json_of(&checkpoint::parse(checkpoint()).expect("the example parses")), checkpoint());
+    assert_eq!(
+        json_of(&vpa::parse(vpa()).expect("the example parses")),
+        vpa()
+    );
+    assert_eq!(
+        json_of(&checkpoint::parse(checkpoint()).expect("the example parses")),
+        checkpoint()
+    );
     let minimal = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
         "spec": {"targetRef": {"kind": "Deployment", "name": "web"}},
     });
-    assert_eq!(json_of(&vpa::parse(minimal.clone()).expect("the example parses")), minimal);
+    assert_eq!(
+        json_of(&vpa::parse(minimal.clone()).expect("the example parses")),
+        minimal
+    );
 }
 
 #[test]
 fn a_status_is_written_as_go_writes_it() {
-    let container = |name: &str| RecommendedContainerResources { container_name: name.into(), ..Default::default() };
+    let container = |name: &str| RecommendedContainerResources {
+        container_name: name.into(),
+        ..Default::default()
+    };
     for (status, expected) in [
-        (VerticalPodAutoscalerStatus::default(), json!({"observedGeneration": 0})),
+        (
+            VerticalPodAutoscalerStatus::default(),
+            json!({"observedGeneration": 0}),
+        ),
         (
             VerticalPodAutoscalerStatus {
                 recommendation: Some(RecommendedPodResources::default()),
@@ -137,7 +197,9 @@ fn a_status_is_written_as_go_writes_it() {
         ),
         (
             VerticalPodAutoscalerStatus {
-                recommendation: Some(RecommendedPodResources { container_recommendations: vec![container("app")] }),
+                recommendation: Some(RecommendedPodResources {
+                    container_recommendations: vec![container("app")],
+                }),
                 ..Default::default()
             },
             json!({
@@ -160,7 +222,8 @@ fn a_checkpoint_writes_unknown_times_as_null_and_leaves_out_what_is_empty() {
             "cpuHistogram": empty, "memoryHistogram": empty,
         })
     );
-    let read: VerticalPodAutoscalerCheckpointStatus = serde_json::from_value(json!({})).expect("all may be absent");
+    let read: VerticalPodAutoscalerCheckpointStatus =
+        serde_json::from_value(json!({})).expect("all may be absent");
     assert_eq!(read, VerticalPodAutoscalerCheckpointStatus::default());
 }
 
@@ -171,34 +234,74 @@ fn times_are_written_in_whole_seconds() {
         reference_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time)),
         ..Default::default()
     };
-    assert_eq!(json_of(&histogram), json!({"referenceTimestamp": "2026-01-02T03:04:05Z"}));
+    assert_eq!(
+        json_of(&histogram),
+        json!({"referenceTimestamp": "2026-01-02T03:04:05Z"})
+    );
 }
 
 #[test]
 fn statuses_are_patched_whole() {
-    let patch = vpa::status_patch(&VerticalPodAutoscalerStatus::default()).expect("a status is JSON");
-    assert_eq!(json_of(&patch), json!([{"op": "add", "path": "/status", "value": {"observedGeneration": 0}}]));
+    let patch =
+        vpa::status_patch(&VerticalPodAutoscalerStatus::default()).expect("a status is JSON");
+    assert_eq!(
+        json_of(&patch),
+        json!([{"op": "add", "path": "/status", "value": {"observedGeneration": 0}}])
+    );
 
     let object = checkpoint::parse(checkpoint()).expect("the example parses");
-    let patch = checkpoint::status_patch(&object.status.expect("the example has a status")).expect("a status is JSON");
-    assert_eq!(json_of(&patch), json!([{"op": "replace", "path": "/status", "value": checkpoint()["status"]}]));
+    let patch = checkpoint::status_patch(&object.status.expect("the example has a status"))
+        .expect("a status is JSON");
+    assert_eq!(
+        json_of(&patch),
+        json!([{"op": "replace", "path": "/status", "value": checkpoint()["status"]}])
+    );
 }
 
 #[test]
 fn statuses_are_equal_when_they_mean_the_same() {
     for (left, right, equal) in [
-        (json!({}), json!({"observedGeneration": 0, "conditions": []}), true),
+        (
+            json!({}),
+            json!({"observedGeneration": 0, "conditions": []}),
+            true,
+        ),
         (json!({}), json!({"recommendation": {}}), false),
-        (json!({"recommendation": {}}), json!({"recommendation": {"containerRecommendations": []}}), true),
-        (target(&json!({"cpu": "1"})), target(&json!({"cpu": "1000m"})), true),
-        (target(&json!({"cpu": 1})), target(&json!({"cpu": "1"})), true),
-        (target(&json!({"cpu": "1"})), target(&json!({"cpu": "1001m"})), false),
+        (
+            json!({"recommendation": {}}),
+            json!({"recommendation": {"containerRecommendations": []}}),
+            true,
+        ),
+        (
+            target(&json!({"cpu": "1"})),
+            target(&json!({"cpu": "1000m"})),
+            true,
+        ),
+        (
+            target(&json!({"cpu": 1})),
+            target(&json!({"cpu": "1"})),
+            true,
+        ),
+        (
+            target(&json!({"cpu": "1"})),
+            target(&json!({"cpu": "1001m"})),
+            false,
+        ),
         (target(&json!({"cpu": "0"})), target(&json!({})), false),
-        (no_pods_since("2026-01-01T12:00:00Z"), no_pods_since("2026-01-01T13:00:00+01:00"), true),
-        (no_pods_since("2026-01-01T12:00:00Z"), no_pods_since("2026-01-01T12:00:01Z"), false),
+        (
+            no_pods_since("2026-01-01T12:00:00Z"),
+            no_pods_since("2026-01-01T13:00:00+01:00"),
+            true,
+        ),
+        (
+            no_pods_since("2026-01-01T12:00:00Z"),
+            no_pods_since("2026-01-01T12:00:01Z"),
+            false,
+        ),
     ] {
         let [a, b] = [&left, &right].map(|status| {
-            serde_json::from_value::<VerticalPodAutoscalerStatus>(status.clone()).expect("a status parses")
+            serde_json::from_value::<VerticalPodAutoscalerStatus>(status.clone())
+                .expect("a status parses")
         });
         assert_eq!(a == b, equal, "{left} and {right}");
     }
@@ -208,11 +311,31 @@ fn statuses_are_equal_when_they_mean_the_same() {
 fn an_object_that_does_not_parse_is_named_with_its_field() {
     let first = "/spec/resourcePolicy/containerPolicies/0";
     for (pointer, value, expected) in [
-        (format!("{first}/minAllowed/cpu"), json!("1e1.5"), "spec.resourcePolicy.containerPolicies[0].minAllowed"),
-        (format!("{first}/oomBumpUpRatio"), json!("1.5x"), "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio"),
-        ("/spec/updatePolicy/updateMode".into(), json!("Sometimes"), "spec.updatePolicy.updateMode"),
-        ("/spec/updatePolicy/minReplicas".into(), json!(1.5), "spec.updatePolicy.minReplicas"),
-        ("/spec/targetRef".into(), json!({"kind": "Deployment"}), "spec.targetRef"),
+        (
+            format!("{first}/minAllowed/cpu"),
+            json!("1e1.5"),
+            "spec.resourcePolicy.containerPolicies[0].minAllowed",
+        ),
+        (
+            format!("{first}/oomBumpUpRatio"),
+            json!("1.5x"),
+            "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio",
+        ),
+        (
+            "/spec/updatePolicy/updateMode".into(),
+            json!("Sometimes"),
+            "spec.updatePolicy.updateMode",
+        ),
+        (
+            "/spec/updatePolicy/minReplicas".into(),
+            json!(1.5),
+            "spec.updatePolicy.minReplicas",
+        ),
+        (
+            "/spec/targetRef".into(),
+            json!({"kind": "Deployment"}),
+            "spec.targetRef",
+        ),
         ("/spec".into(), json!(null), "spec"),
         (
             "/status/recommendation/containerRecommendations/0/target".into(),
@@ -221,10 +344,17 @@ fn an_object_that_does_not_parse_is_named_with_its_field() {
         ),
     ] {
         let mut object = vpa();
-        *object.pointer_mut(&pointer).expect("the example has the field") = value;
+        *object
+            .pointer_mut(&pointer)
+            .expect("the example has the field") = value;
         let error = vpa::parse(object).expect_err("the value is wrong");
         assert!(error.field.starts_with(expected), "{error}");
-        assert!(error.to_string().starts_with(&format!("VerticalPodAutoscaler shop/web: {expected}")), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("VerticalPodAutoscaler shop/web: {expected}")),
+            "{error}"
+        );
     }
     let mut object = checkpoint();
     object["status"]["cpuHistogram"]["bucketWeights"] = json!({"-1": 3});
@@ -240,7 +370,11 @@ fn an_object_that_does_not_parse_is_named_with_its_field() {
 fn an_empty_update_mode_is_no_update_mode() {
     let mut object = vpa();
     object["spec"]["updatePolicy"]["updateMode"] = json!("");
-    let policy = vpa::parse(object).expect("it parses").spec.update_policy.expect("the example has a policy");
+    let policy = vpa::parse(object)
+        .expect("it parses")
+        .spec
+        .update_policy
+        .expect("the example has a policy");
     assert_eq!(policy.update_mode, None);
 }
 
@@ -257,22 +391,33 @@ fn no_pods_since(time: &str) -> Value {
 }
 
 fn root_schema(definition: &CustomResourceDefinition) -> &JSONSchemaProps {
-    let schema = definition.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    let schema = definition.spec.versions[0]
+        .schema
+        .as_ref()
+        .and_then(|schema| schema.open_api_v3_schema.as_ref());
     schema.expect("v1 has a schema")
 }
 
-/// Collects the paths of all fields of a schema that none of the values has, and of all fields of the values that the
-/// schema does not know.
+/// Collects the paths of all fields of a schema that none of the values has, and of all fields of
+/// the values that the schema does not know.
 fn compare(schema: &JSONSchemaProps, values: &[&Value], path: &str, wrong: &mut BTreeSet<String>) {
     if path == "/metadata" || schema.properties.is_none() && schema.items.is_none() {
         return;
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
-        let values: Vec<&Value> = values.iter().filter_map(|value| value.as_array()).flatten().collect();
+        let values: Vec<&Value> = values
+            .iter()
+            .filter_map(|value| value.as_array())
+            .flatten()
+            .collect();
         return compare(items, &values, &format!("{path}/[]"), wrong);
     }
     let properties = schema.properties.clone().unwrap_or_default();
-    for name in values.iter().filter_map(|value| value.as_object()).flat_map(|object| object.keys()) {
+    for name in values
+        .iter()
+        .filter_map(|value| value.as_object())
+        .flat_map(|object| object.keys())
+    {
         if !properties.contains_key(name) {
             wrong.insert(format!("{path}/{name} is not in the schema"));
         }

@@ -1,4 +1,5 @@
-//! A `VerticalPodAutoscaler` object, parsed from its loose form and stripped of metadata that changes no decision.
+//! A `VerticalPodAutoscaler` object, parsed from its loose form and stripped of metadata that
+//! changes no decision.
 
 use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -13,8 +14,8 @@ use crate::table::{Entry, ObjectKey};
 pub struct Autoscaler {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Of its metadata only name, namespace, uid, generation, creation time, labels, annotations and owners are
-    /// kept.
+    /// The object. Of its metadata only name, namespace, uid, generation, creation time, labels,
+    /// annotations and owners are kept.
     pub object: VerticalPodAutoscaler,
 }
 
@@ -22,7 +23,10 @@ impl Autoscaler {
     /// Keeps what can change a decision.
     pub(crate) fn trim(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
-        Self { key: key(&object.metadata), object }
+        Self {
+            key: key(&object.metadata),
+            object,
+        }
     }
 
     /// The workload that the object points at.
@@ -32,8 +36,17 @@ impl Autoscaler {
 
     /// The same, without a copy of its name.
     pub fn points_at(&self) -> Workload<'_> {
-        let CrossVersionObjectReference { api_version, kind, name } = &self.object.spec.target_ref;
-        Workload { api_version, kind, namespace: &self.key.namespace, name }
+        let CrossVersionObjectReference {
+            api_version,
+            kind,
+            name,
+        } = &self.object.spec.target_ref;
+        Workload {
+            api_version,
+            kind,
+            namespace: &self.key.namespace,
+            name,
+        }
     }
 
     /// The object as events name what they are about.
@@ -55,7 +68,10 @@ impl Autoscaler {
 }
 
 pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
-    ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+    ObjectKey::new(
+        metadata.namespace.clone().unwrap_or_default(),
+        metadata.name.clone().unwrap_or_default(),
+    )
 }
 
 pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
@@ -66,9 +82,12 @@ pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
         generation: metadata.generation,
         creation_timestamp: metadata.creation_timestamp,
         labels: metadata.labels.filter(|labels| !labels.is_empty()),
-        // Also an empty map: the annotations of others are left out, and a patch must not put a new map in their place.
+        // Also an empty map: the annotations of others are left out, and a patch must not put a new
+        // map in their place.
         annotations: metadata.annotations,
-        owner_references: metadata.owner_references.filter(|owners| !owners.is_empty()),
+        owner_references: metadata
+            .owner_references
+            .filter(|owners| !owners.is_empty()),
         ..ObjectMeta::default()
     }
 }
@@ -122,7 +141,10 @@ mod tests {
         broken["spec"]["resourcePolicy"] =
             json!({"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1.2.3"}}]});
         let error = trim(&broken).expect_err("1.2.3 is no quantity");
-        assert_eq!((error.namespace.as_str(), error.name.as_str()), ("shop", "web"));
+        assert_eq!(
+            (error.namespace.as_str(), error.name.as_str()),
+            ("shop", "web")
+        );
         assert!(error.field.contains("minAllowed"), "{error}");
     }
 }

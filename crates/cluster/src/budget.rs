@@ -9,7 +9,8 @@ use model::{ParseSelectorError, Selector};
 use crate::controller::of_selector;
 use crate::table::{Entry, ObjectKey};
 
-/// How long the API server waits for a pod to go that it let be evicted, before it counts the eviction as not having happened.
+/// How long the API server waits for a pod to go that it let be evicted, before it counts the
+/// eviction as not having happened.
 ///
 /// Source: `DeletionTimeout` in `pkg/controller/disruption/disruption.go`.
 const DELETION_TIMEOUT: jiff::SignedDuration = jiff::SignedDuration::from_mins(2);
@@ -23,7 +24,8 @@ pub struct DisruptionBudget {
     pub selector: Result<Selector, ParseSelectorError>,
     /// Generation of the specification.
     pub generation: i64,
-    /// Generation for which the rest was found out. The API server refuses evictions while it is behind.
+    /// Generation for which the rest was found out. The API server refuses evictions while it is
+    /// behind.
     pub observed_generation: i64,
     /// How many pods may be evicted now.
     pub disruptions_allowed: i32,
@@ -43,15 +45,24 @@ impl DisruptionBudget {
         let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
         let status = object.status.unwrap_or_default();
         Self {
-            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            key: ObjectKey::new(
+                metadata.namespace.unwrap_or_default(),
+                metadata.name.unwrap_or_default(),
+            ),
             selector: of_selector(spec.selector),
             generation: metadata.generation.unwrap_or_default(),
             observed_generation: status.observed_generation.unwrap_or_default(),
             disruptions_allowed: status.disruptions_allowed.unwrap_or_default(),
             current_healthy: status.current_healthy.unwrap_or_default(),
             desired_healthy: status.desired_healthy.unwrap_or_default(),
-            disrupted: status.disrupted_pods.into_iter().flatten().map(|(name, time)| (name, time.0)).collect(),
-            gives_up_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
+            disrupted: status
+                .disrupted_pods
+                .into_iter()
+                .flatten()
+                .map(|(name, time)| (name, time.0))
+                .collect(),
+            gives_up_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref()
+                == Some("AlwaysAllow"),
         }
     }
 
@@ -60,10 +71,11 @@ impl DisruptionBudget {
         self.observed_generation >= self.generation
     }
 
-    /// Whether the API server lets a pod that is ready be evicted at `now`. One that is not is no disruption where as many are
-    /// healthy as must be.
+    /// Whether the API server lets a pod that is ready be evicted at `now`. One that is not is no
+    /// disruption where as many are healthy as must be.
     ///
-    /// Source: `checkAndDecrement` and `canIgnorePDB` in `pkg/registry/core/pod/storage/eviction.go`.
+    /// Source: `checkAndDecrement` and `canIgnorePDB` in
+    /// `pkg/registry/core/pod/storage/eviction.go`.
     pub fn allows(&self, is_ready: bool) -> bool {
         if !is_ready {
             let enough = self.current_healthy >= self.desired_healthy && self.desired_healthy > 0;
@@ -76,7 +88,9 @@ impl DisruptionBudget {
 
     /// Whether the eviction of a pod of this name was let through and is still to be seen at `now`.
     pub fn is_disrupting(&self, pod: &str, now: Timestamp) -> bool {
-        self.disrupted.iter().any(|(name, at)| name == pod && now.duration_since(*at) < DELETION_TIMEOUT)
+        self.disrupted
+            .iter()
+            .any(|(name, at)| name == pod && now.duration_since(*at) < DELETION_TIMEOUT)
     }
 }
 
@@ -105,13 +119,22 @@ mod tests {
     }
 
     /// Whether a pod that is ready, and one that is not, may be evicted.
-    fn check(policy: &str, [allowed, healthy, desired]: [i32; 3], observed: i64, expected: [bool; 2]) {
+    fn check(
+        policy: &str,
+        [allowed, healthy, desired]: [i32; 3],
+        observed: i64,
+        expected: [bool; 2],
+    ) {
         let status = json!({
             "observedGeneration": observed, "disruptionsAllowed": allowed, "currentHealthy": healthy,
             "desiredHealthy": desired, "expectedPods": 3,
         });
         let budget = budget(&json!({"unhealthyPodEvictionPolicy": policy}), &status);
-        assert_eq!([true, false].map(|is_ready| budget.allows(is_ready)), expected, "{budget:?}");
+        assert_eq!(
+            [true, false].map(|is_ready| budget.allows(is_ready)),
+            expected,
+            "{budget:?}"
+        );
     }
 
     #[test]
@@ -131,9 +154,16 @@ mod tests {
     #[test]
     fn an_empty_selector_means_all_pods_and_none_means_no_pod() {
         let labels = Labels::from_iter([("app", "web")]);
-        let selects = |spec: Value| budget(&spec, &json!({})).selector.expect("a selector").matches(&labels);
+        let selects = |spec: Value| {
+            budget(&spec, &json!({}))
+                .selector
+                .expect("a selector")
+                .matches(&labels)
+        };
         assert!(selects(json!({"selector": {}})));
-        assert!(selects(json!({"selector": {"matchLabels": {"app": "web"}}})));
+        assert!(selects(
+            json!({"selector": {"matchLabels": {"app": "web"}}})
+        ));
         assert!(!selects(json!({})));
     }
 

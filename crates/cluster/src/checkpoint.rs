@@ -1,7 +1,9 @@
-//! A `VerticalPodAutoscalerCheckpoint` object, parsed from its loose form and stripped of metadata that changes no decision.
+//! A `VerticalPodAutoscalerCheckpoint` object, parsed from its loose form and stripped of metadata
+//! that changes no decision.
 
 use api::checkpoint::{
-    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
+    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
+    VerticalPodAutoscalerCheckpointStatus,
 };
 use jiff::Timestamp;
 
@@ -85,22 +87,35 @@ mod tests {
             status: None,
         };
         assert_eq!(trim(Value::Null), Ok(expected));
-        assert_eq!(trim(Value::Null).expect("an object").autoscaler(), ObjectKey::new("shop", "web"));
+        assert_eq!(
+            trim(Value::Null).expect("an object").autoscaler(),
+            ObjectKey::new("shop", "web")
+        );
     }
 
     #[test]
     fn weights_are_read_to_the_last_bit() {
-        let histogram = json!({"bucketWeights": {"8": 9957}, "totalWeight": 149.355_173_068_049_82});
-        let status = trim(json!({"version": "v3", "cpuHistogram": histogram})).expect("an object").status;
+        let histogram =
+            json!({"bucketWeights": {"8": 9957}, "totalWeight": 149.355_173_068_049_82});
+        let status = trim(json!({"version": "v3", "cpuHistogram": histogram}))
+            .expect("an object")
+            .status;
         let histogram = status.expect("a status").cpu_histogram;
         assert_eq!(histogram.bucket_weights, [(8, 9957)].into());
-        assert_eq!(histogram.total_weight.to_bits(), 149.355_173_068_049_82_f64.to_bits());
+        assert_eq!(
+            histogram.total_weight.to_bits(),
+            149.355_173_068_049_82_f64.to_bits()
+        );
     }
 
     #[test]
     fn a_field_that_does_not_parse_is_named() {
-        let error = trim(json!({"cpuHistogram": {"bucketWeights": {"x": 1}}})).expect_err("x is no bucket");
-        assert_eq!((error.namespace.as_str(), error.name.as_str()), ("shop", "web-main"));
+        let error =
+            trim(json!({"cpuHistogram": {"bucketWeights": {"x": 1}}})).expect_err("x is no bucket");
+        assert_eq!(
+            (error.namespace.as_str(), error.name.as_str()),
+            ("shop", "web-main")
+        );
         assert!(error.field.contains("bucketWeights"), "{error}");
     }
 }

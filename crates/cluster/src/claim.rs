@@ -1,7 +1,9 @@
-//! Which of several effective autoscalers of one workload scales it: the oldest, and of those made in the same second the first by name.
+//! Which of several effective autoscalers of one workload scales it: the oldest, and of those made
+//! in the same second the first by name.
 //!
-//! Two native autoscalers of the same pods make each other stop, so only one of the objects gets one. What the others say must not answer
-//! for it: not their windows, and not their predictions where it has its own. One that is being deleted does not count any more.
+//! Two native autoscalers of the same pods make each other stop, so only one of the objects gets
+//! one. What the others say must not answer for it: not their windows, and not their predictions
+//! where it has its own. One that is being deleted does not count any more.
 
 use std::collections::{HashMap, HashSet};
 
@@ -46,8 +48,15 @@ impl<'a> Claim<'a> {
 
     /// The workload, whatever the version of its group.
     fn any_version(&self) -> Workload<'a> {
-        let group = self.workload.api_version.rsplit_once('/').map(|(group, _)| group);
-        Workload { api_version: group.unwrap_or_default(), ..self.workload }
+        let group = self
+            .workload
+            .api_version
+            .rsplit_once('/')
+            .map(|(group, _)| group);
+        Workload {
+            api_version: group.unwrap_or_default(),
+            ..self.workload
+        }
     }
 }
 
@@ -67,7 +76,11 @@ impl<'a> FromIterator<Claim<'a>> for Eldest<'a> {
                 *first = claim;
             }
         }
-        let uids = by_workload.values().map(|claim| claim.uid).filter(|uid| !uid.is_empty()).collect();
+        let uids = by_workload
+            .values()
+            .map(|claim| claim.uid)
+            .filter(|uid| !uid.is_empty())
+            .collect();
         Self { by_workload, uids }
     }
 }
@@ -80,12 +93,20 @@ impl<'a> Eldest<'a> {
 
     /// The name of the object that goes before one.
     pub fn before(&self, claim: &Claim<'a>) -> Option<&'a str> {
-        self.by_workload.get(&claim.any_version()).filter(|first| first.age() != claim.age()).map(|first| first.name)
+        self.by_workload
+            .get(&claim.any_version())
+            .filter(|first| first.age() != claim.age())
+            .map(|first| first.name)
     }
 
-    /// In which order predictions of the same are asked, by who controls each and by the label that says who made it: first that of an
-    /// object that scales its workload, then those of any other, then those that somebody wrote.
-    pub fn order(&self, controller_uid: Option<&str>, managed_by: Option<&str>) -> impl Ord + use<> {
+    /// In which order predictions of the same are asked, by who controls each and by the label that
+    /// says who made it: first that of an object that scales its workload, then those of any other,
+    /// then those that somebody wrote.
+    pub fn order(
+        &self,
+        controller_uid: Option<&str>,
+        managed_by: Option<&str>,
+    ) -> impl Ord + use<> {
         let is_first = controller_uid.is_some_and(|uid| self.uids.contains(uid));
         (!is_first, managed_by != Some(MANAGED_BY.1))
     }
@@ -97,7 +118,12 @@ mod tests {
 
     fn claim<'a>(name: &'a str, api_version: &'a str, created_at: &str) -> Claim<'a> {
         Claim {
-            workload: Workload { api_version, kind: "Deployment", namespace: "shop", name: "web" },
+            workload: Workload {
+                api_version,
+                kind: "Deployment",
+                namespace: "shop",
+                name: "web",
+            },
             created_at: created_at.parse().ok(),
             name,
             uid: name,
@@ -111,13 +137,21 @@ mod tests {
         let before: Vec<_> = claims.iter().map(|claim| eldest.before(claim)).collect();
         assert_eq!(before, expected);
         for claim in claims {
-            assert_eq!(eldest.has(claim), !claim.is_leaving && eldest.before(claim).is_none(), "{claim:?}");
+            assert_eq!(
+                eldest.has(claim),
+                !claim.is_leaving && eldest.before(claim).is_none(),
+                "{claim:?}"
+            );
         }
     }
 
     #[test]
     fn of_objects_for_the_same_workload_the_oldest_scales_it() {
-        let day = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-02T00:00:00Z"];
+        let day = [
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:01Z",
+            "2026-01-02T00:00:00Z",
+        ];
         check(
             &[
                 claim("b", "apps/v1", day[0]),
@@ -127,18 +161,34 @@ mod tests {
             ],
             &[Some("a"), None, Some("a"), None],
         );
-        let leaving = Claim { is_leaving: true, ..claim("a", "apps/v1", day[0]) };
-        check(&[leaving, claim("b", "apps/v1", day[1])], &[Some("b"), None]);
+        let leaving = Claim {
+            is_leaving: true,
+            ..claim("a", "apps/v1", day[0])
+        };
+        check(
+            &[leaving, claim("b", "apps/v1", day[1])],
+            &[Some("b"), None],
+        );
         check(&[leaving], &[None]);
     }
 
     #[test]
-    fn the_prediction_of_the_one_that_scales_goes_first_then_those_of_others_then_what_somebody_wrote() {
+    fn the_prediction_of_the_one_that_scales_goes_first_then_those_of_others_then_what_somebody_wrote()
+     {
         let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let eldest: Eldest = [claim("a", "apps/v1", first), claim("b", "apps/v1", second)].into_iter().collect();
-        let mut all =
-            [(None, None), (Some("b"), Some(MANAGED_BY.1)), (Some("a"), None), (Some("a"), Some(MANAGED_BY.1))];
+        let eldest: Eldest = [claim("a", "apps/v1", first), claim("b", "apps/v1", second)]
+            .into_iter()
+            .collect();
+        let mut all = [
+            (None, None),
+            (Some("b"), Some(MANAGED_BY.1)),
+            (Some("a"), None),
+            (Some("a"), Some(MANAGED_BY.1)),
+        ];
         all.sort_by_key(|(uid, managed_by)| eldest.order(*uid, *managed_by));
-        assert_eq!(all.map(|(uid, _)| uid), [Some("a"), Some("a"), Some("b"), None]);
+        assert_eq!(
+            all.map(|(uid, _)| uid),
+            [Some("a"), Some("a"), Some("b"), None]
+        );
     }
 }

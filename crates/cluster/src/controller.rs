@@ -1,6 +1,8 @@
-//! Workload controllers of the kinds that everybody knows: the pods they select, who made them, how many they want.
+//! Workload controllers of the kinds that everybody knows: the pods they select, who made them, how
+//! many they want.
 //!
-//! Source: upstream `target/fetcher.go` (`getLabelSelector`) and `updater/restriction` (configured replicas).
+//! Source: upstream `target/fetcher.go` (`getLabelSelector`) and `updater/restriction` (configured
+//! replicas).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,8 @@ use model::{Labels, ParseSelectorError, Selector};
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
 
-/// The kinds that are known without asking the API server. They are told by their kind alone, whatever the group.
+/// The kinds that are known without asking the API server. They are told by their kind alone,
+/// whatever the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WellKnown {
     /// `batch/v1` `CronJob`
@@ -101,12 +104,25 @@ pub struct Controller {
 }
 
 impl Controller {
-    fn new(metadata: ObjectMeta, selector: Result<Selector, ParseSelectorError>, replicas: Option<i32>) -> Self {
+    fn new(
+        metadata: ObjectMeta,
+        selector: Result<Selector, ParseSelectorError>,
+        replicas: Option<i32>,
+    ) -> Self {
         let owner = Owner::controller(metadata.owner_references);
-        let is_part = owner.as_ref().is_some_and(|owner| WellKnown::of_kind(&owner.kind).is_some());
+        let is_part = owner
+            .as_ref()
+            .is_some_and(|owner| WellKnown::of_kind(&owner.kind).is_some());
         Self {
-            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
-            labels: metadata.labels.filter(|_| !is_part).map(Labels::from).unwrap_or_default(),
+            key: ObjectKey::new(
+                metadata.namespace.unwrap_or_default(),
+                metadata.name.unwrap_or_default(),
+            ),
+            labels: metadata
+                .labels
+                .filter(|_| !is_part)
+                .map(Labels::from)
+                .unwrap_or_default(),
             selector,
             owner,
             replicas,
@@ -125,34 +141,53 @@ impl Entry for Controller {
 impl From<Deployment> for Controller {
     fn from(object: Deployment) -> Self {
         let spec = object.spec;
-        Self::new(object.metadata, of_selector(Some(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+        Self::new(
+            object.metadata,
+            of_selector(Some(spec.selector)),
+            Some(spec.replicas.unwrap_or(1)),
+        )
     }
 }
 
 impl From<ReplicaSet> for Controller {
     fn from(object: ReplicaSet) -> Self {
         let spec = object.spec;
-        Self::new(object.metadata, of_selector(Some(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+        Self::new(
+            object.metadata,
+            of_selector(Some(spec.selector)),
+            Some(spec.replicas.unwrap_or(1)),
+        )
     }
 }
 
 impl From<StatefulSet> for Controller {
     fn from(object: StatefulSet) -> Self {
         let spec = object.spec;
-        Self::new(object.metadata, of_selector(Some(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+        Self::new(
+            object.metadata,
+            of_selector(Some(spec.selector)),
+            Some(spec.replicas.unwrap_or(1)),
+        )
     }
 }
 
 impl From<DaemonSet> for Controller {
     fn from(object: DaemonSet) -> Self {
         let desired = object.status.map(|status| status.desired_number_scheduled);
-        Self::new(object.metadata, of_selector(Some(object.spec.selector)), desired)
+        Self::new(
+            object.metadata,
+            of_selector(Some(object.spec.selector)),
+            desired,
+        )
     }
 }
 
 impl From<Job> for Controller {
     fn from(object: Job) -> Self {
-        let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+        let (spec, status) = (
+            object.spec.unwrap_or_default(),
+            object.status.unwrap_or_default(),
+        );
         let replicas = wanted(&spec, status.succeeded.unwrap_or(0));
         Self::new(object.metadata, of_selector(spec.selector), replicas)
     }
@@ -161,7 +196,9 @@ impl From<Job> for Controller {
 impl From<CronJob> for Controller {
     fn from(object: CronJob) -> Self {
         let template = object.spec.job_template.spec.map(|job| job.template);
-        let labels = template.and_then(|template| template.metadata).and_then(|metadata| metadata.labels);
+        let labels = template
+            .and_then(|template| template.metadata)
+            .and_then(|metadata| metadata.labels);
         Self::new(object.metadata, Ok(of_labels(labels)), None)
     }
 }
@@ -169,29 +206,43 @@ impl From<CronJob> for Controller {
 impl From<ReplicationController> for Controller {
     fn from(object: ReplicationController) -> Self {
         let spec = object.spec.unwrap_or_default();
-        Self::new(object.metadata, Ok(of_labels(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+        Self::new(
+            object.metadata,
+            Ok(of_labels(spec.selector)),
+            Some(spec.replicas.unwrap_or(1)),
+        )
     }
 }
 
-/// The number of pods that a Job keeps active. Without `completions` it replaces none once one succeeded, and what it had then is
-/// not known here: `parallelism` is the most that it can be.
+/// The number of pods that a Job keeps active. Without `completions` it replaces none once one
+/// succeeded, and what it had then is not known here: `parallelism` is the most that it can be.
 ///
 /// Source: `manageJob` in `pkg/controller/job/job_controller.go` of Kubernetes.
 fn wanted(spec: &JobSpec, succeeded: i32) -> Option<i32> {
     if spec.suspend == Some(true) {
         return Some(0);
     }
-    let left = spec.completions.map_or(i32::MAX, |completions| completions.saturating_sub(succeeded).max(0));
+    let left = spec.completions.map_or(i32::MAX, |completions| {
+        completions.saturating_sub(succeeded).max(0)
+    });
     spec.parallelism.map(|parallelism| parallelism.min(left))
 }
 
 /// The selector of an API object; without one no pod is selected.
 pub(crate) fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, ParseSelectorError> {
-    let Some(selector) = selector else { return Ok(Selector::nothing()) };
+    let Some(selector) = selector else {
+        return Ok(Selector::nothing());
+    };
     let expressions = selector.match_expressions.into_iter().flatten();
     Selector::from_parts(
         &selector.match_labels.unwrap_or_default(),
-        expressions.map(|expression| (expression.key, expression.operator, expression.values.unwrap_or_default())),
+        expressions.map(|expression| {
+            (
+                expression.key,
+                expression.operator,
+                expression.values.unwrap_or_default(),
+            )
+        }),
     )
 }
 
@@ -206,7 +257,11 @@ mod tests {
 
     use super::*;
 
-    fn check<K: DeserializeOwned + Into<Controller>>(spec: &Value, selector: &Selector, replicas: Option<i32>) {
+    fn check<K: DeserializeOwned + Into<Controller>>(
+        spec: &Value,
+        selector: &Selector,
+        replicas: Option<i32>,
+    ) {
         let object = json!({
             "metadata": {
                 "namespace": "shop", "name": "web",
@@ -218,9 +273,14 @@ mod tests {
                 "replicas": 9,
             },
         });
-        let controller: Controller = serde_json::from_value::<K>(object).expect("an object of the kind").into();
+        let controller: Controller = serde_json::from_value::<K>(object)
+            .expect("an object of the kind")
+            .into();
         assert_eq!(controller.key, ObjectKey::new("shop", "web"));
-        assert_eq!(controller.owner.map(|owner| owner.name).as_deref(), Some("o"));
+        assert_eq!(
+            controller.owner.map(|owner| owner.name).as_deref(),
+            Some("o")
+        );
         assert_eq!(controller.selector.as_ref(), Ok(selector));
         assert_eq!(controller.replicas, replicas);
     }
@@ -230,14 +290,39 @@ mod tests {
         let web = Selector::match_labels([("app", "web")]);
         let selector = json!({"matchLabels": {"app": "web"}});
         let template = json!({"metadata": {"labels": {"app": "web"}}});
-        check::<Deployment>(&json!({"selector": selector, "replicas": 3, "template": template}), &web, Some(3));
-        check::<Deployment>(&json!({"selector": selector, "template": template}), &web, Some(1));
+        check::<Deployment>(
+            &json!({"selector": selector, "replicas": 3, "template": template}),
+            &web,
+            Some(3),
+        );
+        check::<Deployment>(
+            &json!({"selector": selector, "template": template}),
+            &web,
+            Some(1),
+        );
         check::<ReplicaSet>(&json!({"selector": selector, "replicas": 0}), &web, Some(0));
-        check::<StatefulSet>(&json!({"selector": selector, "template": template, "serviceName": ""}), &web, Some(1));
-        check::<DaemonSet>(&json!({"selector": selector, "template": template}), &web, Some(4));
-        check::<ReplicationController>(&json!({"selector": {"app": "web"}, "replicas": 2}), &web, Some(2));
-        check::<Job>(&json!({"selector": selector, "template": template, "parallelism": 5}), &web, Some(5));
-        let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
+        check::<StatefulSet>(
+            &json!({"selector": selector, "template": template, "serviceName": ""}),
+            &web,
+            Some(1),
+        );
+        check::<DaemonSet>(
+            &json!({"selector": selector, "template": template}),
+            &web,
+            Some(4),
+        );
+        check::<ReplicationController>(
+            &json!({"selector": {"app": "web"}, "replicas": 2}),
+            &web,
+            Some(2),
+        );
+        check::<Job>(
+            &json!({"selector": selector, "template": template, "parallelism": 5}),
+            &web,
+            Some(5),
+        );
+        let schedule =
+            json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
         check::<CronJob>(&schedule, &web, None);
     }
 
@@ -248,7 +333,11 @@ mod tests {
             spec["template"] = json!({});
             let object = json!({"metadata": {}, "spec": spec, "status": {"succeeded": succeeded}});
             let job: Job = serde_json::from_value(object).expect("a Job");
-            assert_eq!(Controller::from(job).replicas, Some(expected), "{spec}, {succeeded} succeeded");
+            assert_eq!(
+                Controller::from(job).replicas,
+                Some(expected),
+                "{spec}, {succeeded} succeeded"
+            );
         };
         check(&json!({"parallelism": 1, "completions": 1}), 0, 1);
         check(&json!({"parallelism": 10, "completions": 100}), 0, 10);
@@ -263,10 +352,11 @@ mod tests {
     fn labels_are_kept_of_what_nobody_well_known_made() {
         let check = |owner: &str, expected: &str| {
             let owner = json!([{"apiVersion": "v1", "kind": owner, "name": "o", "uid": "u", "controller": true}]);
-            let metadata =
-                json!({"namespace": "shop", "name": "web", "labels": {"tier": "a"}, "ownerReferences": owner});
+            let metadata = json!({"namespace": "shop", "name": "web", "labels": {"tier": "a"}, "ownerReferences": owner});
             let object = json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}});
-            let controller = Controller::from(serde_json::from_value::<ReplicaSet>(object).expect("a ReplicaSet"));
+            let controller = Controller::from(
+                serde_json::from_value::<ReplicaSet>(object).expect("a ReplicaSet"),
+            );
             assert_eq!(controller.labels.to_string(), expected);
         };
         check("Deployment", "");
@@ -275,9 +365,14 @@ mod tests {
 
     #[test]
     fn expressions_are_part_of_the_selector() {
-        let selector = json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]});
+        let selector =
+            json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]});
         let expected = "tier in (a,b)".parse().expect("a selector");
-        check::<Deployment>(&json!({"selector": selector, "template": {}}), &expected, Some(1));
+        check::<Deployment>(
+            &json!({"selector": selector, "template": {}}),
+            &expected,
+            Some(1),
+        );
     }
 
     #[test]

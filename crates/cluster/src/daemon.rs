@@ -22,19 +22,33 @@ pub struct Daemon {
 impl Daemon {
     /// Keeps what can change a decision.
     pub(crate) fn trim(object: DaemonSet) -> Self {
-        let key =
-            ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
+        let key = ObjectKey::new(
+            object.metadata.namespace.unwrap_or_default(),
+            object.metadata.name.unwrap_or_default(),
+        );
         let spec = object.spec.template.spec.unwrap_or_default();
-        let containers = spec.containers.iter().map(asked).fold(Asked::default(), Asked::plus);
+        let containers = spec
+            .containers
+            .iter()
+            .map(asked)
+            .fold(Asked::default(), Asked::plus);
         let placement = Placement::trim(None, &spec);
-        Self { key, asked: placement.total(containers), constraints: placement.constraints }
+        Self {
+            key,
+            asked: placement.total(containers),
+            constraints: placement.constraints,
+        }
     }
 }
 
 fn asked(container: &v1::Container) -> Asked {
     let resources = container.resources.as_ref();
     let requests = resources.and_then(|resources| resources.requests.as_ref());
-    Asked::of(requests, resources.and_then(|resources| resources.limits.as_ref())).or_limits()
+    Asked::of(
+        requests,
+        resources.and_then(|resources| resources.limits.as_ref()),
+    )
+    .or_limits()
 }
 
 impl Entry for Daemon {
@@ -72,7 +86,10 @@ mod tests {
         assert_eq!(daemon.key, ObjectKey::new("kube-system", "proxy"));
         assert_eq!(daemon.constraints.selector.get("os"), Some("linux"));
         // A limit without a request is the request.
-        let requests = Resources { cpu: Some(Cpu::from_millicores(1100)), memory: Some(Memory::from_bytes(1 << 20)) };
+        let requests = Resources {
+            cpu: Some(Cpu::from_millicores(1100)),
+            memory: Some(Memory::from_bytes(1 << 20)),
+        };
         assert_eq!(daemon.asked.requests, requests);
     }
 }

@@ -1,8 +1,9 @@
 //! Evictions for want of memory, from the events that kubelets write about them.
 //!
-//! The event's annotations name the containers that used more than they requested, and how much each used. Source:
-//! upstream `recommender/input/oom/observer.go`, `parseEvictionEvent`. Unlike there, an event that names several containers
-//! counts: kubelets (`pkg/kubelet/eviction/helpers.go`) write the starved resource once, not once for each.
+//! The event's annotations name the containers that used more than they requested, and how much
+//! each used. Source: upstream `recommender/input/oom/observer.go`, `parseEvictionEvent`. Unlike
+//! there, an event that names several containers counts: kubelets
+//! (`pkg/kubelet/eviction/helpers.go`) write the starved resource once, not once for each.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -37,14 +38,33 @@ impl Eviction {
     /// Keeps what counts; nothing where memory was not what ran out.
     pub(crate) fn trim(event: &Event) -> Option<Self> {
         let (metadata, object) = (&event.metadata, &event.involved_object);
-        let annotation = |name| metadata.annotations.as_ref().and_then(|all| all.get(name)).map(String::as_str);
+        let annotation = |name| {
+            metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(name))
+                .map(String::as_str)
+        };
         if event.reason.as_deref() != Some("Evicted") || object.kind.as_deref() != Some("Pod") {
             return None;
         }
-        let at = metadata.creation_timestamp.as_ref().or(event.last_timestamp.as_ref()).map(|time| time.0)?;
+        let at = metadata
+            .creation_timestamp
+            .as_ref()
+            .or(event.last_timestamp.as_ref())
+            .map(|time| time.0)?;
         let pod = ObjectKey::new(object.namespace.clone()?, object.name.clone()?);
-        let usage = usage(annotation(CONTAINERS)?, annotation(USAGE)?, annotation(STARVED)?);
-        (!usage.is_empty()).then(|| Self { key: key(metadata), pod, at, usage })
+        let usage = usage(
+            annotation(CONTAINERS)?,
+            annotation(USAGE)?,
+            annotation(STARVED)?,
+        );
+        (!usage.is_empty()).then(|| Self {
+            key: key(metadata),
+            pod,
+            at,
+            usage,
+        })
     }
 
     /// The containers as kills at what they used.
@@ -61,15 +81,21 @@ impl Eviction {
 
 /// Lists of different lengths say nothing about which belongs to which.
 fn usage(containers: &str, usage: &str, starved: &str) -> Vec<(String, Memory)> {
-    let [containers, usage, starved] = [containers, usage, starved].map(|list| list.split(',').collect::<Vec<_>>());
+    let [containers, usage, starved] =
+        [containers, usage, starved].map(|list| list.split(',').collect::<Vec<_>>());
     let is_memory = |index: usize| match starved.as_slice() {
         [one] => *one == MEMORY,
         each => each[index] == MEMORY,
     };
-    if containers.len() != usage.len() || (starved.len() != 1 && starved.len() != containers.len()) {
+    if containers.len() != usage.len() || (starved.len() != 1 && starved.len() != containers.len())
+    {
         return Vec::new();
     }
-    let all = containers.iter().zip(&usage).enumerate().filter(|(index, _)| is_memory(*index));
+    let all = containers
+        .iter()
+        .zip(&usage)
+        .enumerate()
+        .filter(|(index, _)| is_memory(*index));
     all.filter_map(|(_, (container, usage))| {
         let usage: Quantity = usage.parse().ok()?;
         Some(((*container).to_owned(), Memory::from(&usage)))
@@ -108,8 +134,14 @@ mod tests {
 
     fn check(containers: &str, usage: &str, starved: &str, expected: &[(&str, i64)]) {
         let annotations = json!({CONTAINERS: containers, USAGE: usage, STARVED: starved});
-        let kills: Vec<_> = trim(event(&annotations)).iter().flat_map(Eviction::kills).collect();
-        let found: Vec<_> = kills.iter().map(|kill| (kill.container.as_str(), kill.memory.bytes())).collect();
+        let kills: Vec<_> = trim(event(&annotations))
+            .iter()
+            .flat_map(Eviction::kills)
+            .collect();
+        let found: Vec<_> = kills
+            .iter()
+            .map(|kill| (kill.container.as_str(), kill.memory.bytes()))
+            .collect();
         assert_eq!(found, expected);
         for kill in &kills {
             assert_eq!(
@@ -122,14 +154,29 @@ mod tests {
     #[test]
     fn the_containers_that_used_too_much_count_with_what_they_used() {
         check("app", "100Mi", "memory", &[("app", 100 << 20)]);
-        check("app,side", "100Mi,2048Ki", "memory", &[("app", 100 << 20), ("side", 2 << 20)]);
-        check("app,side", "100Mi,5", "memory,memory", &[("app", 100 << 20), ("side", 5)]);
+        check(
+            "app,side",
+            "100Mi,2048Ki",
+            "memory",
+            &[("app", 100 << 20), ("side", 2 << 20)],
+        );
+        check(
+            "app,side",
+            "100Mi,5",
+            "memory,memory",
+            &[("app", 100 << 20), ("side", 5)],
+        );
     }
 
     #[test]
     fn other_resources_do_not_count() {
         check("app", "100Mi", "ephemeral-storage", &[]);
-        check("app,side", "100Mi,5", "ephemeral-storage,memory", &[("side", 5)]);
+        check(
+            "app,side",
+            "100Mi,5",
+            "ephemeral-storage,memory",
+            &[("side", 5)],
+        );
     }
 
     #[test]
@@ -144,7 +191,10 @@ mod tests {
         let complete = json!({CONTAINERS: "app", USAGE: "5", STARVED: "memory"});
         assert!(trim(event(&complete)).is_some());
         assert_eq!(trim(event(&json!({}))), None);
-        for (field, value) in [("reason", json!("Killing")), ("involvedObject", json!({"kind": "Node", "name": "n"}))] {
+        for (field, value) in [
+            ("reason", json!("Killing")),
+            ("involvedObject", json!({"kind": "Node", "name": "n"})),
+        ] {
             let mut other = event(&complete);
             other[field] = value;
             assert_eq!(trim(other), None, "{field}");

@@ -121,7 +121,15 @@ mod tests {
         freshness.listed();
         freshness.failed(second(10));
         freshness.failed(second(20));
-        assert_eq!(freshness, Freshness { synced: true, stale_since: Some(second(10)), errors: 2, rejected: 0 });
+        assert_eq!(
+            freshness,
+            Freshness {
+                synced: true,
+                stale_since: Some(second(10)),
+                errors: 2,
+                rejected: 0
+            }
+        );
         freshness.resumed();
         assert_eq!(freshness.stale_since, None);
     }

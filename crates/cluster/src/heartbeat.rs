@@ -24,9 +24,15 @@ impl Heartbeat {
     pub(crate) fn trim(lease: Lease) -> Self {
         let metadata = lease.metadata;
         Self {
-            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            key: ObjectKey::new(
+                metadata.namespace.unwrap_or_default(),
+                metadata.name.unwrap_or_default(),
+            ),
             created_at: metadata.creation_timestamp.map(|time| time.0),
-            renewed_at: lease.spec.and_then(|spec| spec.renew_time).map(|time| time.0),
+            renewed_at: lease
+                .spec
+                .and_then(|spec| spec.renew_time)
+                .map(|time| time.0),
         }
     }
 
@@ -57,13 +63,18 @@ mod tests {
             "spec": {"renewTime": renewed},
         });
         let heartbeat = Heartbeat::trim(serde_json::from_value(lease).expect("a lease"));
-        let until = heartbeat.stands_until(Duration::from_mins(1)).map(|time| time.to_string());
+        let until = heartbeat
+            .stands_until(Duration::from_mins(1))
+            .map(|time| time.to_string());
         assert_eq!(until.as_deref(), expected, "{created} {renewed}");
     }
 
     #[test]
     fn it_stands_for_a_while_after_it_was_made_or_renewed() {
-        let (made, renewed) = (json!("2026-01-01T00:00:00Z"), json!("2026-01-01T01:00:00.5Z"));
+        let (made, renewed) = (
+            json!("2026-01-01T00:00:00Z"),
+            json!("2026-01-01T01:00:00.5Z"),
+        );
         check(&made, &renewed, Some("2026-01-01T01:01:00.5Z"));
         check(&made, &Value::Null, Some("2026-01-01T00:01:00Z"));
         check(&Value::Null, &Value::Null, None);

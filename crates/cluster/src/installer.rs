@@ -1,8 +1,10 @@
-//! Tools that install objects and put back what others change in them: Helm, Argo CD, Flux and the operator lifecycle manager.
+//! Tools that install objects and put back what others change in them: Helm, Argo CD, Flux and the
+//! operator lifecycle manager.
 
 use kube::core::ObjectMeta;
 
-/// Annotation or label that a tool leaves on what it installs, and the name of its unit of installation.
+/// Annotation or label that a tool leaves on what it installs, and the name of its unit of
+/// installation.
 const MARKS: [(&str, &str); 5] = [
     ("meta.helm.sh/release-name", "the Helm release"),
     ("argocd.argoproj.io/tracking-id", "the Argo CD application"),
@@ -11,7 +13,8 @@ const MARKS: [(&str, &str); 5] = [
     ("olm.owner", "the operator lifecycle manager's"),
 ];
 
-/// Field manager under which a tool writes, and the tool. Argo CD may leave no mark but a label that others use as well.
+/// Field manager under which a tool writes, and the tool. Argo CD may leave no mark but a label
+/// that others use as well.
 const FIELD_MANAGERS: [(&str, &str); 5] = [
     ("helm", "Helm"),
     ("argocd-controller", "Argo CD"),
@@ -23,9 +26,14 @@ const FIELD_MANAGERS: [(&str, &str); 5] = [
 /// The most characters of a name that are repeated.
 const MOST_CHARACTERS: usize = 100;
 
-/// Returns the installations that an object belongs to by its annotations and labels, such as `the Helm release web`.
+/// Returns the installations that an object belongs to by its annotations and labels, such as
+/// `the Helm release web`.
 pub fn installations(metadata: &ObjectMeta) -> impl Iterator<Item = String> {
-    let marks = metadata.annotations.iter().chain(metadata.labels.iter()).flatten();
+    let marks = metadata
+        .annotations
+        .iter()
+        .chain(metadata.labels.iter())
+        .flatten();
     marks.filter_map(|(key, name)| {
         let (_, unit) = MARKS.iter().find(|(mark, _)| mark == key)?;
         let name: String = name.chars().take(MOST_CHARACTERS).collect();
@@ -33,9 +41,14 @@ pub fn installations(metadata: &ObjectMeta) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns the tool that wrote an object, by its managed fields. The objects of a [`View`](crate::View) have none.
+/// Returns the tool that wrote an object, by its managed fields. The objects of a
+/// [`View`](crate::View) have none.
 pub fn installing_writer(metadata: &ObjectMeta) -> Option<&'static str> {
-    let managers = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.manager.as_deref());
+    let managers = metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .filter_map(|entry| entry.manager.as_deref());
     managers.into_iter().find_map(|manager| {
         let (_, tool) = FIELD_MANAGERS.iter().find(|(known, _)| *known == manager)?;
         Some(*tool)
@@ -50,18 +63,38 @@ mod tests {
 
     fn check(metadata: &Value, expected: &[&str], writer: Option<&str>) {
         let metadata: ObjectMeta = serde_json::from_value(metadata.clone()).expect("metadata");
-        assert_eq!(installations(&metadata).collect::<Vec<_>>(), expected, "{metadata:?}");
+        assert_eq!(
+            installations(&metadata).collect::<Vec<_>>(),
+            expected,
+            "{metadata:?}"
+        );
         assert_eq!(installing_writer(&metadata), writer, "{metadata:?}");
     }
 
     #[test]
     fn marks_and_field_managers_name_the_tool() {
         check(&json!({}), &[], None);
-        check(&json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}), &[], None);
-        check(&json!({"annotations": {"meta.helm.sh/release-name": "web"}}), &["the Helm release web"], None);
-        check(&json!({"labels": {"olm.owner": "keda.v2"}}), &["the operator lifecycle manager's keda.v2"], None);
+        check(
+            &json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}),
+            &[],
+            None,
+        );
+        check(
+            &json!({"annotations": {"meta.helm.sh/release-name": "web"}}),
+            &["the Helm release web"],
+            None,
+        );
+        check(
+            &json!({"labels": {"olm.owner": "keda.v2"}}),
+            &["the operator lifecycle manager's keda.v2"],
+            None,
+        );
         let entries = |managers: &[&str]| json!({"managedFields": managers.iter().map(|name| json!({"manager": name})).collect::<Vec<_>>()});
         check(&entries(&["kubectl", "kube-controller-manager"]), &[], None);
-        check(&entries(&["kubectl", "argocd-controller"]), &[], Some("Argo CD"));
+        check(
+            &entries(&["kubectl", "argocd-controller"]),
+            &[],
+            Some("Argo CD"),
+        );
     }
 }

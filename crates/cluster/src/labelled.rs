@@ -1,4 +1,5 @@
-//! A pod by its labels: all that is needed to tell which pods a selector means, and which of them do any work.
+//! A pod by its labels: all that is needed to tell which pods a selector means, and which of them
+//! do any work.
 
 use k8s_openapi::api::core::v1;
 use model::Labels;

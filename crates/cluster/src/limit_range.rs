@@ -1,4 +1,5 @@
-//! What a namespace's `LimitRange` allows. An empty list differs from an absent one, as it does upstream.
+//! What a namespace's `LimitRange` allows. An empty list differs from an absent one, as it does
+//! upstream.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::table::{Entry, ObjectKey};
 pub struct LimitRange {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// One item per kind of thing that is limited, in the written order. Only pods and containers are kept.
+    /// One item per kind of thing that is limited, in the written order. Only pods and containers
+    /// are kept.
     pub items: Vec<LimitRangeItem>,
 }
 
@@ -46,23 +48,34 @@ pub struct LimitRangeItem {
 impl LimitRange {
     /// Keeps what can change a decision.
     pub fn trim(object: v1::LimitRange) -> Self {
-        let key =
-            ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
+        let key = ObjectKey::new(
+            object.metadata.namespace.unwrap_or_default(),
+            object.metadata.name.unwrap_or_default(),
+        );
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();
-        Self { key, items: items.into_iter().filter_map(LimitRangeItem::trim).collect() }
+        Self {
+            key,
+            items: items.into_iter().filter_map(LimitRangeItem::trim).collect(),
+        }
     }
 
     /// What several of one namespace ask of its pods together.
     pub fn together(ranges: &[&Self]) -> NamespaceLimits {
         let of = |kind: LimitType| {
-            let items = ranges.iter().flat_map(|range| &range.items).filter(|item| item.kind == kind);
+            let items = ranges
+                .iter()
+                .flat_map(|range| &range.items)
+                .filter(|item| item.kind == kind);
             Limits::merged(items.map(|item| Limits {
                 min: item.min.clone(),
                 max: item.max.clone(),
                 default: item.default.clone(),
             }))
         };
-        NamespaceLimits { containers: of(LimitType::Container), pods: of(LimitType::Pod) }
+        NamespaceLimits {
+            containers: of(LimitType::Container),
+            pods: of(LimitType::Pod),
+        }
     }
 }
 
@@ -120,7 +133,10 @@ mod tests {
             range.items,
             [LimitRangeItem {
                 kind: LimitType::Container,
-                min: Some(ResourceList::from_iter([(ResourceName::Cpu, Quantity::from_milli(10))])),
+                min: Some(ResourceList::from_iter([(
+                    ResourceName::Cpu,
+                    Quantity::from_milli(10)
+                )])),
                 max: Some(ResourceList::new()),
                 default: None,
                 default_request: None,

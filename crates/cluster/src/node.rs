@@ -27,11 +27,19 @@ pub struct Node {
 impl Node {
     /// Keeps what can change a decision.
     pub fn trim(object: v1::Node) -> Self {
-        let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+        let (spec, status) = (
+            object.spec.unwrap_or_default(),
+            object.status.unwrap_or_default(),
+        );
         Self {
             name: object.metadata.name.unwrap_or_default(),
             labels: object.metadata.labels.unwrap_or_default().into(),
-            taints: spec.taints.into_iter().flatten().filter_map(taint).collect(),
+            taints: spec
+                .taints
+                .into_iter()
+                .flatten()
+                .filter_map(taint)
+                .collect(),
             is_closed: spec.unschedulable == Some(true),
             allocatable: Resources::of(status.allocatable.as_ref()),
             extended: extended(status.allocatable.iter()),
@@ -70,13 +78,31 @@ mod tests {
             "status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
         });
         let node = trim(object.clone());
-        let gpu = Taint { key: "gpu".to_owned(), value: "a".to_owned(), effect: Effect::NoSchedule };
-        let allocatable =
-            Resources { cpu: Some(Cpu::from_millicores(7910)), memory: Some(Memory::from_bytes(1 << 30)) };
+        let gpu = Taint {
+            key: "gpu".to_owned(),
+            value: "a".to_owned(),
+            effect: Effect::NoSchedule,
+        };
+        let allocatable = Resources {
+            cpu: Some(Cpu::from_millicores(7910)),
+            memory: Some(Memory::from_bytes(1 << 30)),
+        };
         let labels = [("pool", "big")].into_iter().collect();
-        let extended = [("nvidia.com/gpu".into(), "4".parse().expect("a quantity"))].into_iter().collect();
+        let extended = [("nvidia.com/gpu".into(), "4".parse().expect("a quantity"))]
+            .into_iter()
+            .collect();
         let name = "n1".to_owned();
-        assert_eq!(node, Node { name, labels, taints: vec![gpu], is_closed: false, allocatable, extended });
+        assert_eq!(
+            node,
+            Node {
+                name,
+                labels,
+                taints: vec![gpu],
+                is_closed: false,
+                allocatable,
+                extended
+            }
+        );
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
         assert_eq!(trim(object.clone()), node);
         object["spec"]["unschedulable"] = json!(true);

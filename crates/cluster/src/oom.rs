@@ -1,9 +1,10 @@
-//! Containers that were killed because they ran out of memory, seen as the difference between two states of one pod, or in
-//! the first state of it that is seen.
+//! Containers that were killed because they ran out of memory, seen as the difference between two
+//! states of one pod, or in the first state of it that is seen.
 //!
-//! A kill shows in the container's state (`state.terminated`), or afterwards in how it ended before (`lastState.terminated`).
-//! Source: upstream `recommender/input/oom/observer.go`, `OnUpdate`. Unlike there, kills count that happened before a pod
-//! was first seen, and those of which only the back-off afterwards is seen, or the restart after that.
+//! A kill shows in the container's state (`state.terminated`), or afterwards in how it ended before
+//! (`lastState.terminated`). Source: upstream `recommender/input/oom/observer.go`, `OnUpdate`.
+//! Unlike there, kills count that happened before a pod was first seen, and those of which only the
+//! back-off afterwards is seen, or the restart after that.
 
 use std::sync::Arc;
 
@@ -24,14 +25,15 @@ pub struct OomKill {
     pub container: String,
     /// When it was killed.
     pub at: Timestamp,
-    /// The memory request it was killed with, not its limit; of an eviction, what it used. 0 if there was none.
+    /// The memory request it was killed with, not its limit; of an eviction, what it used. 0 if
+    /// there was none.
     pub memory: Memory,
     /// The pod, where the kill was seen in it.
     pub seen_in: Option<Arc<Pod>>,
 }
 
-/// The kills that happened between two states of one pod; without the first one, all that the second one shows. In the
-/// order of time of each container.
+/// The kills that happened between two states of one pod; without the first one, all that the
+/// second one shows. In the order of time of each container.
 pub fn oom_kills(old: Option<&Pod>, new: &Arc<Pod>) -> Vec<OomKill> {
     let mut kills = Vec::new();
     for after in running(new) {
@@ -57,26 +59,60 @@ struct Running<'a> {
 
 /// The containers of a pod and its native sidecars.
 fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
-    let containers = pod.containers.iter().map(|Container { name, requests, status, .. }| (name, requests, status));
-    let sidecars = pod.sidecars.iter().map(|Sidecar { name, requests, status }| (name, requests, status));
+    let containers = pod.containers.iter().map(
+        |Container {
+             name,
+             requests,
+             status,
+             ..
+         }| (name, requests, status),
+    );
+    let sidecars = pod.sidecars.iter().map(
+        |Sidecar {
+             name,
+             requests,
+             status,
+         }| (name, requests, status),
+    );
     let both = containers.chain(sidecars);
-    both.map(|(name, requests, status)| Running { name, requested: requests.memory, status: status.as_ref() })
+    both.map(|(name, requests, status)| Running {
+        name,
+        requested: requests.memory,
+        status: status.as_ref(),
+    })
 }
 
 /// When the container was killed, and what it requested then.
-fn ends<'a>(before: Option<Running<'a>>, after: Running<'a>) -> impl Iterator<Item = (Timestamp, Option<Memory>)> + 'a {
+fn ends<'a>(
+    before: Option<Running<'a>>,
+    after: Running<'a>,
+) -> impl Iterator<Item = (Timestamp, Option<Memory>)> + 'a {
     let (old, new) = (before.and_then(|before| before.status), after.status);
-    let earlier = new.and_then(|new| new.last_termination.as_ref().filter(|end| ended_before(old, new, end)));
+    let earlier = new.and_then(|new| {
+        new.last_termination
+            .as_ref()
+            .filter(|end| ended_before(old, new, end))
+    });
     let just_now = new.and_then(|new| just_ended(old, new));
     let earlier = earlier.map(|end| (end, before.unwrap_or(after).requested));
-    let all = earlier.into_iter().chain(just_now.map(|end| (end, after.requested)));
-    all.filter(|(end, _)| end.reason == OOM_KILLED).filter_map(|(end, memory)| Some((end.finished_at?, memory)))
+    let all = earlier
+        .into_iter()
+        .chain(just_now.map(|end| (end, after.requested)));
+    all.filter(|(end, _)| end.reason == OOM_KILLED)
+        .filter_map(|(end, memory)| Some((end.finished_at?, memory)))
 }
 
-fn just_ended<'a>(old: Option<&ContainerStatus>, new: &'a ContainerStatus) -> Option<&'a Termination> {
-    let ContainerState::Terminated(end) = &new.state else { return None };
+fn just_ended<'a>(
+    old: Option<&ContainerStatus>,
+    new: &'a ContainerStatus,
+) -> Option<&'a Termination> {
+    let ContainerState::Terminated(end) = &new.state else {
+        return None;
+    };
     let is_known = old.is_some_and(|old| {
-        old.state != ContainerState::Running && new.restart_count <= old.restart_count && knows(old, end)
+        old.state != ContainerState::Running
+            && new.restart_count <= old.restart_count
+            && knows(old, end)
     });
     (!is_known).then_some(end)
 }
@@ -84,7 +120,8 @@ fn just_ended<'a>(old: Option<&ContainerStatus>, new: &'a ContainerStatus) -> Op
 /// Whether this is an end that was not seen before: neither when it happened, nor as the last one.
 fn ended_before(old: Option<&ContainerStatus>, new: &ContainerStatus, end: &Termination) -> bool {
     let Some(old) = old else { return true };
-    let ran_and_runs_again = old.state == ContainerState::Running && new.restart_count > old.restart_count;
+    let ran_and_runs_again =
+        old.state == ContainerState::Running && new.restart_count > old.restart_count;
     ran_and_runs_again || !knows(old, end)
 }
 
@@ -111,8 +148,16 @@ mod tests {
         }
     }
 
-    fn status(restart_count: i32, state: ContainerState, last: Option<Termination>) -> ContainerStatus {
-        ContainerStatus { restart_count, state, last_termination: last }
+    fn status(
+        restart_count: i32,
+        state: ContainerState,
+        last: Option<Termination>,
+    ) -> ContainerStatus {
+        ContainerStatus {
+            restart_count,
+            state,
+            last_termination: last,
+        }
     }
 
     fn terminated(reason: &str, second: i64) -> ContainerState {
@@ -129,8 +174,14 @@ mod tests {
             started_at: None,
             containers: vec![Container {
                 name: "web".to_owned(),
-                requests: Resources { cpu: None, memory: (request > 0).then_some(Memory::from_bytes(request)) },
-                limits: Resources { cpu: None, memory: Some(Memory::from_bytes(999)) },
+                requests: Resources {
+                    cpu: None,
+                    memory: (request > 0).then_some(Memory::from_bytes(request)),
+                },
+                limits: Resources {
+                    cpu: None,
+                    memory: Some(Memory::from_bytes(999)),
+                },
                 status,
             }],
             init_containers: Vec::new(),
@@ -147,13 +198,19 @@ mod tests {
         new: impl Into<Option<ContainerStatus>>,
         expected: Option<(i64, i64)>,
     ) {
-        let kills = oom_kills(Some(&pod(OLD_REQUEST, old.into())), &pod(NEW_REQUEST, new.into()));
+        let kills = oom_kills(
+            Some(&pod(OLD_REQUEST, old.into())),
+            &pod(NEW_REQUEST, new.into()),
+        );
         assert_eq!(summary(&kills), Vec::from_iter(expected));
     }
 
     /// Second and memory of each kill.
     fn summary(kills: &[OomKill]) -> Vec<(i64, i64)> {
-        kills.iter().map(|kill| (kill.at.as_second(), kill.memory.bytes())).collect()
+        kills
+            .iter()
+            .map(|kill| (kill.at.as_second(), kill.memory.bytes()))
+            .collect()
     }
 
     fn running(restarts: i32, last: Option<Termination>) -> ContainerStatus {
@@ -162,7 +219,11 @@ mod tests {
 
     #[test]
     fn a_container_that_has_just_ended_counts_with_its_new_request() {
-        check(running(0, None), status(0, terminated("OOMKilled", 5), None), Some((5, NEW_REQUEST)));
+        check(
+            running(0, None),
+            status(0, terminated("OOMKilled", 5), None),
+            Some((5, NEW_REQUEST)),
+        );
         check(
             status(0, ContainerState::Waiting, None),
             status(0, terminated("OOMKilled", 5), None),
@@ -174,13 +235,21 @@ mod tests {
     fn a_kill_is_seen_once() {
         let ended = || status(0, terminated("OOMKilled", 5), None);
         check(ended(), ended(), None);
-        check(ended(), status(0, ContainerState::Waiting, Some(end("OOMKilled", 5))), None);
+        check(
+            ended(),
+            status(0, ContainerState::Waiting, Some(end("OOMKilled", 5))),
+            None,
+        );
         check(
             status(0, ContainerState::Waiting, Some(end("OOMKilled", 5))),
             running(1, Some(end("OOMKilled", 5))),
             None,
         );
-        check(running(1, Some(end("OOMKilled", 5))), running(1, Some(end("OOMKilled", 5))), None);
+        check(
+            running(1, Some(end("OOMKilled", 5))),
+            running(1, Some(end("OOMKilled", 5))),
+            None,
+        );
     }
 
     #[test]
@@ -194,34 +263,72 @@ mod tests {
 
     #[test]
     fn a_container_that_already_runs_again_counts_with_its_old_request() {
-        check(running(0, None), running(1, Some(end("OOMKilled", 5))), Some((5, OLD_REQUEST)));
+        check(
+            running(0, None),
+            running(1, Some(end("OOMKilled", 5))),
+            Some((5, OLD_REQUEST)),
+        );
     }
 
     #[test]
     fn other_ends_are_not_kills() {
-        check(running(0, None), status(0, terminated("Error", 5), None), None);
-        check(running(0, None), running(1, Some(end("Completed", 5))), None);
+        check(
+            running(0, None),
+            status(0, terminated("Error", 5), None),
+            None,
+        );
+        check(
+            running(0, None),
+            running(1, Some(end("Completed", 5))),
+            None,
+        );
     }
 
     #[test]
     fn a_kill_of_which_only_what_follows_is_seen_counts_once() {
-        let backs_off = |restarts, second| status(restarts, ContainerState::Waiting, Some(end("OOMKilled", second)));
+        let backs_off = |restarts, second| {
+            status(
+                restarts,
+                ContainerState::Waiting,
+                Some(end("OOMKilled", second)),
+            )
+        };
         check(running(0, None), backs_off(0, 5), Some((5, OLD_REQUEST)));
         check(backs_off(0, 5), backs_off(1, 9), Some((9, OLD_REQUEST)));
-        check(backs_off(0, 5), running(2, Some(end("OOMKilled", 9))), Some((9, OLD_REQUEST)));
-        check(backs_off(0, 5), status(0, terminated("OOMKilled", 5), None), None);
+        check(
+            backs_off(0, 5),
+            running(2, Some(end("OOMKilled", 9))),
+            Some((9, OLD_REQUEST)),
+        );
+        check(
+            backs_off(0, 5),
+            status(0, terminated("OOMKilled", 5), None),
+            None,
+        );
     }
 
     #[test]
     fn kills_within_one_second_are_told_apart_by_the_run_between_them() {
         let again = || running(1, Some(end("OOMKilled", 5)));
-        check(again(), status(1, terminated("OOMKilled", 5), Some(end("OOMKilled", 5))), Some((5, NEW_REQUEST)));
-        check(again(), running(2, Some(end("OOMKilled", 5))), Some((5, OLD_REQUEST)));
+        check(
+            again(),
+            status(1, terminated("OOMKilled", 5), Some(end("OOMKilled", 5))),
+            Some((5, NEW_REQUEST)),
+        );
+        check(
+            again(),
+            running(2, Some(end("OOMKilled", 5))),
+            Some((5, OLD_REQUEST)),
+        );
     }
 
     #[test]
     fn a_container_that_was_not_reported_before_may_have_been_killed_already() {
-        check(None, status(0, terminated("OOMKilled", 5), None), Some((5, NEW_REQUEST)));
+        check(
+            None,
+            status(0, terminated("OOMKilled", 5), None),
+            Some((5, NEW_REQUEST)),
+        );
         check(running(0, None), None, None);
     }
 
@@ -230,13 +337,26 @@ mod tests {
         let twice = status(1, terminated("OOMKilled", 9), Some(end("OOMKilled", 5)));
         let kills = oom_kills(None, &pod(NEW_REQUEST, Some(twice)));
         assert_eq!(summary(&kills), [(5, NEW_REQUEST), (9, NEW_REQUEST)]);
-        assert_eq!(oom_kills(None, &pod(NEW_REQUEST, Some(running(3, Some(end("Error", 5)))))), []);
+        assert_eq!(
+            oom_kills(
+                None,
+                &pod(NEW_REQUEST, Some(running(3, Some(end("Error", 5)))))
+            ),
+            []
+        );
     }
 
     #[test]
     fn a_kill_without_a_time_is_passed_over() {
-        let timeless = Termination { finished_at: None, ..end("OOMKilled", 5) };
-        check(running(0, None), status(0, ContainerState::Terminated(timeless), None), None);
+        let timeless = Termination {
+            finished_at: None,
+            ..end("OOMKilled", 5)
+        };
+        check(
+            running(0, None),
+            status(0, ContainerState::Terminated(timeless), None),
+            None,
+        );
     }
 
     #[test]

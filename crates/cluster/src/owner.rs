@@ -18,9 +18,22 @@ pub struct Owner {
 impl Owner {
     /// The first owner that is marked as controller.
     pub(crate) fn controller(references: Option<Vec<OwnerReference>>) -> Option<Self> {
-        let reference = references?.into_iter().find(|reference| reference.controller == Some(true))?;
-        let OwnerReference { api_version, kind, name, uid, .. } = reference;
-        Some(Self { api_version, kind, name, uid })
+        let reference = references?
+            .into_iter()
+            .find(|reference| reference.controller == Some(true))?;
+        let OwnerReference {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..
+        } = reference;
+        Some(Self {
+            api_version,
+            kind,
+            name,
+            uid,
+        })
     }
 }
 
@@ -35,7 +48,13 @@ mod tests {
             ..OwnerReference::default()
         };
         let references = controllers.iter().enumerate().map(reference).collect();
-        assert_eq!(Owner::controller(Some(references)).map(|owner| owner.name).as_deref(), expected, "{controllers:?}");
+        assert_eq!(
+            Owner::controller(Some(references))
+                .map(|owner| owner.name)
+                .as_deref(),
+            expected,
+            "{controllers:?}"
+        );
     }
 
     #[test]

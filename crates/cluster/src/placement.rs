@@ -1,9 +1,11 @@
-//! Where a pod may run, and what it asks for beside its containers. Kept only where recommendations are to be held to what can be
-//! scheduled, since there are very many pods.
+//! Where a pod may run, and what it asks for beside its containers. Kept only where recommendations
+//! are to be held to what can be scheduled, since there are very many pods.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
-use model::{Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration};
+use model::{
+    Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration,
+};
 
 use crate::resources::{Asked, extended};
 
@@ -41,14 +43,18 @@ impl Placement {
         }
     }
 
-    /// What the pod asks for in all, given what its containers ask for. Source: `PodRequests` in `k8s.io/component-helpers/resource`.
+    /// What the pod asks for in all, given what its containers ask for. Source: `PodRequests` in
+    /// `k8s.io/component-helpers/resource`.
     pub fn total(&self, containers: Asked) -> Asked {
-        containers.plus(self.sidecars).max(self.start).plus(self.overhead)
+        containers
+            .plus(self.sidecars)
+            .max(self.start)
+            .plus(self.overhead)
     }
 }
 
-/// What sidecars ask for, and the most that is asked for while the pod starts: init containers run one after the other, each beside
-/// the sidecars that were started before.
+/// What sidecars ask for, and the most that is asked for while the pod starts: init containers run
+/// one after the other, each beside the sidecars that were started before.
 fn init_containers(spec: &v1::PodSpec) -> (Asked, Asked) {
     let (mut sidecars, mut start) = (Asked::default(), Asked::default());
     for container in spec.init_containers.iter().flatten() {
@@ -66,10 +72,17 @@ fn init_containers(spec: &v1::PodSpec) -> (Asked, Asked) {
     (sidecars, start)
 }
 
-/// Which nodes a pod of this specification may run on. The node that it was bound to is no constraint.
+/// Which nodes a pod of this specification may run on. The node that it was bound to is no
+/// constraint.
 pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
-    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|node| {
+        node.required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
     NodeConstraints {
         selector: spec
             .node_selector
@@ -78,16 +91,28 @@ pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect::<Labels>(),
         terms: required.map(|required| required.node_selector_terms.iter().map(term).collect()),
-        tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
+        tolerations: spec
+            .tolerations
+            .iter()
+            .flatten()
+            .filter_map(toleration)
+            .collect(),
         extended: extended(
-            spec.containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref()),
+            spec.containers
+                .iter()
+                .filter_map(|container| container.resources.as_ref()?.requests.as_ref()),
         ),
     }
 }
 
 fn term(term: &v1::NodeSelectorTerm) -> NodeTerm {
-    let all = |list: &Option<Vec<v1::NodeSelectorRequirement>>| list.iter().flatten().map(requirement).collect();
-    NodeTerm { labels: all(&term.match_expressions), fields: all(&term.match_fields) }
+    let all = |list: &Option<Vec<v1::NodeSelectorRequirement>>| {
+        list.iter().flatten().map(requirement).collect()
+    };
+    NodeTerm {
+        labels: all(&term.match_expressions),
+        fields: all(&term.match_fields),
+    }
 }
 
 fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
@@ -99,10 +124,21 @@ fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
         "DoesNotExist" => NodeOperator::DoesNotExist,
         "Gt" => NodeOperator::GreaterThan,
         "Lt" => NodeOperator::LessThan,
-        // The API server lets none through that it does not know; one that is newer than this holds nowhere.
-        _ => return NodeRequirement { key: requirement.key.clone(), operator: NodeOperator::In, values: Vec::new() },
+        // The API server lets none through that it does not know; one that is newer than this holds
+        // nowhere.
+        _ => {
+            return NodeRequirement {
+                key: requirement.key.clone(),
+                operator: NodeOperator::In,
+                values: Vec::new(),
+            };
+        }
     };
-    NodeRequirement { key: requirement.key.clone(), operator, values }
+    NodeRequirement {
+        key: requirement.key.clone(),
+        operator,
+        values,
+    }
 }
 
 /// None for what tolerates only conditions of the moment, or less than this knows of.
@@ -123,7 +159,11 @@ fn toleration(toleration: &v1::Toleration) -> Option<Toleration> {
 /// None for a taint that keeps no pod away for long.
 pub(crate) fn taint(taint: v1::Taint) -> Option<Taint> {
     let effect = effect(&taint.effect)?;
-    (!is_momentary(&taint.key)).then_some(Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect })
+    (!is_momentary(&taint.key)).then_some(Taint {
+        key: taint.key,
+        value: taint.value.unwrap_or_default(),
+        effect,
+    })
 }
 
 fn effect(text: &str) -> Option<Effect> {
@@ -148,17 +188,27 @@ mod tests {
     use crate::resources::Resources;
 
     fn placement(spec: Value) -> Placement {
-        Placement::trim(None, &serde_json::from_value(spec).expect("a specification"))
+        Placement::trim(
+            None,
+            &serde_json::from_value(spec).expect("a specification"),
+        )
     }
 
     fn cpu(millicores: i64) -> Resources {
-        Resources { cpu: Some(Cpu::from_millicores(millicores)), memory: None }
+        Resources {
+            cpu: Some(Cpu::from_millicores(millicores)),
+            memory: None,
+        }
     }
 
     /// What the pod asks for in all beside containers that ask for 100m.
     fn check(init: &Value, overhead: &Value, expected: i64) {
-        let placement = placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));
-        let total = placement.total(Asked { requests: cpu(100), limits: Resources::default() });
+        let placement =
+            placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));
+        let total = placement.total(Asked {
+            requests: cpu(100),
+            limits: Resources::default(),
+        });
         assert_eq!(total.requests, cpu(expected), "{init}");
     }
 
@@ -168,7 +218,11 @@ mod tests {
         let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}});
         check(&json!([]), &json!({}), 100);
         check(&json!([once("70m")]), &json!({}), 100);
-        check(&json!([once("300m"), once("200m")]), &json!({"cpu": "10m"}), 310);
+        check(
+            &json!([once("300m"), once("200m")]),
+            &json!({"cpu": "10m"}),
+            310,
+        );
         check(&json!([sidecar]), &json!({}), 150);
         check(&json!([sidecar, once("300m")]), &json!({}), 350);
         check(&json!([once("300m"), sidecar]), &json!({}), 300);
@@ -178,14 +232,17 @@ mod tests {
     fn limits_are_added_up_like_requests() {
         let asked = json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "2Mi"}});
         let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": asked});
-        let total = placement(json!({"containers": [], "initContainers": [sidecar, sidecar]})).total(Asked::default());
+        let total = placement(json!({"containers": [], "initContainers": [sidecar, sidecar]}))
+            .total(Asked::default());
         assert_eq!(total.limits.memory, Some(Memory::from_bytes(4 << 20)));
     }
 
     #[test]
     fn what_the_scheduler_heeds_is_kept() {
-        let expression = |operator: &str| json!({"key": "cores", "operator": operator, "values": ["8"]});
-        let term = json!({"matchExpressions": [expression("Gt")], "matchFields": [expression("Newer")]});
+        let expression =
+            |operator: &str| json!({"key": "cores", "operator": operator, "values": ["8"]});
+        let term =
+            json!({"matchExpressions": [expression("Gt")], "matchFields": [expression("Newer")]});
         let tolerations = json!([
             {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
             {"key": "gpu", "value": "a", "effect": "NoSchedule"},
@@ -203,8 +260,14 @@ mod tests {
         }))
         .constraints;
         let gpus = "3".parse().expect("a quantity");
-        assert_eq!(constraints.extended, [("nvidia.com/gpu".into(), gpus)].into_iter().collect());
-        assert_eq!(constraints.selector, [("pool", "big")].into_iter().collect());
+        assert_eq!(
+            constraints.extended,
+            [("nvidia.com/gpu".into(), gpus)].into_iter().collect()
+        );
+        assert_eq!(
+            constraints.selector,
+            [("pool", "big")].into_iter().collect()
+        );
         let requirement = |operator, values: &[&str]| NodeRequirement {
             key: "cores".to_owned(),
             operator,
@@ -215,8 +278,16 @@ mod tests {
             fields: vec![requirement(NodeOperator::In, &[])],
         };
         assert_eq!(constraints.terms, Some(vec![expected]));
-        let gpu = Toleration { key: "gpu".to_owned(), value: Some("a".to_owned()), effect: Some(Effect::NoSchedule) };
-        let all = Toleration { key: String::new(), value: None, effect: None };
+        let gpu = Toleration {
+            key: "gpu".to_owned(),
+            value: Some("a".to_owned()),
+            effect: Some(Effect::NoSchedule),
+        };
+        let all = Toleration {
+            key: String::new(),
+            value: None,
+            effect: None,
+        };
         assert_eq!(constraints.tolerations, [gpu, all]);
     }
 }

@@ -118,15 +118,30 @@ pub struct Termination {
 impl Pod {
     /// Keeps what can change a decision, and its placement where that is wanted.
     pub(crate) fn trim(pod: v1::Pod, keeps_placement: bool) -> Self {
-        let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
-        let mut statuses: BTreeMap<String, v1::ContainerStatus> =
-            status.container_statuses.into_iter().flatten().map(|status| (status.name.clone(), status)).collect();
-        let mut init_statuses: BTreeMap<String, v1::ContainerStatus> =
-            status.init_container_statuses.into_iter().flatten().map(|status| (status.name.clone(), status)).collect();
+        let (metadata, spec, status) = (
+            pod.metadata,
+            pod.spec.unwrap_or_default(),
+            pod.status.unwrap_or_default(),
+        );
+        let mut statuses: BTreeMap<String, v1::ContainerStatus> = status
+            .container_statuses
+            .into_iter()
+            .flatten()
+            .map(|status| (status.name.clone(), status))
+            .collect();
+        let mut init_statuses: BTreeMap<String, v1::ContainerStatus> = status
+            .init_container_statuses
+            .into_iter()
+            .flatten()
+            .map(|status| (status.name.clone(), status))
+            .collect();
         let created_at = metadata.creation_timestamp.map(|time| time.0);
         let placement = keeps_placement.then(|| Arc::new(Placement::trim(created_at, &spec)));
         Self {
-            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            key: ObjectKey::new(
+                metadata.namespace.unwrap_or_default(),
+                metadata.name.unwrap_or_default(),
+            ),
             uid: metadata.uid.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default().into(),
             phase: Phase::of(status.phase.as_deref()),
@@ -144,14 +159,21 @@ impl Pod {
                 .init_containers
                 .iter()
                 .flatten()
-                .filter_map(|container| Sidecar::trim(container, init_statuses.remove(&container.name)))
+                .filter_map(|container| {
+                    Sidecar::trim(container, init_statuses.remove(&container.name))
+                })
                 .collect(),
             requests: spec
                 .resources
                 .and_then(|resources| resources.requests)
                 .filter(|all| !all.is_empty())
                 .map(|all| Box::new(Resources::of(Some(&all)))),
-            init_containers: spec.init_containers.into_iter().flatten().map(|container| container.name).collect(),
+            init_containers: spec
+                .init_containers
+                .into_iter()
+                .flatten()
+                .map(|container| container.name)
+                .collect(),
             placement,
             running: None,
         }
@@ -160,21 +182,30 @@ impl Pod {
     /// The same, with what it says while it runs.
     pub fn trim_running(pod: v1::Pod, keeps_placement: bool) -> Self {
         let running = Some(Arc::new(Running::trim(&pod)));
-        Self { running, ..Self::trim(pod, keeps_placement) }
+        Self {
+            running,
+            ..Self::trim(pod, keeps_placement)
+        }
     }
 
     /// What it asks for in all; without a placement, what its containers do.
     pub fn asked(&self) -> Asked {
-        let asked =
-            self.containers.iter().map(|container| Asked { requests: container.requests, limits: container.limits });
+        let asked = self.containers.iter().map(|container| Asked {
+            requests: container.requests,
+            limits: container.limits,
+        });
         let containers = asked.fold(Asked::default(), Asked::plus);
-        self.placement.as_ref().map_or(containers, |placement| placement.total(containers))
+        self.placement
+            .as_ref()
+            .map_or(containers, |placement| placement.total(containers))
     }
 
-    /// Whether it is bound to a node, has not ended and is not being deleted. False where what it says while it runs is not kept.
+    /// Whether it is bound to a node, has not ended and is not being deleted. False where what it
+    /// says while it runs is not kept.
     pub fn is_live(&self) -> bool {
         let running = self.running.as_ref();
-        !self.is_finished() && running.is_some_and(|running| running.node.is_some() && !running.is_terminating)
+        !self.is_finished()
+            && running.is_some_and(|running| running.node.is_some() && !running.is_terminating)
     }
 
     /// Whether all containers have ended for good.
@@ -199,13 +230,21 @@ impl Container {
     fn trim(container: v1::Container, status: Option<v1::ContainerStatus>) -> Self {
         let reported = status.as_ref().and_then(|status| status.resources.as_ref());
         let (requests, limits) = effective(reported, container.resources.as_ref());
-        Self { name: container.name, requests, limits, status: status.map(ContainerStatus::trim) }
+        Self {
+            name: container.name,
+            requests,
+            limits,
+            status: status.map(ContainerStatus::trim),
+        }
     }
 }
 
 impl Sidecar {
     fn trim(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
-        let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        let requests = container
+            .resources
+            .as_ref()
+            .and_then(|resources| resources.requests.as_ref());
         (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
             name: container.name.clone(),
             requests: Resources::of(requests),
@@ -224,7 +263,10 @@ impl ContainerStatus {
                 (None, Some(_)) => ContainerState::Running,
                 (None, None) => ContainerState::Waiting,
             },
-            last_termination: status.last_state.and_then(|state| state.terminated).map(Termination::trim),
+            last_termination: status
+                .last_state
+                .and_then(|state| state.terminated)
+                .map(Termination::trim),
         }
     }
 }
@@ -293,7 +335,11 @@ mod tests {
     fn check(change: impl FnOnce(&mut Value), equal: bool) {
         let mut changed = full_pod();
         change(&mut changed);
-        assert_eq!(trim(full_pod()) == trim(changed.clone()), equal, "{changed}");
+        assert_eq!(
+            trim(full_pod()) == trim(changed.clone()),
+            equal,
+            "{changed}"
+        );
     }
 
     #[test]
@@ -305,13 +351,27 @@ mod tests {
         assert_eq!(pod.owner.expect("it has a controller").name, "web");
         assert_eq!(pod.init_containers, ["setup"]);
         assert_eq!((pod.sidecars, pod.requests), (Vec::new(), None));
-        let [web, proxy] = pod.containers.as_slice() else { panic!("two containers") };
+        let [web, proxy] = pod.containers.as_slice() else {
+            panic!("two containers")
+        };
         assert_eq!(
             web.requests,
-            Resources { cpu: Some(Cpu::from_millicores(200)), memory: Some(Memory::from_bytes(128 << 20)) }
+            Resources {
+                cpu: Some(Cpu::from_millicores(200)),
+                memory: Some(Memory::from_bytes(128 << 20))
+            }
         );
-        assert_eq!(web.status.as_ref().expect("reported").state, ContainerState::Running);
-        assert_eq!(proxy.limits, Resources { cpu: None, memory: Some(Memory::from_bytes(32 << 20)) });
+        assert_eq!(
+            web.status.as_ref().expect("reported").state,
+            ContainerState::Running
+        );
+        assert_eq!(
+            proxy.limits,
+            Resources {
+                cpu: None,
+                memory: Some(Memory::from_bytes(32 << 20))
+            }
+        );
         assert_eq!(proxy.status, None);
     }
 
@@ -329,10 +389,30 @@ mod tests {
         }]);
         let pod = trim(pod);
         assert_eq!(pod.init_containers, ["setup", "mesh"]);
-        let requests = Resources { cpu: Some(Cpu::from_millicores(10)), memory: None };
-        let status = ContainerStatus { restart_count: 1, state: ContainerState::Running, last_termination: None };
-        assert_eq!(pod.sidecars, [Sidecar { name: "mesh".to_owned(), requests, status: Some(status) }]);
-        assert_eq!(pod.requests.as_deref(), Some(&Resources { cpu: None, memory: Some(Memory::from_bytes(1 << 30)) }));
+        let requests = Resources {
+            cpu: Some(Cpu::from_millicores(10)),
+            memory: None,
+        };
+        let status = ContainerStatus {
+            restart_count: 1,
+            state: ContainerState::Running,
+            last_termination: None,
+        };
+        assert_eq!(
+            pod.sidecars,
+            [Sidecar {
+                name: "mesh".to_owned(),
+                requests,
+                status: Some(status)
+            }]
+        );
+        assert_eq!(
+            pod.requests.as_deref(),
+            Some(&Resources {
+                cpu: None,
+                memory: Some(Memory::from_bytes(1 << 30))
+            })
+        );
     }
 
     #[test]
@@ -341,7 +421,10 @@ mod tests {
         pod["spec"]["overhead"] = json!({"cpu": "10m"});
         pod["spec"]["nodeSelector"] = json!({"pool": "big"});
         assert_eq!(trim(pod.clone()).placement, None);
-        assert_eq!(trim(pod.clone()).asked().requests.cpu, Some(Cpu::from_millicores(200)));
+        assert_eq!(
+            trim(pod.clone()).asked().requests.cpu,
+            Some(Cpu::from_millicores(200))
+        );
         let pod = Pod::trim(serde_json::from_value(pod).expect("a pod"), true);
         assert_eq!(pod.asked().requests.cpu, Some(Cpu::from_millicores(210)));
         let placement = pod.placement.expect("kept");
@@ -352,10 +435,19 @@ mod tests {
     fn only_what_decisions_read_makes_a_difference() {
         check(|pod| pod["metadata"]["resourceVersion"] = json!("8"), true);
         check(|pod| pod["metadata"]["managedFields"] = json!([]), true);
-        check(|pod| pod["metadata"]["annotations"] = json!({"a": "b"}), true);
-        check(|pod| pod["status"]["containerStatuses"][0]["ready"] = json!(false), true);
+        check(
+            |pod| pod["metadata"]["annotations"] = json!({"a": "b"}),
+            true,
+        );
+        check(
+            |pod| pod["status"]["containerStatuses"][0]["ready"] = json!(false),
+            true,
+        );
         check(|pod| pod["metadata"]["labels"]["app"] = json!("api"), false);
         check(|pod| pod["status"]["phase"] = json!("Failed"), false);
-        check(|pod| pod["status"]["containerStatuses"][0]["restartCount"] = json!(3), false);
+        check(
+            |pod| pod["status"]["containerStatuses"][0]["restartCount"] = json!(3),
+            false,
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! A `SizingPolicy` or `ClusterSizingPolicy` object, stripped of metadata that changes no decision.
 
 use api::sizing_policy::{
-    ClusterSizingPolicy, ClusterSizingPolicySpec, LabelSelector, SizingPolicy, SizingPolicySpec, SizingPolicyStatus,
+    ClusterSizingPolicy, ClusterSizingPolicySpec, LabelSelector, SizingPolicy, SizingPolicySpec,
+    SizingPolicyStatus,
 };
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
@@ -49,20 +50,39 @@ impl Policy {
 
     /// Keeps what can change a decision.
     pub(crate) fn trim(object: SizingPolicy) -> Self {
-        let SizingPolicy { metadata, spec, status } = object;
+        let SizingPolicy {
+            metadata,
+            spec,
+            status,
+        } = object;
         Self::new(metadata, Reach::Namespace, spec, status)
     }
 
     /// The same of a policy of the cluster.
     pub(crate) fn trim_cluster(object: ClusterSizingPolicy) -> Self {
-        let ClusterSizingPolicy { metadata, spec, status } = object;
-        let ClusterSizingPolicySpec { namespace_selector, policy } = spec;
+        let ClusterSizingPolicy {
+            metadata,
+            spec,
+            status,
+        } = object;
+        let ClusterSizingPolicySpec {
+            namespace_selector,
+            policy,
+        } = spec;
         Self::new(metadata, Reach::Cluster(namespace_selector), policy, status)
     }
 
-    fn new(metadata: ObjectMeta, reach: Reach, spec: SizingPolicySpec, status: Option<SizingPolicyStatus>) -> Self {
+    fn new(
+        metadata: ObjectMeta,
+        reach: Reach,
+        spec: SizingPolicySpec,
+        status: Option<SizingPolicyStatus>,
+    ) -> Self {
         Self {
-            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            key: ObjectKey::new(
+                metadata.namespace.unwrap_or_default(),
+                metadata.name.unwrap_or_default(),
+            ),
             uid: metadata.uid.unwrap_or_default(),
             created: metadata.creation_timestamp.map(|time| time.0),
             generation: metadata.generation.unwrap_or_default(),
@@ -99,10 +119,22 @@ mod tests {
             },
             "spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}, "kinds": ["Job"]},
         });
-        let policy = Policy::trim_cluster(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
-        assert_eq!((policy.key.to_string().as_str(), policy.uid.as_str(), policy.generation), ("/all", "u1", 2));
+        let policy = Policy::trim_cluster(
+            api::parse_text(object.to_string().as_bytes()).expect("it parses"),
+        );
+        assert_eq!(
+            (
+                policy.key.to_string().as_str(),
+                policy.uid.as_str(),
+                policy.generation
+            ),
+            ("/all", "u1", 2)
+        );
         assert!(policy.is_terminating);
-        let team = LabelSelector { match_labels: [("team".into(), "a".into())].into(), ..LabelSelector::default() };
+        let team = LabelSelector {
+            match_labels: [("team".into(), "a".into())].into(),
+            ..LabelSelector::default()
+        };
         assert_eq!(policy.reach, Reach::Cluster(Some(team)));
         assert_eq!(policy.spec.kinds, [WorkloadKind::Job]);
     }
@@ -113,8 +145,12 @@ mod tests {
             "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy",
             "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}, "spec": {},
         });
-        let policy = Policy::trim(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
-        assert_eq!((policy.key, policy.reach), (ObjectKey::new("shop", "web"), Reach::Namespace));
+        let policy =
+            Policy::trim(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
+        assert_eq!(
+            (policy.key, policy.reach),
+            (ObjectKey::new("shop", "web"), Reach::Namespace)
+        );
         assert!(!policy.is_terminating);
     }
 }

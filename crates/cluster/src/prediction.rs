@@ -45,22 +45,50 @@ pub struct PredictedMetric {
 impl Prediction {
     /// Keeps what can change an answer.
     pub(crate) fn trim(object: TimeSeriesPrediction) -> Self {
-        let TimeSeriesPrediction { metadata, spec, status } = object;
+        let TimeSeriesPrediction {
+            metadata,
+            spec,
+            status,
+        } = object;
         let key = key(&metadata);
         let (window_seconds, target) = (spec.effective_window_seconds(), spec.target_ref);
-        let namespace = if target.namespace.is_empty() { key.namespace.clone() } else { target.namespace };
-        let mut metrics: Vec<_> = status.unwrap_or_default().prediction_metrics.into_iter().map(metric).collect();
-        let known: BTreeSet<_> = metrics.iter().map(|metric| metric.identifier.clone()).collect();
+        let namespace = if target.namespace.is_empty() {
+            key.namespace.clone()
+        } else {
+            target.namespace
+        };
+        let mut metrics: Vec<_> = status
+            .unwrap_or_default()
+            .prediction_metrics
+            .into_iter()
+            .map(metric)
+            .collect();
+        let known: BTreeSet<_> = metrics
+            .iter()
+            .map(|metric| metric.identifier.clone())
+            .collect();
         // What nothing was said of yet is not ready.
-        let wanted = spec.prediction_metrics.into_iter().map(|metric| metric.resource_identifier.into_boxed_str());
+        let wanted = spec
+            .prediction_metrics
+            .into_iter()
+            .map(|metric| metric.resource_identifier.into_boxed_str());
         let unknown = wanted.filter(|identifier| !known.contains(identifier));
-        metrics.extend(unknown.map(|identifier| PredictedMetric { identifier, ready: false, series: Vec::new() }));
+        metrics.extend(unknown.map(|identifier| PredictedMetric {
+            identifier,
+            ready: false,
+            series: Vec::new(),
+        }));
         Self {
             key,
             controller_uid: Owner::controller(metadata.owner_references).map(|owner| owner.uid),
             uid: metadata.uid.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default().into(),
-            target: WorkloadRef { api_version: target.api_version, kind: target.kind, namespace, name: target.name },
+            target: WorkloadRef {
+                api_version: target.api_version,
+                kind: target.kind,
+                namespace,
+                name: target.name,
+            },
             window_seconds,
             metrics,
         }
@@ -70,7 +98,11 @@ impl Prediction {
 fn metric(metric: prediction::MetricPrediction) -> PredictedMetric {
     // What is no number is no sample.
     let sample = |sample: PredictedSample| {
-        let value = sample.value.parse().ok().filter(|value: &f64| value.is_finite())?;
+        let value = sample
+            .value
+            .parse()
+            .ok()
+            .filter(|value: &f64| value.is_finite())?;
         Some((sample.timestamp, value))
     };
     let series = |series: PredictedSeries| series.samples.into_iter().filter_map(sample).collect();
@@ -121,12 +153,24 @@ mod tests {
 
     fn check(status: &Value, expected: &[Metric]) {
         let read = read(3600, status);
-        assert_eq!(read.about().expect("a workload").to_string(), "Deployment shop/web");
-        let found: Vec<_> =
-            read.metrics.iter().map(|metric| (&*metric.identifier, metric.ready, metric.series.clone())).collect();
+        assert_eq!(
+            read.about().expect("a workload").to_string(),
+            "Deployment shop/web"
+        );
+        let found: Vec<_> = read
+            .metrics
+            .iter()
+            .map(|metric| (&*metric.identifier, metric.ready, metric.series.clone()))
+            .collect();
         let expected: Vec<_> = expected
             .iter()
-            .map(|(identifier, ready, series)| (*identifier, *ready, series.iter().map(|one| one.to_vec()).collect()))
+            .map(|(identifier, ready, series)| {
+                (
+                    *identifier,
+                    *ready,
+                    series.iter().map(|one| one.to_vec()).collect(),
+                )
+            })
             .collect();
         assert_eq!(found, expected);
     }
@@ -134,18 +178,36 @@ mod tests {
     #[test]
     fn samples_are_numbers_and_metrics_without_any_are_not_ready() {
         let sample = |timestamp: i64, value: &str| json!({"timestamp": timestamp, "value": value});
-        let samples = json!([sample(60, "0.50000"), sample(120, "NaN"), sample(180, "1e3"), sample(240, "much")]);
+        let samples = json!([
+            sample(60, "0.50000"),
+            sample(120, "NaN"),
+            sample(180, "1e3"),
+            sample(240, "much")
+        ]);
         let cpu = json!({"resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": samples}]});
         check(
             &json!({"predictionMetrics": [cpu]}),
-            &[("resource.cpu", true, &[&[(60, 0.5), (180, 1000.0)]]), ("resource.memory", false, &[])],
+            &[
+                ("resource.cpu", true, &[&[(60, 0.5), (180, 1000.0)]]),
+                ("resource.memory", false, &[]),
+            ],
         );
-        check(&Value::Null, &[("resource.cpu", false, &[]), ("resource.memory", false, &[])]);
+        check(
+            &Value::Null,
+            &[
+                ("resource.cpu", false, &[]),
+                ("resource.memory", false, &[]),
+            ],
+        );
     }
 
     #[test]
     fn no_further_is_looked_ahead_than_is_predicted() {
-        for (window_seconds, expected) in [(600, 600), (LONGEST_WINDOW_SECONDS, 604_800), (2_000_000, 604_800)] {
+        for (window_seconds, expected) in [
+            (600, 600),
+            (LONGEST_WINDOW_SECONDS, 604_800),
+            (2_000_000, 604_800),
+        ] {
             assert_eq!(read(window_seconds, &Value::Null).window_seconds, expected);
         }
     }

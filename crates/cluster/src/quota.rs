@@ -18,7 +18,8 @@ pub struct Quota {
     pub scopes: Vec<QuotaScope>,
 }
 
-/// Which pods a quota counts. `NotBestEffort` is left out, since pods that are sized ask for something.
+/// Which pods a quota counts. `NotBestEffort` is left out, since pods that are sized ask for
+/// something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuotaScope {
     /// Pods that have to end by some time, or those that need not.
@@ -34,25 +35,49 @@ pub enum QuotaScope {
 impl Quota {
     /// Keeps what can change a decision.
     pub(crate) fn trim(object: v1::ResourceQuota) -> Self {
-        let key =
-            ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
+        let key = ObjectKey::new(
+            object.metadata.namespace.unwrap_or_default(),
+            object.metadata.name.unwrap_or_default(),
+        );
         let spec = object.spec.unwrap_or_default();
-        let by_name = spec.scopes.iter().flatten().filter_map(|scope| named(scope, "Exists", Vec::new()));
-        let by_expression = spec.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
-        let by_expression = by_expression
-            .filter_map(|found| named(&found.scope_name, &found.operator, found.values.clone().unwrap_or_default()));
+        let by_name = spec
+            .scopes
+            .iter()
+            .flatten()
+            .filter_map(|scope| named(scope, "Exists", Vec::new()));
+        let by_expression = spec
+            .scope_selector
+            .iter()
+            .flat_map(|selector| selector.match_expressions.iter().flatten());
+        let by_expression = by_expression.filter_map(|found| {
+            named(
+                &found.scope_name,
+                &found.operator,
+                found.values.clone().unwrap_or_default(),
+            )
+        });
         let scopes = by_name.chain(by_expression).collect();
-        Self { key, hard: quantities(spec.hard.unwrap_or_default()), scopes }
+        Self {
+            key,
+            hard: quantities(spec.hard.unwrap_or_default()),
+            scopes,
+        }
     }
 
     /// Whether pods of this kind count.
     pub fn counts(&self, pod: &Placement) -> bool {
-        let is_one_of = |classes: &[String]| pod.priority_class.as_ref().is_some_and(|class| classes.contains(class));
+        let is_one_of = |classes: &[String]| {
+            pod.priority_class
+                .as_ref()
+                .is_some_and(|class| classes.contains(class))
+        };
         self.scopes.iter().all(|scope| match scope {
             QuotaScope::HasDeadline(has_deadline) => pod.has_deadline == *has_deadline,
             QuotaScope::PriorityIn(classes) if classes.is_empty() => pod.priority_class.is_some(),
             QuotaScope::PriorityIn(classes) => is_one_of(classes),
-            QuotaScope::PriorityNotIn(classes) if classes.is_empty() => pod.priority_class.is_none(),
+            QuotaScope::PriorityNotIn(classes) if classes.is_empty() => {
+                pod.priority_class.is_none()
+            }
             QuotaScope::PriorityNotIn(classes) => !is_one_of(classes),
             QuotaScope::Other => false,
         })
@@ -89,18 +114,25 @@ mod tests {
     fn check(spec: &Value, expected: bool) {
         let object = json!({"metadata": {"namespace": "shop", "name": "compute"}, "spec": spec});
         let quota = Quota::trim(serde_json::from_value(object).expect("a quota"));
-        let pod = Placement { priority_class: Some("high".to_owned()), ..Placement::default() };
+        let pod = Placement {
+            priority_class: Some("high".to_owned()),
+            ..Placement::default()
+        };
         assert_eq!(quota.counts(&pod), expected, "{spec}");
     }
 
     #[test]
     fn scopes_say_which_pods_count() {
         check(&json!({}), true);
-        check(&json!({"scopes": ["NotBestEffort", "NotTerminating"]}), true);
+        check(
+            &json!({"scopes": ["NotBestEffort", "NotTerminating"]}),
+            true,
+        );
         check(&json!({"scopes": ["BestEffort"]}), false);
         check(&json!({"scopes": ["NotTerminating", "Terminating"]}), false);
         let by_class = |operator: &str, values: Value| {
-            let expression = json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
+            let expression =
+                json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
             json!({"scopeSelector": {"matchExpressions": [expression]}})
         };
         check(&by_class("In", json!(["low", "high"])), true);
@@ -109,13 +141,19 @@ mod tests {
         check(&by_class("Exists", Value::Null), true);
         check(&by_class("DoesNotExist", Value::Null), false);
         let newer = json!({"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"});
-        check(&json!({"scopeSelector": {"matchExpressions": [newer]}}), false);
+        check(
+            &json!({"scopeSelector": {"matchExpressions": [newer]}}),
+            false,
+        );
     }
 
     #[test]
     fn amounts_keep_their_names() {
         let object = json!({"spec": {"hard": {"requests.cpu": "2", "pods": "10"}}});
         let quota = Quota::trim(serde_json::from_value(object).expect("a quota"));
-        assert_eq!(quota.hard.get(&ResourceName::from("requests.cpu")), "2".parse().ok().as_ref());
+        assert_eq!(
+            quota.hard.get(&ResourceName::from("requests.cpu")),
+            "2".parse().ok().as_ref()
+        );
     }
 }

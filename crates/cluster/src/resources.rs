@@ -1,4 +1,5 @@
-//! The resources that a container has in effect: what the kubelet reports, or what its specification asks for.
+//! The resources that a container has in effect: what the kubelet reports, or what its
+//! specification asks for.
 //!
 //! Source: upstream `pkg/utils/resources/resourcehelpers.go`.
 
@@ -18,24 +19,40 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads a resource list. The API server lets only quantities through, so one that does not parse is as good as unset.
+    /// Reads a resource list. The API server lets only quantities through, so one that does not
+    /// parse is as good as unset.
     pub(crate) fn of(list: Option<&BTreeMap<String, Text>>) -> Self {
         let quantity = |name: &str| list?.get(name)?.0.parse::<Quantity>().ok();
-        Self { cpu: quantity("cpu").as_ref().map(Cpu::from), memory: quantity("memory").as_ref().map(Memory::from) }
+        Self {
+            cpu: quantity("cpu").as_ref().map(Cpu::from),
+            memory: quantity("memory").as_ref().map(Memory::from),
+        }
     }
 }
 
-/// The sum of what lists say of resources that nodes have or have not, such as devices and huge pages.
-pub(crate) fn extended<'a>(lists: impl Iterator<Item = &'a BTreeMap<String, Text>>) -> ResourceList {
+/// The sum of what lists say of resources that nodes have or have not, such as devices and huge
+/// pages.
+pub(crate) fn extended<'a>(
+    lists: impl Iterator<Item = &'a BTreeMap<String, Text>>,
+) -> ResourceList {
     let mut sum = ResourceList::new();
     for (name, text) in lists.flatten() {
-        let is_common = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "pods");
-        let Some(quantity) = text.0.parse::<Quantity>().ok().filter(|quantity| !is_common && !quantity.is_zero())
+        let is_common = matches!(
+            name.as_str(),
+            "cpu" | "memory" | "ephemeral-storage" | "pods"
+        );
+        let Some(quantity) = text
+            .0
+            .parse::<Quantity>()
+            .ok()
+            .filter(|quantity| !is_common && !quantity.is_zero())
         else {
             continue;
         };
         let name = ResourceName::from(name.as_str());
-        let quantity = sum.get(&name).map_or(quantity.clone(), |before| before + &quantity);
+        let quantity = sum
+            .get(&name)
+            .map_or(quantity.clone(), |before| before + &quantity);
         sum.insert(name, quantity);
     }
     sum
@@ -51,14 +68,29 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn of(requests: Option<&BTreeMap<String, Text>>, limits: Option<&BTreeMap<String, Text>>) -> Self {
-        Self { requests: Resources::of(requests), limits: Resources::of(limits) }
+    pub(crate) fn of(
+        requests: Option<&BTreeMap<String, Text>>,
+        limits: Option<&BTreeMap<String, Text>>,
+    ) -> Self {
+        Self {
+            requests: Resources::of(requests),
+            limits: Resources::of(limits),
+        }
     }
 
     /// The limits stand in where nothing is requested, as the API server fills in pods.
     pub(crate) fn or_limits(self) -> Self {
-        let Self { requests: Resources { cpu, memory }, limits } = self;
-        Self { requests: Resources { cpu: cpu.or(limits.cpu), memory: memory.or(limits.memory) }, limits }
+        let Self {
+            requests: Resources { cpu, memory },
+            limits,
+        } = self;
+        Self {
+            requests: Resources {
+                cpu: cpu.or(limits.cpu),
+                memory: memory.or(limits.memory),
+            },
+            limits,
+        }
     }
 
     /// The sum; what is set on neither side stays unset.
@@ -75,14 +107,20 @@ impl Asked {
 
     fn each(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
         let cpu = |a: Option<Cpu>, b: Option<Cpu>| {
-            either(a.map(Cpu::millicores), b.map(Cpu::millicores), combine).map(Cpu::from_millicores)
+            either(a.map(Cpu::millicores), b.map(Cpu::millicores), combine)
+                .map(Cpu::from_millicores)
         };
         let memory = |a: Option<Memory>, b: Option<Memory>| {
             either(a.map(Memory::bytes), b.map(Memory::bytes), combine).map(Memory::from_bytes)
         };
-        let both =
-            |a: Resources, b: Resources| Resources { cpu: cpu(a.cpu, b.cpu), memory: memory(a.memory, b.memory) };
-        Self { requests: both(self.requests, other.requests), limits: both(self.limits, other.limits) }
+        let both = |a: Resources, b: Resources| Resources {
+            cpu: cpu(a.cpu, b.cpu),
+            memory: memory(a.memory, b.memory),
+        };
+        Self {
+            requests: both(self.requests, other.requests),
+            limits: both(self.limits, other.limits),
+        }
     }
 }
 
@@ -93,7 +131,8 @@ fn either(a: Option<i64>, b: Option<i64>, combine: fn(i64, i64) -> i64) -> Optio
     }
 }
 
-/// Requests and limits: the status goes before the specification as a whole, even where it sets less.
+/// Requests and limits: the status goes before the specification as a whole, even where it sets
+/// less.
 pub(crate) fn effective(
     status: Option<&ResourceRequirements>,
     spec: Option<&ResourceRequirements>,
@@ -101,7 +140,10 @@ pub(crate) fn effective(
     let Some(resources) = status.or(spec) else {
         return (Resources::default(), Resources::default());
     };
-    (Resources::of(resources.requests.as_ref()), Resources::of(resources.limits.as_ref()))
+    (
+        Resources::of(resources.requests.as_ref()),
+        Resources::of(resources.limits.as_ref()),
+    )
 }
 
 #[cfg(test)]
@@ -109,26 +151,58 @@ mod tests {
     use super::*;
 
     fn requirements(requests: &[(&str, &str)]) -> ResourceRequirements {
-        let list = requests.iter().map(|(name, text)| ((*name).to_owned(), Text((*text).to_owned()))).collect();
-        ResourceRequirements { requests: Some(list), ..Default::default() }
+        let list = requests
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), Text((*text).to_owned())))
+            .collect();
+        ResourceRequirements {
+            requests: Some(list),
+            ..Default::default()
+        }
     }
 
-    fn check(status: Option<&[(&str, &str)]>, spec: Option<&[(&str, &str)]>, expected: (Option<i64>, Option<i64>)) {
-        let (requests, _) = effective(status.map(requirements).as_ref(), spec.map(requirements).as_ref());
-        let amounts = (requests.cpu.map(Cpu::millicores), requests.memory.map(Memory::bytes));
+    fn check(
+        status: Option<&[(&str, &str)]>,
+        spec: Option<&[(&str, &str)]>,
+        expected: (Option<i64>, Option<i64>),
+    ) {
+        let (requests, _) = effective(
+            status.map(requirements).as_ref(),
+            spec.map(requirements).as_ref(),
+        );
+        let amounts = (
+            requests.cpu.map(Cpu::millicores),
+            requests.memory.map(Memory::bytes),
+        );
         assert_eq!(amounts, expected, "{status:?} {spec:?}");
     }
 
     #[test]
     fn the_status_goes_before_the_specification() {
-        check(Some(&[("cpu", "2"), ("memory", "1Gi")]), Some(&[("cpu", "1")]), (Some(2000), Some(1 << 30)));
-        check(Some(&[]), Some(&[("cpu", "1"), ("memory", "1Gi")]), (None, None));
-        check(None, Some(&[("cpu", "1"), ("memory", "1Gi")]), (Some(1000), Some(1 << 30)));
+        check(
+            Some(&[("cpu", "2"), ("memory", "1Gi")]),
+            Some(&[("cpu", "1")]),
+            (Some(2000), Some(1 << 30)),
+        );
+        check(
+            Some(&[]),
+            Some(&[("cpu", "1"), ("memory", "1Gi")]),
+            (None, None),
+        );
+        check(
+            None,
+            Some(&[("cpu", "1"), ("memory", "1Gi")]),
+            (Some(1000), Some(1 << 30)),
+        );
         check(None, None, (None, None));
     }
 
     #[test]
     fn fractions_round_up() {
-        check(None, Some(&[("cpu", "1500u"), ("memory", "1500m")]), (Some(2), Some(2)));
+        check(
+            None,
+            Some(&[("cpu", "1500u"), ("memory", "1500m")]),
+            (Some(2), Some(2)),
+        );
     }
 }

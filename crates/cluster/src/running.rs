@@ -1,5 +1,6 @@
-//! What a pod that runs says besides its size: where, since when, how well, how it may be resized, and what became of a resize.
-//! Kept only where pods are to be moved or resized, since there are very many pods.
+//! What a pod that runs says besides its size: where, since when, how well, how it may be resized,
+//! and what became of a resize. Kept only where pods are to be moved or resized, since there are
+//! very many pods.
 
 use std::collections::BTreeMap;
 
@@ -91,25 +92,51 @@ pub struct Specified {
 impl Running {
     pub(crate) fn trim(pod: &v1::Pod) -> Self {
         let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
-        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True");
-        let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
-        let init_containers = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-        let statuses = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
-        let init_statuses = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
+        let conditions = status
+            .and_then(|status| status.conditions.as_deref())
+            .unwrap_or_default();
+        let ready = conditions
+            .iter()
+            .find(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let containers = spec
+            .map(|spec| spec.containers.as_slice())
+            .unwrap_or_default();
+        let init_containers = spec
+            .and_then(|spec| spec.init_containers.as_deref())
+            .unwrap_or_default();
+        let statuses = status
+            .and_then(|status| status.container_statuses.as_deref())
+            .unwrap_or_default();
+        let init_statuses = status
+            .and_then(|status| status.init_container_statuses.as_deref())
+            .unwrap_or_default();
         Self {
             created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
             generation: metadata.generation,
             observed_generation: status.and_then(|status| status.observed_generation),
-            node: spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty()),
+            node: spec
+                .and_then(|spec| spec.node_name.clone())
+                .filter(|node| !node.is_empty()),
             is_terminating: metadata.deletion_timestamp.is_some(),
-            ready_since: ready
-                .map(|ready| ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)),
-            resizes: conditions.iter().filter_map(ResizeCondition::trim).collect(),
+            ready_since: ready.map(|ready| {
+                ready
+                    .last_transition_time
+                    .as_ref()
+                    .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+            }),
+            resizes: conditions
+                .iter()
+                .filter_map(ResizeCondition::trim)
+                .collect(),
             annotations: kept(metadata.annotations.as_ref()),
-            qos_class: status.and_then(|status| status.qos_class.clone()).unwrap_or_default(),
+            qos_class: status
+                .and_then(|status| status.qos_class.clone())
+                .unwrap_or_default(),
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
-            containers: containers.iter().map(|container| Specified::trim(container, statuses)).collect(),
+            containers: containers
+                .iter()
+                .map(|container| Specified::trim(container, statuses))
+                .collect(),
             init_containers: init_containers
                 .iter()
                 .map(|container| Specified::trim(container, init_statuses))
@@ -121,7 +148,8 @@ impl Running {
 fn kept(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let all = annotations.into_iter().flatten();
     let ours = all.filter(|(key, _)| PREFIXES.iter().any(|prefix| key.starts_with(prefix)));
-    ours.map(|(key, value)| (key.clone(), value.clone())).collect()
+    ours.map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 impl ResizeCondition {
@@ -147,16 +175,26 @@ impl Specified {
         let resources = container.resources.as_ref();
         let status = statuses.iter().find(|status| status.name == container.name);
         let list = |list: &Option<BTreeMap<_, _>>| list.clone().map(quantities);
-        let restarting =
-            container.resize_policy.iter().flatten().filter(|policy| policy.restart_policy == "RestartContainer");
+        let restarting = container
+            .resize_policy
+            .iter()
+            .flatten()
+            .filter(|policy| policy.restart_policy == "RestartContainer");
         Self {
             name: container.name.clone(),
             requests: resources.and_then(|resources| list(&resources.requests)),
             limits: resources.and_then(|resources| list(&resources.limits)),
-            reported: status.and_then(|status| status.resources.as_ref()).map(|resources| {
-                [list(&resources.requests).unwrap_or_default(), list(&resources.limits).unwrap_or_default()]
-            }),
-            restarts_for: restarting.map(|policy| policy.resource_name.as_str().into()).collect(),
+            reported: status
+                .and_then(|status| status.resources.as_ref())
+                .map(|resources| {
+                    [
+                        list(&resources.requests).unwrap_or_default(),
+                        list(&resources.limits).unwrap_or_default(),
+                    ]
+                }),
+            restarts_for: restarting
+                .map(|policy| policy.resource_name.as_str().into())
+                .collect(),
             has_claims: resources
                 .and_then(|resources| resources.claims.as_ref())
                 .is_some_and(|claims| !claims.is_empty()),
@@ -206,18 +244,46 @@ mod tests {
             },
         });
         let running = Running::trim(&serde_json::from_value(pod).expect("a pod"));
-        assert_eq!(running.annotations.keys().collect::<Vec<_>>(), ["vpaCpuStartupBoost/app", "vpaObservedContainers"]);
-        assert_eq!((running.node.as_deref(), running.priority, running.is_terminating), (Some("n1"), 7, true));
-        assert_eq!(running.ready_since.map(|time| time.to_string()).as_deref(), Some("2026-01-01T01:00:00Z"));
-        assert_eq!((running.generation, running.observed_generation), (Some(3), Some(2)));
-        let [resize] = running.resizes.as_slice() else { panic!("one condition") };
-        assert_eq!((resize.stage, resize.holds, resize.reason.as_str()), (ResizeStage::Pending, true, "Deferred"));
-        let [app] = running.containers.as_slice() else { panic!("one container") };
+        assert_eq!(
+            running.annotations.keys().collect::<Vec<_>>(),
+            ["vpaCpuStartupBoost/app", "vpaObservedContainers"]
+        );
+        assert_eq!(
+            (
+                running.node.as_deref(),
+                running.priority,
+                running.is_terminating
+            ),
+            (Some("n1"), 7, true)
+        );
+        assert_eq!(
+            running.ready_since.map(|time| time.to_string()).as_deref(),
+            Some("2026-01-01T01:00:00Z")
+        );
+        assert_eq!(
+            (running.generation, running.observed_generation),
+            (Some(3), Some(2))
+        );
+        let [resize] = running.resizes.as_slice() else {
+            panic!("one condition")
+        };
+        assert_eq!(
+            (resize.stage, resize.holds, resize.reason.as_str()),
+            (ResizeStage::Pending, true, "Deferred")
+        );
+        let [app] = running.containers.as_slice() else {
+            panic!("one container")
+        };
         assert_eq!((app.limits.as_ref(), app.is_ready), (None, true));
         assert_eq!(app.restarts_for, [ResourceName::Memory]);
         let cpu = |list: &ResourceList| list.cpu().map(model::Cpu::millicores);
         assert_eq!(app.requests.as_ref().and_then(cpu), Some(100));
-        assert_eq!(app.reported.as_ref().and_then(|[requests, _]| cpu(requests)), Some(200));
+        assert_eq!(
+            app.reported
+                .as_ref()
+                .and_then(|[requests, _]| cpu(requests)),
+            Some(200)
+        );
         assert!(running.init_containers[0].is_sidecar);
     }
 
@@ -225,10 +291,14 @@ mod tests {
     fn a_pod_is_ready_only_while_its_condition_says_so() {
         let ready = |conditions: serde_json::Value| {
             let pod = json!({"metadata": {}, "status": {"conditions": conditions}});
-            Running::trim(&serde_json::from_value(pod).expect("a pod")).ready_since.is_some()
+            Running::trim(&serde_json::from_value(pod).expect("a pod"))
+                .ready_since
+                .is_some()
         };
         assert!(ready(json!([{"type": "Ready", "status": "True"}])));
-        assert!(!ready(json!([{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}])));
+        assert!(!ready(
+            json!([{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}])
+        ));
         assert!(!ready(json!([])));
     }
 }

@@ -1,4 +1,5 @@
-//! Scale subresources of objects of kinds that are not well known: what the API server said when asked.
+//! Scale subresources of objects of kinds that are not well known: what the API server said when
+//! asked.
 
 mod keep;
 mod question;
@@ -86,15 +87,26 @@ impl Entry for ReadScale {
 }
 
 impl ScaleKey {
-    /// The key of a workload's scale subresource; an error if its `apiVersion` is neither a version nor `group/version`.
+    /// The key of a workload's scale subresource; an error if its `apiVersion` is neither a version
+    /// nor `group/version`.
     pub fn of<'a>(workload: impl Into<Workload<'a>>) -> Result<Self, String> {
-        let Workload { api_version, kind, namespace, name } = workload.into();
+        let Workload {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = workload.into();
         let group = match api_version.split('/').collect::<Vec<_>>().as_slice() {
             [_version] => "",
             [group, _version] => *group,
             _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
         };
         let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
-        Ok(Self { group, kind, namespace, name })
+        Ok(Self {
+            group,
+            kind,
+            namespace,
+            name,
+        })
     }
 }

@@ -16,9 +16,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether objects of this namespace count. Those of the cluster, whose namespace is empty, count in every shard.
+    /// Whether objects of this namespace count. Those of the cluster, whose namespace is empty,
+    /// count in every shard.
     pub fn includes(&self, namespace: &str) -> bool {
-        let is_wanted = self.namespace.as_deref().is_none_or(|only| only == namespace);
+        let is_wanted = self
+            .namespace
+            .as_deref()
+            .is_none_or(|only| only == namespace);
         let is_ours = namespace.is_empty() || self.shard.includes(namespace);
         is_wanted && is_ours && !self.ignored.contains(namespace)
     }
@@ -52,11 +56,17 @@ mod tests {
 
     #[test]
     fn namespaces_of_other_shards_do_not_count() {
-        let scope = |shard: &str| Scope { shard: shard.parse().expect(shard), ..Scope::default() };
+        let scope = |shard: &str| Scope {
+            shard: shard.parse().expect(shard),
+            ..Scope::default()
+        };
         assert!(scope("0/2").includes("shop") && !scope("1/2").includes("shop"));
         assert!(!scope("0/2").includes("mail") && scope("1/2").includes("mail"));
         assert!(scope("0/2").includes("") && scope("1/2").includes(""));
-        let both = Scope { ignored: ["shop".to_owned()].into(), ..scope("0/2") };
+        let both = Scope {
+            ignored: ["shop".to_owned()].into(),
+            ..scope("0/2")
+        };
         assert!(!both.includes("shop") && !both.includes("mail"));
     }
 }

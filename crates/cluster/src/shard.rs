@@ -1,8 +1,10 @@
-//! Which part of a cluster one of several processes looks at: each namespace belongs to one of `count` shards.
+//! Which part of a cluster one of several processes looks at: each namespace belongs to one of
+//! `count` shards.
 //!
-//! The name of the namespace is hashed with FNV-1a (64 bits), and the hash is placed by jump consistent hashing (Lamping and
-//! Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014), here in whole numbers so that every machine gives the
-//! same answer. From `n` to `n + 1` shards one namespace in `n + 1` moves, and always to the new shard.
+//! The name of the namespace is hashed with FNV-1a (64 bits), and the hash is placed by jump
+//! consistent hashing (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm",
+//! 2014), here in whole numbers so that every machine gives the same answer. From `n` to `n + 1`
+//! shards one namespace in `n + 1` moves, and always to the new shard.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -35,7 +37,10 @@ pub enum ShardError {
 /// Everything.
 impl Default for Shard {
     fn default() -> Self {
-        Self { index: 0, count: NonZeroU16::MIN }
+        Self {
+            index: 0,
+            count: NonZeroU16::MIN,
+        }
     }
 }
 
@@ -51,7 +56,11 @@ impl FromStr for Shard {
             return Err(ShardError::Count);
         }
         let size = NonZeroU16::new(count).ok_or(ShardError::Count)?;
-        if index < count { Ok(Self { index, count: size }) } else { Err(ShardError::Index(count)) }
+        if index < count {
+            Ok(Self { index, count: size })
+        } else {
+            Err(ShardError::Index(count))
+        }
     }
 }
 
@@ -86,11 +95,13 @@ impl Shard {
 fn fnv1a(bytes: &[u8]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
+    bytes.iter().fold(OFFSET, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
+    })
 }
 
-/// Follows the hash from shard to shard, as if there had been one at first and others were added one by one: each random
-/// number says how many there will be when it moves next.
+/// Follows the hash from shard to shard, as if there had been one at first and others were added
+/// one by one: each random number says how many there will be when it moves next.
 fn place(hash: u64, count: NonZeroU16) -> u16 {
     const STEP: u64 = 2_862_933_555_777_941_757;
     let (mut random, mut place, mut next) = (hash, 0, 0);
@@ -109,7 +120,11 @@ mod tests {
     fn owner(namespace: &str, count: u16) -> u16 {
         let owners = (0..count).filter(|index| shard(*index, count).includes(namespace));
         let owners: Vec<_> = owners.collect();
-        assert_eq!(owners.len(), 1, "{namespace} belongs to {owners:?} of {count}");
+        assert_eq!(
+            owners.len(),
+            1,
+            "{namespace} belongs to {owners:?} of {count}"
+        );
         owners[0]
     }
 
@@ -121,10 +136,14 @@ mod tests {
         (0..10_000).map(|number| format!("team-{number}"))
     }
 
-    /// The owner among 1, 2, 3, 4, 8, 16 and 256 shards. These must never change: a cluster's recommenders and their history
-    /// are divided by them.
+    /// The owner among 1, 2, 3, 4, 8, 16 and 256 shards. These must never change: a cluster's
+    /// recommenders and their history are divided by them.
     fn check(namespace: &str, expected: [u16; 7]) {
-        assert_eq!([1, 2, 3, 4, 8, 16, 256].map(|count| owner(namespace, count)), expected, "{namespace}");
+        assert_eq!(
+            [1, 2, 3, 4, 8, 16, 256].map(|count| owner(namespace, count)),
+            expected,
+            "{namespace}"
+        );
     }
 
     #[test]
@@ -153,7 +172,12 @@ mod tests {
             let mut sizes = vec![0; usize::from(count)];
             names().for_each(|name| sizes[usize::from(owner(&name, count))] += 1);
             let mean = 10_000 / i32::from(count);
-            assert!(sizes.iter().all(|size: &i32| (size - mean).abs() * 5 < mean), "{sizes:?}");
+            assert!(
+                sizes
+                    .iter()
+                    .all(|size: &i32| (size - mean).abs() * 5 < mean),
+                "{sizes:?}"
+            );
         }
     }
 
@@ -163,18 +187,30 @@ mod tests {
             let mut moved = 0;
             for name in names() {
                 let (before, after) = (owner(&name, count), owner(&name, count + 1));
-                assert!(after == before || after == count, "{name} moved from {before} to {after}");
+                assert!(
+                    after == before || after == count,
+                    "{name} moved from {before} to {after}"
+                );
                 moved += u32::from(after != before);
             }
             let share = 10_000 / u32::from(count + 1);
-            assert!(moved.abs_diff(share) * 10 < share, "{moved} of 10000 moved to the new one of {}", count + 1);
+            assert!(
+                moved.abs_diff(share) * 10 < share,
+                "{moved} of 10000 moved to the new one of {}",
+                count + 1
+            );
         }
     }
 
     #[test]
     fn a_shard_is_written_as_its_number_from_zero_and_how_many_there_are() {
         for text in ["0/1", "0/2", "1/2", "255/256"] {
-            assert_eq!(text.parse::<Shard>().map(|shard| shard.to_string()).as_deref(), Ok(text));
+            assert_eq!(
+                text.parse::<Shard>()
+                    .map(|shard| shard.to_string())
+                    .as_deref(),
+                Ok(text)
+            );
         }
         assert_eq!("0/1".parse(), Ok(Shard::default()));
         for (text, expected) in [
@@ -189,6 +225,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Shard>(), Err(expected), "{text}");
         }
-        assert_eq!(ShardError::Index(2).to_string(), "shards are counted from zero: the last of 2 is 1/2");
+        assert_eq!(
+            ShardError::Index(2).to_string(),
+            "shards are counted from zero: the last of 2 is 1/2"
+        );
     }
 }

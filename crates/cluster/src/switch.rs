@@ -1,4 +1,5 @@
-//! A switch: a `ConfigMap` that somebody made to turn something on, and deletes to turn it off. What is in it does not matter.
+//! A switch: a `ConfigMap` that somebody made to turn something on, and deletes to turn it off.
+//! What is in it does not matter.
 
 use crate::table::{Entry, ObjectKey};
 

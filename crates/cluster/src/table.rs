@@ -1,7 +1,8 @@
-//! Objects of one kind by key, changed by `apply`, `delete` and `reset`; each says what really changed.
+//! Objects of one kind by key, changed by `apply`, `delete` and `reset`; each says what really
+//! changed.
 //!
-//! They are kept in the order of their keys, and found by hash: of a key whose parts are somebody else's as well, so that nobody
-//! makes one only to look something up.
+//! They are kept in the order of their keys, and found by hash: of a key whose parts are somebody
+//! else's as well, so that nobody makes one only to look something up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -23,11 +24,15 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// A key from its two parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 }
 
-/// An [`ObjectKey`] whose parts are somebody else's. The two hash alike, so that this finds what the other names.
+/// An [`ObjectKey`] whose parts are somebody else's. The two hash alike, so that this finds what
+/// the other names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectName<'a> {
     /// Namespace, empty for cluster-wide objects.
@@ -88,7 +93,8 @@ pub struct Table<T: Entry> {
     by_hash: HashTable<Arc<T>>,
     /// In the order of their keys.
     about: HashMap<WorkloadRef, Vec<Arc<T>>, RandomState>,
-    /// Names are up to those who write objects: none of them is to know which ones have the same hash.
+    /// Names are up to those who write objects: none of them is to know which ones have the same
+    /// hash.
     hasher: RandomState,
 }
 
@@ -107,7 +113,9 @@ impl<T: Entry> Default for Table<T> {
 impl<T: Entry> Table<T> {
     /// The object with this key.
     pub fn get<K: Hash + Equivalent<T::Key> + ?Sized>(&self, key: &K) -> Option<&Arc<T>> {
-        self.by_hash.find(self.hasher.hash_one(key), |object| key.equivalent(object.key()))
+        self.by_hash.find(self.hasher.hash_one(key), |object| {
+            key.equivalent(object.key())
+        })
     }
 
     /// All objects, by key.
@@ -121,7 +129,10 @@ impl<T: Entry> Table<T> {
     }
 
     /// The objects that are about this workload, by key.
-    pub fn about<'a>(&'a self, workload: Workload<'_>) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+    pub fn about<'a>(
+        &'a self,
+        workload: Workload<'_>,
+    ) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
         self.about.get(&Named(workload)).into_iter().flatten()
     }
 
@@ -142,7 +153,9 @@ impl<T: Entry> Table<T> {
         let rehash = |object: &Arc<T>| self.hasher.hash_one(object.key());
         let old = match self.by_hash.entry(hash, |other| other.key() == key, rehash) {
             Slot::Occupied(slot) if *slot.get() == object => return None,
-            Slot::Occupied(mut slot) => Some(std::mem::replace(slot.get_mut(), Arc::clone(&object))),
+            Slot::Occupied(mut slot) => {
+                Some(std::mem::replace(slot.get_mut(), Arc::clone(&object)))
+            }
             Slot::Vacant(slot) => {
                 slot.insert(Arc::clone(&object));
                 None
@@ -150,17 +163,26 @@ impl<T: Entry> Table<T> {
         };
         self.in_order.insert(key.clone(), Arc::clone(&object));
         self.index(old.as_ref(), Some(&object));
-        Some(Change { old, new: Some(object) })
+        Some(Change {
+            old,
+            new: Some(object),
+        })
     }
 
     /// Takes the object away; none when there was none.
     pub fn delete(&mut self, key: &T::Key) -> Option<Change<T>> {
         let old = self.in_order.remove(key)?;
-        if let Ok(slot) = self.by_hash.find_entry(self.hasher.hash_one(key), |object| object.key() == key) {
+        if let Ok(slot) = self
+            .by_hash
+            .find_entry(self.hasher.hash_one(key), |object| object.key() == key)
+        {
             slot.remove();
         }
         self.index(Some(&old), None);
-        Some(Change { old: Some(old), new: None })
+        Some(Change {
+            old: Some(old),
+            new: None,
+        })
     }
 
     /// Makes `objects` the whole content: what is not among them was deleted while nobody watched.
@@ -176,7 +198,9 @@ impl<T: Entry> Table<T> {
     }
 
     fn index(&mut self, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
-        let place = |objects: &[Arc<T>], key: &T::Key| objects.binary_search_by(|object| object.key().cmp(key));
+        let place = |objects: &[Arc<T>], key: &T::Key| {
+            objects.binary_search_by(|object| object.key().cmp(key))
+        };
         if let Some((workload, old)) = old.and_then(|old| old.about().zip(Some(old)))
             && let Some(objects) = self.about.get_mut(&workload)
         {
@@ -217,11 +241,17 @@ mod tests {
     }
 
     fn workload(number: u8) -> WorkloadRef {
-        WorkloadRef { name: number.to_string(), ..WorkloadRef::default() }
+        WorkloadRef {
+            name: number.to_string(),
+            ..WorkloadRef::default()
+        }
     }
 
     fn things(pairs: &[(u8, u8)]) -> Vec<Arc<Thing>> {
-        pairs.iter().map(|(key, value)| Arc::new(Thing(*key, *value))).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| Arc::new(Thing(*key, *value)))
+            .collect()
     }
 
     fn table(pairs: &[(u8, u8)]) -> Table<Thing> {
@@ -230,9 +260,14 @@ mod tests {
         table
     }
 
-    fn check(changes: impl IntoIterator<Item = Change<Thing>>, expected: &[(Option<u8>, Option<u8>)]) {
-        let values: Vec<_> =
-            changes.into_iter().map(|change| (change.old.map(|old| old.1), change.new.map(|new| new.1))).collect();
+    fn check(
+        changes: impl IntoIterator<Item = Change<Thing>>,
+        expected: &[(Option<u8>, Option<u8>)],
+    ) {
+        let values: Vec<_> = changes
+            .into_iter()
+            .map(|change| (change.old.map(|old| old.1), change.new.map(|new| new.1)))
+            .collect();
         assert_eq!(values, expected);
     }
 
@@ -245,8 +280,14 @@ mod tests {
 
     #[test]
     fn a_change_names_both_sides() {
-        check(table(&[]).apply(Arc::new(Thing(1, 10))), &[(None, Some(10))]);
-        check(table(&[(1, 10)]).apply(Arc::new(Thing(1, 11))), &[(Some(10), Some(11))]);
+        check(
+            table(&[]).apply(Arc::new(Thing(1, 10))),
+            &[(None, Some(10))],
+        );
+        check(
+            table(&[(1, 10)]).apply(Arc::new(Thing(1, 11))),
+            &[(Some(10), Some(11))],
+        );
         check(table(&[(1, 10)]).delete(&1), &[(Some(10), None)]);
     }
 

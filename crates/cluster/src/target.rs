@@ -1,8 +1,10 @@
-//! Which pods an autoscaler means: from its `targetRef` to a selector, as a pure function of the view.
+//! Which pods an autoscaler means: from its `targetRef` to a selector, as a pure function of the
+//! view.
 //!
-//! A target must be the topmost controller of its kind: a Deployment, not a `ReplicaSet` of it. The texts are those of
-//! the condition `ConfigUnsupported`. Source: upstream `target/fetcher.go`, `target/controller_fetcher` and
-//! `recommender/input/cluster_feeder.go` (`getSelector`, `validateTargetRef`).
+//! A target must be the topmost controller of its kind: a Deployment, not a `ReplicaSet` of it. The
+//! texts are those of the condition `ConfigUnsupported`. Source: upstream `target/fetcher.go`,
+//! `target/controller_fetcher` and `recommender/input/cluster_feeder.go` (`getSelector`,
+//! `validateTargetRef`).
 
 #[cfg(test)]
 mod tests;
@@ -67,20 +69,38 @@ pub enum TargetError {
 
 impl TargetError {
     fn is_transient(&self) -> bool {
-        matches!(self, Self::Unhandled { transient: true, .. })
+        matches!(
+            self,
+            Self::Unhandled {
+                transient: true,
+                ..
+            }
+        )
     }
 }
 
 /// The pods that `target` means, if an autoscaler may point at it.
 pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
     selector(view, target.into())
-        .map_err(|error| unsupported(error, |error| format!("Cannot read targetRef. Reason: {error}")))
+        .map_err(|error| {
+            unsupported(error, |error| {
+                format!("Cannot read targetRef. Reason: {error}")
+            })
+        })
         .and_then(|selector| validate(view, target).map(|()| selector))
-        .map_or_else(|unsupported| unsupported, |selector| Resolution::Pods(selector.into_owned()))
+        .map_or_else(
+            |unsupported| unsupported,
+            |selector| Resolution::Pods(selector.into_owned()),
+        )
 }
 
-/// Whether an autoscaler may point at `target`, and it means a pod of whose labels `label` tells the values.
-pub fn means<'a>(view: &View, target: Workload<'_>, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+/// Whether an autoscaler may point at `target`, and it means a pod of whose labels `label` tells
+/// the values.
+pub fn means<'a>(
+    view: &View,
+    target: Workload<'_>,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> bool {
     selector(view, target).is_ok_and(|selector| selector.matches_where(label))
         && topmost(view, target).is_ok_and(|top| top == Some(target))
 }
@@ -90,25 +110,40 @@ pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
     topmost::chain(view, target)
         .iter()
         .map(Workload::from)
-        .filter(|workload| WellKnown::of_kind(workload.kind).is_none() && !topmost::is_node(*workload))
+        .filter(|workload| {
+            WellKnown::of_kind(workload.kind).is_none() && !topmost::is_node(*workload)
+        })
         .filter_map(|workload| ScaleKey::of(workload).ok())
         .collect()
 }
 
-fn controller<'a>(view: &'a View, kind: WellKnown, workload: Workload<'_>) -> Result<&'a Controller, TargetError> {
-    let Workload { namespace, name, .. } = workload;
+fn controller<'a>(
+    view: &'a View,
+    kind: WellKnown,
+    workload: Workload<'_>,
+) -> Result<&'a Controller, TargetError> {
+    let Workload {
+        namespace, name, ..
+    } = workload;
     let controller = view.controller(kind, &ObjectName { namespace, name });
-    controller.map(|controller| &**controller).ok_or_else(|| TargetError::Missing(workload.to_ref()))
+    controller
+        .map(|controller| &**controller)
+        .ok_or_else(|| TargetError::Missing(workload.to_ref()))
 }
 
 /// Which pods are a workload's own.
 fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
     if let Some(kind) = WellKnown::of_kind(workload.kind) {
         let selector = controller(view, kind, workload)?.selector.as_ref();
-        return selector.map(Cow::Borrowed).map_err(|error| TargetError::Malformed(error.to_string()));
+        return selector
+            .map(Cow::Borrowed)
+            .map_err(|error| TargetError::Malformed(error.to_string()));
     }
-    let unhandled =
-        |reason: String, transient| TargetError::Unhandled { workload: workload.to_ref(), reason, transient };
+    let unhandled = |reason: String, transient| TargetError::Unhandled {
+        workload: workload.to_ref(),
+        reason,
+        transient,
+    };
     if topmost::is_node(workload) {
         return Err(unhandled(TargetError::Node.to_string(), false));
     }
@@ -116,8 +151,13 @@ fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Select
     match view.scale(&key) {
         None => Err(TargetError::Waiting(key)),
         Some(Scale::Found { selector, .. }) if selector.is_empty() => {
-            let Workload { namespace, name, .. } = workload;
-            Err(unhandled(format!("resource {namespace}/{name} has an empty selector for scale sub-resource"), false))
+            let Workload {
+                namespace, name, ..
+            } = workload;
+            Err(unhandled(
+                format!("resource {namespace}/{name} has an empty selector for scale sub-resource"),
+                false,
+            ))
         }
         Some(Scale::Found { selector, .. }) => match selector.parse() {
             Ok(selector) => Ok(Cow::Owned(selector)),
@@ -131,7 +171,12 @@ fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Select
 /// Whether the target is its own topmost controller, down to the text of its `apiVersion`.
 fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
     let name = || format!("{}.{}/{}", target.api_version, target.kind, target.name);
-    let permanent = |message: String| Err(Resolution::Unsupported { message, transient: false });
+    let permanent = |message: String| {
+        Err(Resolution::Unsupported {
+            message,
+            transient: false,
+        })
+    };
     match topmost(view, target.into()) {
         Ok(Some(top)) if top == target.into() => Ok(()),
         Ok(Some(_)) => permanent(format!(
@@ -143,7 +188,10 @@ fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
             name()
         )),
         Err(error) => Err(unsupported(error, |error| {
-            format!("Error checking if target {} is a topmost well-known or scalable controller: {error}", name())
+            format!(
+                "Error checking if target {} is a topmost well-known or scalable controller: {error}",
+                name()
+            )
         })),
     }
 }
@@ -151,6 +199,9 @@ fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
 fn unsupported(error: TargetError, message: impl FnOnce(&TargetError) -> String) -> Resolution {
     match error {
         TargetError::Waiting(key) => Resolution::Waiting(key),
-        error => Resolution::Unsupported { message: message(&error), transient: error.is_transient() },
+        error => Resolution::Unsupported {
+            message: message(&error),
+            transient: error.is_transient(),
+        },
     }
 }

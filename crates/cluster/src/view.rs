@@ -38,7 +38,8 @@ use crate::whole::Whole;
 /// The cluster as last seen.
 #[derive(Debug, Default)]
 pub struct View {
-    /// Pods that are not Pending; or those that have not ended, Pending ones too, where pods are to be moved.
+    /// Pods that are not Pending; or those that have not ended, Pending ones too, where pods are to
+    /// be moved.
     pub pods: Table<Pod>,
     /// `VerticalPodAutoscaler` objects. One that stops parsing stays as it last was.
     pub autoscalers: Table<Autoscaler>,
@@ -66,7 +67,8 @@ pub struct View {
     pub heartbeats: Table<Heartbeat>,
     /// Switches that are on.
     pub switches: Table<Switch>,
-    /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as do the following.
+    /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as
+    /// do the following.
     pub effective_autoscalers: Table<Whole<EffectiveHorizontalPodAutoscaler>>,
     /// `HorizontalPodAutoscaler` objects.
     pub horizontal_autoscalers: Table<Whole<HorizontalPodAutoscaler>>,
@@ -80,7 +82,8 @@ pub struct View {
     pub timetables: Table<Timetable>,
     /// Pods that have not ended, by their labels.
     pub labelled_pods: Table<LabelledPod>,
-    /// Workloads of which it is asked whether something above them can be scaled, besides the targets of autoscalers.
+    /// Workloads of which it is asked whether something above them can be scaled, besides the
+    /// targets of autoscalers.
     pub(crate) questioned: BTreeSet<WorkloadRef>,
     /// Evictions for want of memory that the API server still remembers.
     pub evictions: Table<Eviction>,
@@ -107,7 +110,9 @@ impl Namespace {
         Self {
             name: object.metadata.name.unwrap_or_default(),
             labels: object.metadata.labels.unwrap_or_default().into(),
-            annotations: annotations.filter(|(key, _)| key.starts_with("plimsoll.dev/")).collect(),
+            annotations: annotations
+                .filter(|(key, _)| key.starts_with("plimsoll.dev/"))
+                .collect(),
         }
     }
 }
@@ -122,13 +127,20 @@ impl Entry for Namespace {
 
 impl View {
     /// The controller of a well-known kind.
-    pub fn controller<K: Hash + Equivalent<ObjectKey>>(&self, kind: WellKnown, key: &K) -> Option<&Arc<Controller>> {
+    pub fn controller<K: Hash + Equivalent<ObjectKey>>(
+        &self,
+        kind: WellKnown,
+        key: &K,
+    ) -> Option<&Arc<Controller>> {
         self.controllers.get(&kind)?.get(key)
     }
 
     /// All controllers of a well-known kind, by namespace and name.
     pub fn controllers(&self, kind: WellKnown) -> impl Iterator<Item = &Arc<Controller>> {
-        self.controllers.get(&kind).into_iter().flat_map(Table::iter)
+        self.controllers
+            .get(&kind)
+            .into_iter()
+            .flat_map(Table::iter)
     }
 
     /// The controllers of one kind, to change them.
@@ -141,15 +153,21 @@ impl View {
         self.scales.get(key).map(|read| &read.scale)
     }
 
-    /// The answer of a scale subresource that was read when its owner had these live pods; none where they changed since.
+    /// The answer of a scale subresource that was read when its owner had these live pods; none
+    /// where they changed since.
     pub fn scale_with(&self, key: &ScaleKey, pods: PodSet) -> Option<&Scale> {
-        self.scales.get(key).filter(|read| read.pods == pods).map(|read| &read.scale)
+        self.scales
+            .get(key)
+            .filter(|read| read.pods == pods)
+            .map(|read| &read.scale)
     }
 
-    /// Stores the answer of a scale subresource that was asked for when its owner had these live pods. Returns whether it differs from the
-    /// one before.
+    /// Stores the answer of a scale subresource that was asked for when its owner had these live
+    /// pods. Returns whether it differs from the one before.
     pub fn apply_scale(&mut self, key: ScaleKey, scale: Scale, pods: PodSet) -> bool {
-        self.scales.apply(Arc::new(ReadScale { key, scale, pods })).is_some()
+        self.scales
+            .apply(Arc::new(ReadScale { key, scale, pods }))
+            .is_some()
     }
 
     /// The answers of all scale subresources.
@@ -157,7 +175,8 @@ impl View {
         self.scales.iter()
     }
 
-    /// The live pods by their owners of other than well-known kinds. None where pods are kept without what they say while they run.
+    /// The live pods by their owners of other than well-known kinds. None where pods are kept
+    /// without what they say while they run.
     pub fn live_pods_by_scale(&self) -> HashMap<ScaleKey, PodSet> {
         by_scale(self.pods.iter())
     }
@@ -169,17 +188,28 @@ impl View {
 
     /// The pods of one namespace that are not Pending.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)
+        self.pods
+            .starting_at(ObjectKey::new(namespace, ""))
+            .take_while(move |pod| pod.key.namespace == namespace)
     }
 
     /// The pods of one namespace that have not ended, by their labels.
-    pub fn labelled_pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LabelledPod>> {
-        let pods = self.labelled_pods.starting_at(ObjectKey::new(namespace, ""));
+    pub fn labelled_pods_in<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<LabelledPod>> {
+        let pods = self
+            .labelled_pods
+            .starting_at(ObjectKey::new(namespace, ""));
         pods.take_while(move |pod| pod.key.namespace == namespace)
     }
 
-    /// The autoscalers that point at a workload, whatever group and version they or the workload name.
-    pub fn autoscalers_of<'a>(&'a self, workload: Workload<'_>) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
+    /// The autoscalers that point at a workload, whatever group and version they or the workload
+    /// name.
+    pub fn autoscalers_of<'a>(
+        &'a self,
+        workload: Workload<'_>,
+    ) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
         self.autoscalers.about(workload.of_any_version())
     }
 
@@ -188,8 +218,13 @@ impl View {
         if self.limit_ranges.is_empty() {
             return Vec::new();
         }
-        let ranges = self.limit_ranges.starting_at(ObjectKey::new(namespace, "")).map(Arc::as_ref);
-        ranges.take_while(|range| range.key.namespace == namespace).collect()
+        let ranges = self
+            .limit_ranges
+            .starting_at(ObjectKey::new(namespace, ""))
+            .map(Arc::as_ref);
+        ranges
+            .take_while(|range| range.key.namespace == namespace)
+            .collect()
     }
 
     /// What all `LimitRange`s of one namespace ask of its pods together.
@@ -204,7 +239,10 @@ impl View {
 
     /// Since when changes of anything may have been missed; none while all watches are up.
     pub fn stale_since(&self) -> Option<Timestamp> {
-        self.freshness.values().filter_map(|freshness| freshness.stale_since).min()
+        self.freshness
+            .values()
+            .filter_map(|freshness| freshness.stale_since)
+            .min()
     }
 
     /// The state of one watch; none if there is none.
@@ -219,16 +257,31 @@ impl View {
 
     /// The state of each watch.
     pub fn freshness(&self) -> impl Iterator<Item = (Resource, &Freshness)> {
-        self.freshness.iter().map(|(resource, freshness)| (*resource, freshness))
+        self.freshness
+            .iter()
+            .map(|(resource, freshness)| (*resource, freshness))
     }
 }
 
 fn by_scale<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> HashMap<ScaleKey, PodSet> {
     let mut sets: HashMap<ScaleKey, PodSet> = HashMap::new();
     for pod in pods.filter(|pod| pod.is_live()) {
-        let Some(Owner { api_version, kind, name, uid: _ }) = &pod.owner else { continue };
+        let Some(Owner {
+            api_version,
+            kind,
+            name,
+            uid: _,
+        }) = &pod.owner
+        else {
+            continue;
+        };
         if WellKnown::of_kind(kind).is_none()
-            && let Ok(key) = ScaleKey::of(Workload { api_version, kind, namespace: &pod.key.namespace, name })
+            && let Ok(key) = ScaleKey::of(Workload {
+                api_version,
+                kind,
+                namespace: &pod.key.namespace,
+                name,
+            })
         {
             sets.entry(key).or_default().add(&pod.uid);
         }

@@ -61,47 +61,62 @@ impl Watches {
     /// No watches yet, over the objects of `scope`.
     pub fn new(client: Client, scope: Scope) -> Self {
         let store = Arc::new(watch::Sender::new(View::default()));
-        Self { client, scope, store, tasks: JoinSet::new(), keeps_placements: false, keeps_labels: false }
+        Self {
+            client,
+            scope,
+            store,
+            tasks: JoinSet::new(),
+            keeps_placements: false,
+            keeps_labels: false,
+        }
     }
 
-    /// The view, which wakes its readers only for changes that can change a decision. Borrow it briefly.
+    /// The view, which wakes its readers only for changes that can change a decision. Borrow it
+    /// briefly.
     pub fn view(&self) -> watch::Receiver<View> {
         self.store.subscribe()
     }
 
-    /// Watches pods that are not Pending, and reports kills for want of memory that happen meanwhile. `report` must not wait:
-    /// the watch does.
+    /// Watches pods that are not Pending, and reports kills for want of memory that happen
+    /// meanwhile. `report` must not wait: the watch does.
     #[must_use]
     pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
-        let source = self.pod_source(left_out::PODS).with_fields("status.phase!=Pending");
+        let read =
+            move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
+        let source = self
+            .pod_source(left_out::PODS)
+            .with_fields("status.phase!=Pending");
         self.tasks.spawn(follow(source, read, feed));
         self
     }
 
-    /// Watches events about evicted pods, and reports those evicted for want of memory as kills. `report` must not wait.
+    /// Watches events about evicted pods, and reports those evicted for want of memory as kills.
+    /// `report` must not wait.
     #[must_use]
     pub fn evictions(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
-        let feed = Feed::new(Resource::Evictions, &self.store, |view| &mut view.evictions).on_change(
-            move |change: &Change<Eviction>| {
+        let feed = Feed::new(Resource::Evictions, &self.store, |view| &mut view.evictions)
+            .on_change(move |change: &Change<Eviction>| {
                 if let (None, Some(eviction)) = (&change.old, &change.new) {
                     eviction.kills().for_each(&report);
                 }
-            },
-        );
+            });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| {
             let includes = |eviction: &Eviction| scope.includes(&eviction.pod.namespace);
-            let event = item.parse::<v1::Event>().map(|event| Eviction::trim(&event).filter(includes));
+            let event = item
+                .parse::<v1::Event>()
+                .map(|event| Eviction::trim(&event).filter(includes));
             match event.transpose() {
                 Some(eviction) => Reading::of(item.key(), eviction),
                 None => Reading::Outside(item.key()),
             }
         };
-        let source = self.source::<v1::Event>(left_out::EVENTS).with_fields(eviction::FIELDS);
+        let source = self
+            .source::<v1::Event>(left_out::EVENTS)
+            .with_fields(eviction::FIELDS);
         self.tasks.spawn(follow(source, read, feed));
         self
     }
@@ -128,51 +143,85 @@ impl Watches {
 
     fn controller<K>(&mut self, kind: WellKnown)
     where
-        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + 'static,
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + DeserializeOwned
+            + 'static,
         Controller: From<K>,
     {
-        let feed = Feed::new(Resource::Controllers(kind), &self.store, move |view| view.controllers_mut(kind));
+        let feed = Feed::new(Resource::Controllers(kind), &self.store, move |view| {
+            view.controllers_mut(kind)
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within::<K, _>(&scope, item, Controller::from);
-        let cuts = if self.keeps_labels { left_out::CONTROLLERS } else { left_out::UNLABELLED_CONTROLLERS };
-        self.tasks.spawn(follow(self.source::<K>(cuts).with_limits(Limits::CONTROLLERS), read, feed));
+        let cuts = if self.keeps_labels {
+            left_out::CONTROLLERS
+        } else {
+            left_out::UNLABELLED_CONTROLLERS
+        };
+        self.tasks.spawn(follow(
+            self.source::<K>(cuts).with_limits(Limits::CONTROLLERS),
+            read,
+            feed,
+        ));
     }
 
-    /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its last good state stays.
+    /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its
+    /// last good state stays.
     #[must_use]
     pub fn autoscalers(mut self) -> Self {
-        let feed = Feed::new(Resource::Autoscalers, &self.store, |view| &mut view.autoscalers);
+        let feed = Feed::new(Resource::Autoscalers, &self.store, |view| {
+            &mut view.autoscalers
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Autoscaler::trim);
-        self.tasks.spawn(follow(self.source::<VerticalPodAutoscaler>(left_out::AUTOSCALERS), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<VerticalPodAutoscaler>(left_out::AUTOSCALERS),
+            read,
+            feed,
+        ));
         self
     }
 
-    /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and counted; its last good
-    /// state stays. Each of our own writes changes the view, so these are best watched into a view of their own.
+    /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and
+    /// counted; its last good state stays. Each of our own writes changes the view, so these are
+    /// best watched into a view of their own.
     #[must_use]
     pub fn checkpoints(mut self) -> Self {
-        let feed = Feed::new(Resource::Checkpoints, &self.store, |view| &mut view.checkpoints);
+        let feed = Feed::new(Resource::Checkpoints, &self.store, |view| {
+            &mut view.checkpoints
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Checkpoint::trim);
-        self.tasks.spawn(follow(self.source::<VerticalPodAutoscalerCheckpoint>(left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<VerticalPodAutoscalerCheckpoint>(left_out::PLAIN),
+            read,
+            feed,
+        ));
         self
     }
 
     /// Watches `LimitRange` objects.
     #[must_use]
     pub fn limit_ranges(mut self) -> Self {
-        let feed = Feed::new(Resource::LimitRanges, &self.store, |view| &mut view.limit_ranges);
+        let feed = Feed::new(Resource::LimitRanges, &self.store, |view| {
+            &mut view.limit_ranges
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, LimitRange::trim);
-        self.tasks.spawn(follow(self.source::<v1::LimitRange>(left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<v1::LimitRange>(left_out::PLAIN),
+            read,
+            feed,
+        ));
         self
     }
 
     /// Watches namespaces.
     #[must_use]
     pub fn namespaces(mut self) -> Self {
-        let feed = Feed::new(Resource::Namespaces, &self.store, |view| &mut view.namespaces);
+        let feed = Feed::new(Resource::Namespaces, &self.store, |view| {
+            &mut view.namespaces
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| {
             let name = item.name.to_owned();
@@ -182,26 +231,41 @@ impl Watches {
                 Reading::Outside(name)
             }
         };
-        self.tasks.spawn(follow(self.cluster_source::<v1::Namespace>(left_out::OTHERS), read, feed));
+        self.tasks.spawn(follow(
+            self.cluster_source::<v1::Namespace>(left_out::OTHERS),
+            read,
+            feed,
+        ));
         self
     }
 
-    /// Watches `SizingPolicy` objects, and those of the cluster with the namespaces that they select unless only one
-    /// namespace is looked at. One that does not parse is logged and counted; its last good state stays.
+    /// Watches `SizingPolicy` objects, and those of the cluster with the namespaces that they
+    /// select unless only one namespace is looked at. One that does not parse is logged and
+    /// counted; its last good state stays.
     #[must_use]
     pub fn policies(mut self) -> Self {
         let feed = Feed::new(Resource::Policies, &self.store, |view| &mut view.policies);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Policy::trim);
-        self.tasks.spawn(follow(self.source::<SizingPolicy>(left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<SizingPolicy>(left_out::PLAIN),
+            read,
+            feed,
+        ));
         if self.scope.namespace.is_some() {
             return self;
         }
-        let feed = Feed::new(Resource::ClusterPolicies, &self.store, |view| &mut view.cluster_policies);
+        let feed = Feed::new(Resource::ClusterPolicies, &self.store, |view| {
+            &mut view.cluster_policies
+        });
         // They are in no namespace, and so in everybody's scope.
         let everything = Scope::default();
         let read = move |item: &Item<'_>| within(&everything, item, Policy::trim_cluster);
-        self.tasks.spawn(follow(self.cluster_source::<ClusterSizingPolicy>(left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.cluster_source::<ClusterSizingPolicy>(left_out::PLAIN),
+            read,
+            feed,
+        ));
         self.namespaces()
     }
 
@@ -213,12 +277,13 @@ impl Watches {
     /// Keeps the scale subresources current that the targets of autoscalers ask for.
     #[must_use]
     pub fn scales(mut self) -> Self {
-        self.tasks.spawn(scale::keep(self.client.clone(), Arc::clone(&self.store)));
+        self.tasks
+            .spawn(scale::keep(self.client.clone(), Arc::clone(&self.store)));
         self
     }
 
-    /// Returns when one of the watches has ended. They never do by themselves, so the view can no longer be trusted
-    /// then. Where nothing is watched, it does not return.
+    /// Returns when one of the watches has ended. They never do by themselves, so the view can no
+    /// longer be trusted then. Where nothing is watched, it does not return.
     pub async fn ended(&mut self) {
         match self.tasks.join_next().await {
             Some(Err(error)) => tracing::error!(%error, "a watch ended"),
@@ -246,15 +311,22 @@ impl Watches {
     }
 
     /// The object of this name in a namespace, in or out of scope.
-    fn one_source<K: kube::Resource<DynamicType = ()>>(&self, key: &ObjectKey, cuts: &'static [Cut]) -> Source {
+    fn one_source<K: kube::Resource<DynamicType = ()>>(
+        &self,
+        key: &ObjectKey,
+        cuts: &'static [Cut],
+    ) -> Source {
         let source = Source::new::<K>(self.client.clone(), Some(&key.namespace), cuts);
         source.with_fields(format!("metadata.name={}", key.name))
     }
 }
 
-/// Kills in the first state that is seen of a pod are not reported: whoever takes the pod over from the view finds them.
+/// Kills in the first state that is seen of a pod are not reported: whoever takes the pod over from
+/// the view finds them.
 fn report_kills(report: &impl Fn(OomKill), change: &Change<Pod>) {
-    let (Some(old), Some(new)) = (&change.old, &change.new) else { return };
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return;
+    };
     if old.uid == new.uid {
         oom_kills(Some(old), new).into_iter().for_each(report);
     }

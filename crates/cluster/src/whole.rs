@@ -1,4 +1,5 @@
-//! An object that is kept whole, but for metadata that changes no decision: those of the horizontal loop, which are written as well as read.
+//! An object that is kept whole, but for metadata that changes no decision: those of the horizontal
+//! loop, which are written as well as read.
 
 use kube::Resource;
 
@@ -10,7 +11,8 @@ use crate::table::{Entry, ObjectKey};
 pub struct Whole<K> {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Of its metadata only what an [`Autoscaler`](crate::Autoscaler) keeps and the time of its deletion are there.
+    /// The object. Of its metadata only what an [`Autoscaler`](crate::Autoscaler) keeps and the
+    /// time of its deletion are there.
     pub object: K,
 }
 
@@ -20,7 +22,10 @@ impl<K: Resource<DynamicType = ()>> Whole<K> {
         let metadata = std::mem::take(object.meta_mut());
         *object.meta_mut() = strip(metadata);
         object.meta_mut().deletion_timestamp = deletion_timestamp;
-        Self { key: key(object.meta()), object }
+        Self {
+            key: key(object.meta()),
+            object,
+        }
     }
 }
 
@@ -49,7 +54,9 @@ mod tests {
                 },
                 "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
             });
-            Whole::new(serde_json::from_value::<HorizontalPodAutoscaler>(object).expect("an autoscaler"))
+            Whole::new(
+                serde_json::from_value::<HorizontalPodAutoscaler>(object).expect("an autoscaler"),
+            )
         };
         let first = object("1", "2026-01-02T03:04:05Z");
         assert_eq!(first, object("2", "2026-01-02T03:04:05Z"));

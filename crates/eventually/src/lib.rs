@@ -16,19 +16,31 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// For what happens within this process: longer than anything takes there, also on a busy machine. Only a failure waits so long.
-    pub const WITHIN: Self = Self { limit: Duration::from_mins(2), every: Duration::from_millis(10) };
+    /// For what happens within this process: longer than anything takes there, also on a busy
+    /// machine. Only a failure waits so long.
+    pub const WITHIN: Self = Self {
+        limit: Duration::from_mins(2),
+        every: Duration::from_millis(10),
+    };
 }
 
-/// Looks again and again until `look` succeeds, and hands back what it found. In vain, the last look's error is the error: it
-/// should say what was seen instead.
-pub async fn eventually<T>(what: impl Display, pace: Pace, mut look: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+/// Looks again and again until `look` succeeds, and hands back what it found. In vain, the last
+/// look's error is the error: it should say what was seen instead.
+pub async fn eventually<T>(
+    what: impl Display,
+    pace: Pace,
+    mut look: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
     let Pace { limit, every } = pace;
     let in_vain = || format!("waited {limit:?} until {what}");
     let deadline = Instant::now() + limit;
     loop {
         let next = Instant::now() + every;
-        match timeout(limit, look()).await.context("a look takes too long").flatten() {
+        match timeout(limit, look())
+            .await
+            .context("a look takes too long")
+            .flatten()
+        {
             Ok(found) => return Ok(found),
             Err(error) if next >= deadline => return Err(error).with_context(in_vain),
             Err(_) => sleep_until(next).await,
@@ -54,13 +66,19 @@ mod tests {
     }
 
     async fn check(look: impl AsyncFnMut() -> Result<()>, expected: &str) {
-        let error = eventually("pigs fly", Pace::WITHIN, look).await.unwrap_err();
+        let error = eventually("pigs fly", Pace::WITHIN, look)
+            .await
+            .unwrap_err();
         assert_eq!(format!("{error:#}"), expected);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_last_failure_says_what_was_seen() {
-        check(async || bail!("they walk"), "waited 120s until pigs fly: they walk").await;
+        check(
+            async || bail!("they walk"),
+            "waited 120s until pigs fly: they walk",
+        )
+        .await;
         let stuck = "waited 120s until pigs fly: a look takes too long: deadline has elapsed";
         check(async || std::future::pending().await, stuck).await;
     }

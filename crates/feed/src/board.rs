@@ -1,10 +1,11 @@
 //! The state that readers follow: values by key, and each reader's place in it.
 //!
-//! Every change gets the next number (its revision), and a key stands in the order of changes once, at its latest one. A
-//! reader is a place in that order, so it costs the same memory however far behind it is, and changes that it is too slow
-//! for become one by themselves. A reader that begins walks the keys, so that each key that lasts is met however fast
-//! values change meanwhile, and then follows the changes since its beginning. Deletions are remembered up to a number;
-//! a reader that was behind those that were forgotten begins again.
+//! Every change gets the next number (its revision), and a key stands in the order of changes once,
+//! at its latest one. A reader is a place in that order, so it costs the same memory however far
+//! behind it is, and changes that it is too slow for become one by themselves. A reader that begins
+//! walks the keys, so that each key that lasts is met however fast values change meanwhile, and
+//! then follows the changes since its beginning. Deletions are remembered up to a number; a reader
+//! that was behind those that were forgotten begins again.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -69,7 +70,8 @@ pub enum Change<V> {
     Reset {
         /// Values of this part.
         items: Vec<Item<V>>,
-        /// Whether this part is the first; those of an earlier reset that was not completed are void.
+        /// Whether this part is the first; those of an earlier reset that was not completed are
+        /// void.
         first: bool,
         /// Whether this part is the last.
         complete: bool,
@@ -123,14 +125,22 @@ impl<V: Clone + PartialEq> Board<V> {
 
     /// Sets a value; an equal one changes nothing.
     pub fn apply(&mut self, key: &str, value: V, now: Timestamp) {
-        if self.entries.get(key).is_none_or(|entry| entry.value.as_ref() != Some(&value)) {
+        if self
+            .entries
+            .get(key)
+            .is_none_or(|entry| entry.value.as_ref() != Some(&value))
+        {
             self.put(key.into(), Some(value), now);
         }
     }
 
     /// Removes a value, if it is there.
     pub fn delete(&mut self, key: &str, now: Timestamp) {
-        if self.entries.get(key).is_some_and(|entry| entry.value.is_some()) {
+        if self
+            .entries
+            .get(key)
+            .is_some_and(|entry| entry.value.is_some())
+        {
             self.put(key.into(), None, now);
             self.forget();
         }
@@ -138,9 +148,14 @@ impl<V: Clone + PartialEq> Board<V> {
 
     /// Makes these the only values; those that are equal do not change.
     pub fn reset(&mut self, values: BTreeMap<Key, V>, now: Timestamp) {
-        let is_gone = |key: &Key, entry: &Entry<V>| entry.value.is_some() && !values.contains_key(key);
-        let gone: Vec<_> =
-            self.entries.iter().filter(|(key, entry)| is_gone(key, entry)).map(|(key, _)| key.clone()).collect();
+        let is_gone =
+            |key: &Key, entry: &Entry<V>| entry.value.is_some() && !values.contains_key(key);
+        let gone: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(key, entry)| is_gone(key, entry))
+            .map(|(key, _)| key.clone())
+            .collect();
         for key in gone {
             self.delete(&key, now);
         }
@@ -153,7 +168,14 @@ impl<V: Clone + PartialEq> Board<V> {
         self.revision += 1;
         self.by_revision.insert(self.revision, key.clone());
         self.deletions += usize::from(value.is_none());
-        if let Some(old) = self.entries.insert(key, Entry { revision: self.revision, changed_at: now, value }) {
+        if let Some(old) = self.entries.insert(
+            key,
+            Entry {
+                revision: self.revision,
+                changed_at: now,
+                value,
+            },
+        ) {
             self.by_revision.remove(&old.revision);
             self.deletions -= usize::from(old.value.is_none());
         }
@@ -165,7 +187,11 @@ impl<V: Clone + PartialEq> Board<V> {
         if self.deletions <= self.max_deletions {
             return;
         }
-        let is_deletion = |key: &Key| self.entries.get(key).is_some_and(|entry| entry.value.is_none());
+        let is_deletion = |key: &Key| {
+            self.entries
+                .get(key)
+                .is_some_and(|entry| entry.value.is_none())
+        };
         let surplus = self.deletions - self.max_deletions / 2;
         let oldest: Vec<(u64, Key)> = self
             .by_revision
@@ -182,7 +208,8 @@ impl<V: Clone + PartialEq> Board<V> {
         }
     }
 
-    /// What the reader learns next, or nothing if it knows everything. A step ends before a value that does not fit.
+    /// What the reader learns next, or nothing if it knows everything. A step ends before a value
+    /// that does not fit.
     pub fn next(&self, place: &mut Place, mut fits: impl FnMut(&V) -> bool) -> Option<Step<V>> {
         match place.0.clone() {
             State::New => Some(self.walk(place, None, self.revision, fits)),
@@ -194,7 +221,13 @@ impl<V: Clone + PartialEq> Board<V> {
         }
     }
 
-    fn walk(&self, place: &mut Place, last: Option<&Key>, since: u64, mut fits: impl FnMut(&V) -> bool) -> Step<V> {
+    fn walk(
+        &self,
+        place: &mut Place,
+        last: Option<&Key>,
+        since: u64,
+        mut fits: impl FnMut(&V) -> bool,
+    ) -> Step<V> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let mut items: Vec<Item<V>> = Vec::new();
         let mut complete = true;
@@ -207,24 +240,47 @@ impl<V: Clone + PartialEq> Board<V> {
             items.push(item(key, entry, value));
         }
         place.0 = match items.last() {
-            Some(item) if !complete => State::Walking { last: item.key.clone(), since },
+            Some(item) if !complete => State::Walking {
+                last: item.key.clone(),
+                since,
+            },
             _ => State::Following { since },
         };
-        Step { change: Change::Reset { items, first: last.is_none(), complete }, coalesced: 0, oldest: None }
+        Step {
+            change: Change::Reset {
+                items,
+                first: last.is_none(),
+                complete,
+            },
+            coalesced: 0,
+            oldest: None,
+        }
     }
 
     /// Values and deletions come in the order of changes; a step ends where one follows the other.
-    fn follow(&self, place: &mut Place, since: u64, fits: &mut impl FnMut(&V) -> bool) -> Option<Step<V>> {
+    fn follow(
+        &self,
+        place: &mut Place,
+        since: u64,
+        fits: &mut impl FnMut(&V) -> bool,
+    ) -> Option<Step<V>> {
         let mut reached = since;
         let mut oldest = None;
         let (mut items, mut deleted) = (Vec::new(), Vec::new());
-        for (revision, key) in self.by_revision.range((Bound::Excluded(since), Bound::Unbounded)) {
-            let Some(entry) = self.entries.get(key) else { continue };
+        for (revision, key) in self
+            .by_revision
+            .range((Bound::Excluded(since), Bound::Unbounded))
+        {
+            let Some(entry) = self.entries.get(key) else {
+                continue;
+            };
             match &entry.value {
                 Some(value) if deleted.is_empty() && (fits(value) || items.is_empty()) => {
                     items.push(item(key, entry, value));
                 }
-                None if items.is_empty() && deleted.len() < MAX_DELETED => deleted.push(key.clone()),
+                None if items.is_empty() && deleted.len() < MAX_DELETED => {
+                    deleted.push(key.clone())
+                }
                 _ => break,
             }
             oldest = oldest.or(Some(entry.changed_at));
@@ -239,7 +295,11 @@ impl<V: Clone + PartialEq> Board<V> {
             return None;
         };
         place.0 = State::Following { since: reached };
-        Some(Step { change, coalesced: (reached - since).saturating_sub(count), oldest })
+        Some(Step {
+            change,
+            coalesced: (reached - since).saturating_sub(count),
+            oldest,
+        })
     }
 }
 
@@ -247,5 +307,10 @@ impl<V: Clone + PartialEq> Board<V> {
 const MAX_DELETED: usize = 1000;
 
 fn item<V: Clone>(key: &Key, entry: &Entry<V>, value: &V) -> Item<V> {
-    Item { key: key.clone(), revision: entry.revision, changed_at: entry.changed_at, value: value.clone() }
+    Item {
+        key: key.clone(),
+        revision: entry.revision,
+        changed_at: entry.changed_at,
+        value: value.clone(),
+    }
 }

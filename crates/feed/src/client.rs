@@ -1,9 +1,9 @@
-//! The reader's side: follows the leader, or those of all shards, reconnects, keeps the last value and never goes back to an
-//! older one.
+//! The reader's side: follows the leader, or those of all shards, reconnects, keeps the last value
+//! and never goes back to an older one.
 //!
-//! Which address leads comes from outside, as a value that changes (the recommender's Lease says it). When the leader
-//! moves or the stream breaks, the values stay as they are and are said to be stale, until the reset of the next stream
-//! is complete.
+//! Which address leads comes from outside, as a value that changes (the recommender's Lease says
+//! it). When the leader moves or the stream breaks, the values stay as they are and are said to be
+//! stale, until the reset of the next stream is complete.
 
 mod backoff;
 mod connect;
@@ -69,15 +69,34 @@ enum Ended {
 }
 
 impl Reader {
-    /// What is heard, and the reading itself, which goes on for as long as somebody looks and a leader is told.
+    /// What is heard, and the reading itself, which goes on for as long as somebody looks and a
+    /// leader is told.
     ///
     /// Recommendations, or what else the receiver is of: `reader.follow::<Forecast>()`.
-    pub fn follow<V: Topic>(self) -> (watch::Receiver<Following<V>>, impl Future<Output = ()> + Send + use<V>) {
-        let Self { leaders, tls, server_name } = self;
+    pub fn follow<V: Topic>(
+        self,
+    ) -> (
+        watch::Receiver<Following<V>>,
+        impl Future<Output = ()> + Send + use<V>,
+    ) {
+        let Self {
+            leaders,
+            tls,
+            server_name,
+        } = self;
         let (following, heard) = watch::channel(Following::new(leaders.len(), Instant::now()));
         let streams = leaders.into_iter().enumerate().map(|(number, leader)| {
-            let following = Told { number, following: following.clone() };
-            LeaderReader { leader, tls: Arc::clone(&tls), server_name: server_name.clone(), following }.run()
+            let following = Told {
+                number,
+                following: following.clone(),
+            };
+            LeaderReader {
+                leader,
+                tls: Arc::clone(&tls),
+                server_name: server_name.clone(),
+                following,
+            }
+            .run()
         });
         (heard, join_all(streams).map(drop))
     }
@@ -99,7 +118,12 @@ struct LeaderReader<V: Topic> {
 
 impl<V: Topic> LeaderReader<V> {
     async fn run(self) {
-        let Self { mut leader, tls, server_name, following } = self;
+        let Self {
+            mut leader,
+            tls,
+            server_name,
+            following,
+        } = self;
         let mut merge = Merge::default();
         let mut backoff = Backoff::default();
         let mut said = None;
@@ -111,7 +135,10 @@ impl<V: Topic> LeaderReader<V> {
             let Ok(Some(address)) = told else { return };
             let moved = async |leader: &mut watch::Receiver<Option<String>>| {
                 // While nobody leads, what the last leader tells stands.
-                leader.wait_for(|now| now.as_ref().is_some_and(|now| *now != address)).await.is_ok()
+                leader
+                    .wait_for(|now| now.as_ref().is_some_and(|now| *now != address))
+                    .await
+                    .is_ok()
             };
             let stream = follow(&address, &tls, &server_name, &mut merge, &following);
             let ended = tokio::select! {
@@ -133,7 +160,12 @@ impl<V: Topic> LeaderReader<V> {
             following.stale();
             let ended = (!matches!(ended, Ended::Closed)).then(|| ended.to_string());
             if let Some(error) = ended.as_ref().filter(|_| ended != said) {
-                tracing::warn!(leader = address, error, of = V::NOUN, "the feed is interrupted; trying on");
+                tracing::warn!(
+                    leader = address,
+                    error,
+                    of = V::NOUN,
+                    "the feed is interrupted; trying on"
+                );
             }
             said = ended;
             tokio::select! {
@@ -147,7 +179,11 @@ impl<V: Topic> LeaderReader<V> {
 
 impl<V: Topic> Told<V> {
     fn is_fresh(&self) -> bool {
-        self.following.borrow().parts().get(self.number).is_some_and(|part| part.stale_since.is_none())
+        self.following
+            .borrow()
+            .parts()
+            .get(self.number)
+            .is_some_and(|part| part.stale_since.is_none())
     }
 
     fn stale(&self) {
@@ -160,7 +196,8 @@ impl<V: Topic> Told<V> {
 
     /// Wakes those who look if `change` gives that there was one.
     fn change(&self, change: impl FnOnce(&mut Part<V>) -> bool) {
-        self.following.send_if_modified(|following| following.part_mut(self.number).is_some_and(change));
+        self.following
+            .send_if_modified(|following| following.part_mut(self.number).is_some_and(change));
     }
 
     /// Returns when nobody looks any more.
@@ -203,7 +240,9 @@ async fn read<V: Topic>(
         let client = client(address, tls, server_name).await?;
         Ok::<_, Ended>(V::watch(client).await?)
     };
-    let mut stream = tokio::time::timeout(CONNECT_TIMEOUT, beginning).await.map_err(|_| Ended::Timeout)??;
+    let mut stream = tokio::time::timeout(CONNECT_TIMEOUT, beginning)
+        .await
+        .map_err(|_| Ended::Timeout)??;
     merge.begin();
     while let Some(update) = stream.message().await? {
         take(update, merge, following)?;
@@ -211,7 +250,11 @@ async fn read<V: Topic>(
     Ok(())
 }
 
-fn take<V: Topic>(update: V::Update, merge: &mut Merge<V>, following: &Told<V>) -> Result<(), MergeError> {
+fn take<V: Topic>(
+    update: V::Update,
+    merge: &mut Merge<V>,
+    following: &Told<V>,
+) -> Result<(), MergeError> {
     let mut taken = Ok(());
     following.change(|part| match merge.take(update, part) {
         Ok(changed) => changed,

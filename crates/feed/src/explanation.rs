@@ -33,14 +33,35 @@ pub struct Explained {
 }
 
 impl From<proto::ExplainRequest> for Question {
-    fn from(proto::ExplainRequest { namespace, name, container }: proto::ExplainRequest) -> Self {
-        Self { namespace, name, container }
+    fn from(
+        proto::ExplainRequest {
+            namespace,
+            name,
+            container,
+        }: proto::ExplainRequest,
+    ) -> Self {
+        Self {
+            namespace,
+            name,
+            container,
+        }
     }
 }
 
 impl From<Explained> for proto::ExplainResponse {
-    fn from(Explained { uid, published, is_measured, explanation }: Explained) -> Self {
-        let ContainerExplanation { samples, lifespan, numbers } = explanation;
+    fn from(
+        Explained {
+            uid,
+            published,
+            is_measured,
+            explanation,
+        }: Explained,
+    ) -> Self {
+        let ContainerExplanation {
+            samples,
+            lifespan,
+            numbers,
+        } = explanation;
         Self {
             uid,
             published: Some(container_to_message(&published)),
@@ -56,15 +77,29 @@ impl TryFrom<proto::ExplainResponse> for Explained {
     type Error = MessageError;
 
     fn try_from(message: proto::ExplainResponse) -> Result<Self, MessageError> {
-        let proto::ExplainResponse { uid, published, is_measured, samples, lifespan_seconds, explanations } = message;
+        let proto::ExplainResponse {
+            uid,
+            published,
+            is_measured,
+            samples,
+            lifespan_seconds,
+            explanations,
+        } = message;
         let published = published.ok_or(MessageError::Missing("published"))?;
-        let numbers = explanations.iter().map(number_from_message).collect::<Result<_, _>>()?;
+        let numbers = explanations
+            .iter()
+            .map(number_from_message)
+            .collect::<Result<_, _>>()?;
         let lifespan = Duration::try_from_secs_f64(lifespan_seconds).unwrap_or_default();
         Ok(Self {
             uid,
             published: container_from_message(published)?,
             is_measured,
-            explanation: ContainerExplanation { samples, lifespan, numbers },
+            explanation: ContainerExplanation {
+                samples,
+                lifespan,
+                numbers,
+            },
         })
     }
 }
@@ -108,7 +143,9 @@ fn number_to_message(number: Explanation) -> proto::Explanation {
 
 fn number_from_message(message: &proto::Explanation) -> Result<Explanation, MessageError> {
     let (bound, capped_by) = (message.bound(), message.capped_by());
-    let quantity = |text: &str, step: &str| to_quantity(text.to_owned(), || format!("{}.{step}", message.resource));
+    let quantity = |text: &str, step: &str| {
+        to_quantity(text.to_owned(), || format!("{}.{step}", message.resource))
+    };
     Ok(Explanation {
         resource: ResourceName::from(message.resource.as_str()),
         bound: bound_from_message(bound)?,
@@ -203,10 +240,21 @@ mod tests {
             capped_by,
             capped_because: capped_by.map(|cap| format!("{cap:?}")),
         });
-        let explanation =
-            ContainerExplanation { samples: 60, lifespan: Duration::from_millis(3_540_500), numbers: numbers.into() };
-        let published = ContainerRecommendation { container_name: "app".to_owned(), ..Default::default() };
-        let told = Explained { uid: "u-1".to_owned(), published, is_measured: true, explanation };
+        let explanation = ContainerExplanation {
+            samples: 60,
+            lifespan: Duration::from_millis(3_540_500),
+            numbers: numbers.into(),
+        };
+        let published = ContainerRecommendation {
+            container_name: "app".to_owned(),
+            ..Default::default()
+        };
+        let told = Explained {
+            uid: "u-1".to_owned(),
+            published,
+            is_measured: true,
+            explanation,
+        };
         let message = proto::ExplainResponse::from(told.clone());
         assert_eq!(Explained::try_from(message), Ok(told));
     }

@@ -55,7 +55,9 @@ pub struct ForecastSeries {
 impl Forecast {
     /// The metric of this identifier.
     pub fn metric(&self, identifier: &str) -> Option<&MetricForecast> {
-        self.metrics.iter().find(|metric| metric.identifier == identifier)
+        self.metrics
+            .iter()
+            .find(|metric| metric.identifier == identifier)
     }
 }
 
@@ -63,19 +65,39 @@ impl ForecastSeries {
     /// Seconds since 1970, and what is expected then.
     pub fn points(&self) -> impl Iterator<Item = (i64, f64)> + '_ {
         let at = |index: usize| {
-            let ahead = i64::from(self.step_seconds).saturating_mul(i64::try_from(index).unwrap_or(i64::MAX));
+            let ahead = i64::from(self.step_seconds)
+                .saturating_mul(i64::try_from(index).unwrap_or(i64::MAX));
             self.first_second.saturating_add(ahead)
         };
-        self.values.iter().enumerate().map(move |(index, value)| (at(index), *value))
+        self.values
+            .iter()
+            .enumerate()
+            .map(move |(index, value)| (at(index), *value))
     }
 }
 
 impl From<MetricForecast> for proto::MetricForecast {
     fn from(metric: MetricForecast) -> Self {
-        let MetricForecast { identifier, is_ready, reason, made_at, series } = metric;
+        let MetricForecast {
+            identifier,
+            is_ready,
+            reason,
+            made_at,
+            series,
+        } = metric;
         let series = series.into_iter().map(|series| {
-            let ForecastSeries { labels, first_second, step_seconds, values } = series;
-            proto::ForecastSeries { labels: labels.into_iter().collect(), first_second, step_seconds, values }
+            let ForecastSeries {
+                labels,
+                first_second,
+                step_seconds,
+                values,
+            } = series;
+            proto::ForecastSeries {
+                labels: labels.into_iter().collect(),
+                first_second,
+                step_seconds,
+                values,
+            }
         });
         Self {
             identifier,
@@ -91,17 +113,44 @@ impl TryFrom<proto::MetricForecast> for MetricForecast {
     type Error = MessageError;
 
     fn try_from(message: proto::MetricForecast) -> Result<Self, MessageError> {
-        let proto::MetricForecast { identifier, is_ready, reason, made_at_ms, series } = message;
+        let proto::MetricForecast {
+            identifier,
+            is_ready,
+            reason,
+            made_at_ms,
+            series,
+        } = message;
         let read = |series: proto::ForecastSeries| {
-            let proto::ForecastSeries { labels, first_second, step_seconds, values } = series;
+            let proto::ForecastSeries {
+                labels,
+                first_second,
+                step_seconds,
+                values,
+            } = series;
             if let Some(value) = values.iter().find(|value| !value.is_finite()) {
-                return Err(MessageError::Number { field: format!("{identifier}.values"), value: value.to_string() });
+                return Err(MessageError::Number {
+                    field: format!("{identifier}.values"),
+                    value: value.to_string(),
+                });
             }
-            Ok(ForecastSeries { labels: labels.into_iter().collect(), first_second, step_seconds, values })
+            Ok(ForecastSeries {
+                labels: labels.into_iter().collect(),
+                first_second,
+                step_seconds,
+                values,
+            })
         };
         let series = series.into_iter().map(read).collect::<Result<_, _>>()?;
-        let made_at = Timestamp::from_millisecond(made_at_ms).ok().filter(|_| made_at_ms != 0);
-        Ok(Self { identifier, is_ready, reason, made_at, series })
+        let made_at = Timestamp::from_millisecond(made_at_ms)
+            .ok()
+            .filter(|_| made_at_ms != 0);
+        Ok(Self {
+            identifier,
+            is_ready,
+            reason,
+            made_at,
+            series,
+        })
     }
 }
 
@@ -143,7 +192,14 @@ mod tests {
         let told = forecast();
         let message = told.to_message(5, Timestamp::from_millisecond(17).unwrap());
         let stamp = Forecast::stamp(&message);
-        assert_eq!((stamp.uid.as_str(), stamp.revision, stamp.changed_at.as_millisecond()), ("u-1", 5, 17));
+        assert_eq!(
+            (
+                stamp.uid.as_str(),
+                stamp.revision,
+                stamp.changed_at.as_millisecond()
+            ),
+            ("u-1", 5, 17)
+        );
         assert_eq!(Forecast::from_message(message), Ok(told));
     }
 
@@ -151,11 +207,18 @@ mod tests {
     fn changes_keep_their_kind_and_term() {
         let message = forecast().to_message(1, Timestamp::UNIX_EPOCH);
         for change in [
-            Change::Reset { values: vec![message.clone()], first: true, complete: false },
+            Change::Reset {
+                values: vec![message.clone()],
+                first: true,
+                complete: false,
+            },
             Change::Apply(vec![message]),
             Change::Delete(vec!["u-1".to_owned()]),
         ] {
-            assert_eq!(Forecast::unpack(Forecast::pack(9, change.clone())), (9, Some(change)));
+            assert_eq!(
+                Forecast::unpack(Forecast::pack(9, change.clone())),
+                (9, Some(change))
+            );
         }
     }
 
@@ -164,7 +227,10 @@ mod tests {
         let mut told = forecast();
         told.metrics[0].series[0].values[1] = f64::NAN;
         let error = Forecast::from_message(told.to_message(1, Timestamp::UNIX_EPOCH)).unwrap_err();
-        assert_eq!(error.to_string(), "resource.cpu.values: NaN is not a finite number");
+        assert_eq!(
+            error.to_string(),
+            "resource.cpu.values: NaN is not a finite number"
+        );
     }
 
     #[test]

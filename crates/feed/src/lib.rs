@@ -1,12 +1,16 @@
-//! How services tell each other what they know: gRPC streams over mutual TLS, with the verbs `reset`, `apply` and `delete`.
+//! How services tell each other what they know: gRPC streams over mutual TLS, with the verbs
+//! `reset`, `apply` and `delete`.
 //!
 //! The protocol is `proto/plimsoll/feed/v1/feed.proto`.
 //!
-//! * [`board`]: the state that is told, with a place in it for each reader. A reader costs the same memory however slow it is.
+//! * [`board`]: the state that is told, with a place in it for each reader. A reader costs the same
+//!   memory however slow it is.
 //! * [`publisher`]: the leader's side; what it tells, and for which term of leadership.
 //! * [`server`]: the gRPC services on an open port.
-//! * [`client`]: the reader's side; finds the leader, reconnects, keeps the last value and never goes back to an older one.
-//! * [`recommendation`], [`forecast`], [`explanation`]: what is told, and how it looks in the protocol; [`topic`]: what sets the streams apart.
+//! * [`client`]: the reader's side; finds the leader, reconnects, keeps the last value and never
+//!   goes back to an older one.
+//! * [`recommendation`], [`forecast`], [`explanation`]: what is told, and how it looks in the
+//!   protocol; [`topic`]: what sets the streams apart.
 //!
 //! There is no Kubernetes here: which address leads, and what is recommended, come from outside.
 

@@ -6,7 +6,9 @@ use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 /// From a change to its message, in seconds.
-const LAG_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
+const LAG_BUCKETS: [f64; 12] = [
+    0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
+];
 
 /// All metrics of a server. Clones share them.
 #[derive(Debug, Clone)]
@@ -49,15 +51,26 @@ impl Metrics {
     /// Adds the metrics to a registry.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name, help, label| IntCounterVec::new(Opts::new(name, help), &[label]);
-        let lag = HistogramOpts::new("plimsoll_feed_lag_seconds", "Time from a change to the message that tells it.");
+        let lag = HistogramOpts::new(
+            "plimsoll_feed_lag_seconds",
+            "Time from a change to the message that tells it.",
+        );
         let metrics = Self {
             readers: IntGauge::new("plimsoll_feed_readers", "Streams that are being read.")?,
-            messages: counter("plimsoll_feed_messages_total", "Messages to readers by kind.", "kind")?,
+            messages: counter(
+                "plimsoll_feed_messages_total",
+                "Messages to readers by kind.",
+                "kind",
+            )?,
             coalesced: IntCounter::new(
                 "plimsoll_feed_coalesced_total",
                 "Changes that a reader was too slow for; later ones took their place.",
             )?,
-            refused: counter("plimsoll_feed_refused_total", "Connections and calls that were refused.", "reason")?,
+            refused: counter(
+                "plimsoll_feed_refused_total",
+                "Connections and calls that were refused.",
+                "reason",
+            )?,
             lag: Histogram::with_opts(lag.buckets(LAG_BUCKETS.to_vec()))?,
             oversized: IntCounter::new(
                 "plimsoll_feed_oversized_values_total",
@@ -78,7 +91,8 @@ impl Metrics {
             Box::new(metrics.lag.clone()),
             Box::new(metrics.oversized.clone()),
         ];
-        all.into_iter().try_for_each(|collector| registry.register(collector))?;
+        all.into_iter()
+            .try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
     }
 

@@ -1,7 +1,8 @@
 //! The leader's side: what it tells, and for which term of leadership.
 //!
-//! Values outlive a term, but readers are served only within one, and only once its holder has told everything: a new
-//! leader that has decided nothing yet must not look like one that recommends nothing.
+//! Values outlive a term, but readers are served only within one, and only once its holder has told
+//! everything: a new leader that has decided nothing yet must not look like one that recommends
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,8 @@ use crate::topic::Topic;
 
 /// So many deletions are remembered for readers that are behind.
 const MAX_DELETIONS: usize = 10_000;
-/// The largest value, in bytes of its message. Readers refuse messages above 4 MiB, and a value is never divided.
+/// The largest value, in bytes of its message. Readers refuse messages above 4 MiB, and a value is
+/// never divided.
 const MAX_VALUE_BYTES: usize = 1 << 20;
 
 /// What is told in one stream. Clones share it.
@@ -41,7 +43,11 @@ pub(crate) struct Told {
 impl<V: Topic> Default for Publisher<V> {
     fn default() -> Self {
         let board = Arc::new(Mutex::new(Board::new(MAX_DELETIONS)));
-        Self { board, told: watch::Sender::default(), oversized: None }
+        Self {
+            board,
+            told: watch::Sender::default(),
+            oversized: None,
+        }
     }
 }
 
@@ -49,12 +55,19 @@ impl<V: Topic> Publisher<V> {
     /// Counts values that are too large to be published in these metrics.
     #[must_use]
     pub fn counting(self, metrics: &Metrics) -> Self {
-        Self { oversized: Some(metrics.oversized.clone()), ..self }
+        Self {
+            oversized: Some(metrics.oversized.clone()),
+            ..self
+        }
     }
 
-    /// Begins a term; later ones have greater numbers. Readers are served from the first [`Term::reset`] until it is dropped.
+    /// Begins a term; later ones have greater numbers. Readers are served from the first
+    /// [`Term::reset`] until it is dropped.
     pub fn begin(&self, number: u64) -> Term<V> {
-        Term { publisher: self.clone(), number }
+        Term {
+            publisher: self.clone(),
+            number,
+        }
     }
 
     /// How many values there are.
@@ -76,7 +89,8 @@ impl<V: Topic> Publisher<V> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a value fits a message. One that does not is counted and left out: readers go by the status of its object.
+    /// Whether a value fits a message. One that does not is counted and left out: readers go by the
+    /// status of its object.
     fn fits(&self, value: &V) -> bool {
         let bytes = value.size();
         let fits = bytes <= MAX_VALUE_BYTES;
@@ -97,7 +111,10 @@ impl<V: Topic> Publisher<V> {
 
     fn tell(&self, term: impl FnOnce(Option<u64>) -> Option<u64>, revision: u64) {
         self.told.send_if_modified(|told| {
-            let now = Told { term: term(told.term), revision };
+            let now = Told {
+                term: term(told.term),
+                revision,
+            };
             let changed = *told != now;
             *told = now;
             changed
@@ -115,8 +132,12 @@ pub struct Term<V: Topic = Recommendation> {
 impl<V: Topic> Term<V> {
     /// Makes these the only values, except those above 1 MiB. Equal ones wake no reader.
     pub fn reset(&self, values: impl IntoIterator<Item = V>, now: Timestamp) {
-        let values = values.into_iter().filter(|value| self.publisher.fits(value));
-        let values: BTreeMap<Key, _> = values.map(|value| (Key::from(value.uid()), Arc::new(value))).collect();
+        let values = values
+            .into_iter()
+            .filter(|value| self.publisher.fits(value));
+        let values: BTreeMap<Key, _> = values
+            .map(|value| (Key::from(value.uid()), Arc::new(value)))
+            .collect();
         let revision = {
             let mut board = self.publisher.lock();
             board.reset(values, now);

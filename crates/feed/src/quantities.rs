@@ -30,11 +30,16 @@ pub enum MessageError {
 
 /// A list as the protocol has it.
 pub(crate) fn to_map(list: &ResourceList) -> HashMap<String, String> {
-    list.iter().map(|(name, quantity)| (name.as_str().to_owned(), quantity.to_string())).collect()
+    list.iter()
+        .map(|(name, quantity)| (name.as_str().to_owned(), quantity.to_string()))
+        .collect()
 }
 
 /// A list from the protocol; `field` says which, for the error.
-pub(crate) fn to_list(map: HashMap<String, String>, field: &str) -> Result<ResourceList, MessageError> {
+pub(crate) fn to_list(
+    map: HashMap<String, String>,
+    field: &str,
+) -> Result<ResourceList, MessageError> {
     let read = |(name, text): (String, String)| {
         let quantity = to_quantity(text, || format!("{field}.{name}"))?;
         Ok((ResourceName::from(name.as_str()), quantity))
@@ -43,6 +48,12 @@ pub(crate) fn to_list(map: HashMap<String, String>, field: &str) -> Result<Resou
 }
 
 /// A quantity from the protocol; `field` says which, for the error.
-pub(crate) fn to_quantity(text: String, field: impl FnOnce() -> String) -> Result<Quantity, MessageError> {
-    text.parse().map_err(|_| MessageError::Quantity { field: field(), text })
+pub(crate) fn to_quantity(
+    text: String,
+    field: impl FnOnce() -> String,
+) -> Result<Quantity, MessageError> {
+    text.parse().map_err(|_| MessageError::Quantity {
+        field: field(),
+        text,
+    })
 }

@@ -26,7 +26,13 @@ pub struct Recommendation {
 impl Recommendation {
     /// The protocol's message, with the number and time of the change.
     pub fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Recommendation {
-        let Self { uid, namespace, name, observed_generation, recommendation } = self;
+        let Self {
+            uid,
+            namespace,
+            name,
+            observed_generation,
+            recommendation,
+        } = self;
         proto::Recommendation {
             uid: uid.clone(),
             namespace: namespace.clone(),
@@ -34,7 +40,11 @@ impl Recommendation {
             observed_generation: *observed_generation,
             revision,
             changed_at_ms: changed_at.as_millisecond(),
-            containers: recommendation.containers.iter().map(container_to_message).collect(),
+            containers: recommendation
+                .containers
+                .iter()
+                .map(container_to_message)
+                .collect(),
         }
     }
 }
@@ -52,15 +62,30 @@ impl TryFrom<proto::Recommendation> for Recommendation {
             changed_at_ms: _,
             containers,
         } = message;
-        let containers = containers.into_iter().map(container_from_message).collect::<Result<_, _>>()?;
+        let containers = containers
+            .into_iter()
+            .map(container_from_message)
+            .collect::<Result<_, _>>()?;
         let recommendation = model::Recommendation { containers };
-        Ok(Self { uid, namespace, name, observed_generation, recommendation })
+        Ok(Self {
+            uid,
+            namespace,
+            name,
+            observed_generation,
+            recommendation,
+        })
     }
 }
 
 /// One container as the protocol has it.
 pub fn container_to_message(container: &ContainerRecommendation) -> proto::ContainerRecommendation {
-    let ContainerRecommendation { container_name, target, lower_bound, upper_bound, uncapped_target } = container;
+    let ContainerRecommendation {
+        container_name,
+        target,
+        lower_bound,
+        upper_bound,
+        uncapped_target,
+    } = container;
     proto::ContainerRecommendation {
         name: container_name.clone(),
         target: to_map(target),
@@ -74,7 +99,13 @@ pub fn container_to_message(container: &ContainerRecommendation) -> proto::Conta
 pub fn container_from_message(
     message: proto::ContainerRecommendation,
 ) -> Result<ContainerRecommendation, MessageError> {
-    let proto::ContainerRecommendation { name, target, lower_bound, upper_bound, uncapped_target } = message;
+    let proto::ContainerRecommendation {
+        name,
+        target,
+        lower_bound,
+        upper_bound,
+        uncapped_target,
+    } = message;
     Ok(ContainerRecommendation {
         target: to_list(target, &format!("{name}.target"))?,
         lower_bound: to_list(lower_bound, &format!("{name}.lower_bound"))?,
@@ -91,7 +122,9 @@ mod tests {
     use super::*;
 
     fn recommendation() -> Recommendation {
-        let list = |millicores, bytes| ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(bytes));
+        let list = |millicores, bytes| {
+            ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(bytes))
+        };
         let container = ContainerRecommendation {
             container_name: "app".to_owned(),
             target: list(126, 262_144_000),
@@ -104,7 +137,9 @@ mod tests {
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
             observed_generation: 7,
-            recommendation: model::Recommendation { containers: vec![container] },
+            recommendation: model::Recommendation {
+                containers: vec![container],
+            },
         }
     }
 
@@ -113,15 +148,23 @@ mod tests {
         let told = recommendation();
         let at = Timestamp::from_millisecond(1_700_000_000_123).unwrap();
         let message = told.to_message(5, at);
-        assert_eq!((message.revision, message.changed_at_ms), (5, 1_700_000_000_123));
+        assert_eq!(
+            (message.revision, message.changed_at_ms),
+            (5, 1_700_000_000_123)
+        );
         assert_eq!(Recommendation::try_from(message), Ok(told));
     }
 
     #[test]
     fn a_text_that_is_no_quantity_is_named() {
         let mut message = recommendation().to_message(1, Timestamp::UNIX_EPOCH);
-        message.containers[0].target.insert("cpu".to_owned(), "much".to_owned());
+        message.containers[0]
+            .target
+            .insert("cpu".to_owned(), "much".to_owned());
         let error = Recommendation::try_from(message).unwrap_err();
-        assert_eq!(error.to_string(), "app.target.cpu: \"much\" is not a quantity");
+        assert_eq!(
+            error.to_string(),
+            "app.target.cpu: \"much\" is not a quantity"
+        );
     }
 }

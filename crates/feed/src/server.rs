@@ -45,7 +45,8 @@ pub struct ServerLimits {
     pub explanations: usize,
     /// Of a TLS handshake.
     pub handshake_timeout: Duration,
-    /// A connection is asked whether it still lives after so long, and closed if it does not answer within as long.
+    /// A connection is asked whether it still lives after so long, and closed if it does not answer
+    /// within as long.
     pub keepalive: Duration,
     /// Of one stream. Readers call again, with the certificate that they have then.
     pub stream_age: Duration,
@@ -91,22 +92,49 @@ pub struct Server {
 
 impl Server {
     /// Serves until `shutdown`.
-    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
-        let Self { publisher, forecasts, answer, tls, allowed, limits, metrics } = self;
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> Result<(), ServeError> {
+        let Self {
+            publisher,
+            forecasts,
+            answer,
+            tls,
+            allowed,
+            limits,
+            metrics,
+        } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTION)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()?;
-        let service = Service::new(publisher.clone(), forecasts, answer, limits, metrics.clone(), shutdown.clone());
+        let service = Service::new(
+            publisher.clone(),
+            forecasts,
+            answer,
+            limits,
+            metrics.clone(),
+            shutdown.clone(),
+        );
         let feed = FeedServer::new(service).max_decoding_message_size(limits.request_bytes);
         let refusals = metrics.clone();
-        let connections = Acceptor { tls, allowed, limits, metrics }.accept(listener, shutdown.clone());
+        let connections = Acceptor {
+            tls,
+            allowed,
+            limits,
+            metrics,
+        }
+        .accept(listener, shutdown.clone());
         let serving = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(limits.keepalive))
             .http2_keepalive_timeout(Some(limits.keepalive))
             .max_concurrent_streams(Some(limits.streams))
-            .layer(InterceptorLayer::new(move |request| admit(request, &refusals)))
+            .layer(InterceptorLayer::new(move |request| {
+                admit(request, &refusals)
+            }))
             .add_service(health_service)
             .add_service(reflection)
             .add_service(feed)
@@ -135,16 +163,24 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Lets the calls of allowed clients through. Others are told why not, since their operators will ask.
+/// Lets the calls of allowed clients through. Others are told why not, since their operators will
+/// ask.
 fn admit(request: Request<()>, metrics: &Metrics) -> Result<Request<()>, Status> {
-    if request.extensions().get::<Peer>().is_some_and(|peer| peer.is_allowed) {
+    if request
+        .extensions()
+        .get::<Peer>()
+        .is_some_and(|peer| peer.is_allowed)
+    {
         return Ok(request);
     }
     metrics.refused(Refusal::Name);
-    Err(Status::permission_denied("the client certificate names no client that is allowed here"))
+    Err(Status::permission_denied(
+        "the client certificate names no client that is allowed here",
+    ))
 }
 
-/// The feed is healthy while it is served, so in the leader only. Does not return while the publisher lasts.
+/// The feed is healthy while it is served, so in the leader only. Does not return while the
+/// publisher lasts.
 async fn report_health(publisher: Publisher, health: tonic_health::server::HealthReporter) {
     let mut told = publisher.told();
     loop {
@@ -154,7 +190,11 @@ async fn report_health(publisher: Publisher, health: tonic_health::server::Healt
         } else {
             health.set_not_serving::<FeedServer<Service>>().await;
         }
-        if told.wait_for(|told| told.term.is_some() != leads).await.is_err() {
+        if told
+            .wait_for(|told| told.term.is_some() != leads)
+            .await
+            .is_err()
+        {
             return;
         }
     }

@@ -1,4 +1,5 @@
-//! What sets the streams of the feed apart: what each tells of, and how that looks in the protocol. All else is the same for all of them.
+//! What sets the streams of the feed apart: what each tells of, and how that looks in the protocol.
+//! All else is the same for all of them.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -38,11 +39,14 @@ pub trait Topic: Clone + Debug + PartialEq + Send + Sync + 'static {
     /// A change as a message of the stream.
     fn pack(term: u64, change: Change<Self::Message>) -> Self::Update;
 
-    /// The term and the change of a message; no change where it is of a kind that a later version brings.
+    /// The term and the change of a message; no change where it is of a kind that a later version
+    /// brings.
     fn unpack(update: Self::Update) -> (u64, Option<Change<Self::Message>>);
 
     /// Begins to read the stream.
-    fn watch(client: FeedClient<Channel>) -> impl Future<Output = Result<Streaming<Self::Update>, Status>> + Send;
+    fn watch(
+        client: FeedClient<Channel>,
+    ) -> impl Future<Output = Result<Streaming<Self::Update>, Status>> + Send;
 }
 
 /// What a message says of the change that it tells.
@@ -59,7 +63,11 @@ pub struct Stamp {
 impl Stamp {
     pub(crate) fn new(uid: &str, revision: u64, changed_at_ms: i64) -> Self {
         let changed_at = Timestamp::from_millisecond(changed_at_ms).unwrap_or_default();
-        Self { uid: uid.to_owned(), revision, changed_at }
+        Self {
+            uid: uid.to_owned(),
+            revision,
+            changed_at,
+        }
     }
 }
 

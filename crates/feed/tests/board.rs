@@ -47,13 +47,19 @@ impl Reader {
             count += 1;
             count <= most
         };
-        let Some(step) = board.next(&mut self.place, fits) else { return false };
+        let Some(step) = board.next(&mut self.place, fits) else {
+            return false;
+        };
         let put = |values: &mut BTreeMap<Key, u32>, items: Vec<Item<u32>>| {
             assert!(items.len() <= most, "{items:?}");
             values.extend(items.into_iter().map(|item| (item.key, item.value)));
         };
         match step.change {
-            Change::Reset { items, first, complete } => {
+            Change::Reset {
+                items,
+                first,
+                complete,
+            } => {
                 let mut parts = self.parts.take().filter(|_| !first).unwrap_or_default();
                 put(&mut parts, items);
                 if complete {
@@ -144,8 +150,12 @@ fn changes_that_a_reader_is_too_slow_for_become_one_and_are_counted() {
     }
     let step = board.next(&mut place, |_| true).expect("the changes");
     let items = [("a", 199), ("b", 200)];
-    let items =
-        items.map(|(key, revision)| Item { key: key.into(), revision: revision + 1, changed_at: at(100), value: 100 });
+    let items = items.map(|(key, revision)| Item {
+        key: key.into(),
+        revision: revision + 1,
+        changed_at: at(100),
+        value: 100,
+    });
     assert_eq!(step.change, Change::Apply(items.into()));
     assert_eq!((step.coalesced, step.oldest), (198, Some(at(100))));
     assert_eq!(board.next(&mut place, |_| true), None);
@@ -170,6 +180,9 @@ fn deletions_do_not_pile_up() {
     while reader.read(&board, 10) {
         steps += 1;
     }
-    assert!(steps <= 2, "a reader that was far behind begins again: {steps} steps");
+    assert!(
+        steps <= 2,
+        "a reader that was far behind begins again: {steps} steps"
+    );
     assert_eq!(reader.values.len(), 2);
 }

@@ -1,7 +1,8 @@
 //! What a series costs: learning two weeks of it, one more slot, and memory.
 //!
-//! `cargo bench -p forecast`. Three horizons (five minutes, one hour, a day), each with quantiles, from samples a minute apart. The last figure
-//! learns 10,000 series one after the other on one core; `PLIMSOLL_SERIES` sets another number.
+//! `cargo bench -p forecast`. Three horizons (five minutes, one hour, a day), each with quantiles,
+//! from samples a minute apart. The last figure learns 10,000 series one after the other on one
+//! core; `PLIMSOLL_SERIES` sets another number.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -31,11 +32,18 @@ fn load(series: usize, minute: i64) -> f64 {
 }
 
 fn history(series: usize) -> Series {
-    Series::new((0..MINUTES).map(|minute| (at(minute), load(series, minute))).collect())
+    Series::new(
+        (0..MINUTES)
+            .map(|minute| (at(minute), load(series, minute)))
+            .collect(),
+    )
 }
 
 fn plan() -> Plan {
-    Plan { step_seconds: 60, horizons_seconds: vec![300, 3600, 86_400] }
+    Plan {
+        step_seconds: 60,
+        horizons_seconds: vec![300, 3600, 86_400],
+    }
 }
 
 fn fitted(history: &Series) -> Forecaster {
@@ -45,7 +53,9 @@ fn fitted(history: &Series) -> Forecaster {
 /// Memory of this process that is in use, in bytes; none where there is no /proc.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
@@ -54,32 +64,50 @@ fn memory() {
     let before = resident_bytes();
     let kept: Vec<Forecaster> = (0..KEPT).map(|_| fitted(&history)).collect();
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
-        println!("memory: {} bytes per series of three horizons", after.saturating_sub(before) / kept.len());
+        println!(
+            "memory: {} bytes per series of three horizons",
+            after.saturating_sub(before) / kept.len()
+        );
     }
 }
 
 fn refit(criterion: &mut Criterion) {
     let history = history(0);
-    criterion.bench_function("refit: two weeks at one minute, three horizons with quantiles", |bench| {
-        bench.iter(|| fitted(black_box(&history)));
-    });
+    criterion.bench_function(
+        "refit: two weeks at one minute, three horizons with quantiles",
+        |bench| {
+            bench.iter(|| fitted(black_box(&history)));
+        },
+    );
     let mut forecaster = fitted(&history);
     let mut minute = MINUTES;
-    criterion.bench_function("live update: one slot, three horizons with quantiles", |bench| {
-        bench.iter(|| {
-            forecaster.observe(at(minute), black_box(load(0, minute))).expect("in order");
-            minute += 5;
-            forecaster.advance(at(minute))
-        });
-    });
+    criterion.bench_function(
+        "live update: one slot, three horizons with quantiles",
+        |bench| {
+            bench.iter(|| {
+                forecaster
+                    .observe(at(minute), black_box(load(0, minute)))
+                    .expect("in order");
+                minute += 5;
+                forecaster.advance(at(minute))
+            });
+        },
+    );
     criterion.bench_function("one forecast, read", |bench| {
-        bench.iter(|| forecaster.forecast(black_box(3600)).expect("enough history"));
+        bench.iter(|| {
+            forecaster
+                .forecast(black_box(3600))
+                .expect("enough history")
+        });
     });
 }
 
 fn many(_: &mut Criterion) {
     memory();
-    let count: usize = std::env::var("PLIMSOLL_SERIES").ok().and_then(|count| count.parse().ok()).unwrap_or(10_000);
+    let count: usize = std::env::var("PLIMSOLL_SERIES")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(10_000);
     let histories: Vec<Series> = (0..50).map(history).collect();
     let begin = Instant::now();
     let mut sum = 0.0;

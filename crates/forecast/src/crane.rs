@@ -1,5 +1,6 @@
-//! Crane's DSP predictor, step by step as its own program does it: the predictor that objects written for Crane ask for, and the peer that
-//! ours is measured against. Its percentile predictor sizes containers too, and lives in `sizing`.
+//! Crane's DSP predictor, step by step as its own program does it: the predictor that objects
+//! written for Crane ask for, and the peer that ours is measured against. Its percentile predictor
+//! sizes containers too, and lives in `sizing`.
 
 mod autocorrelation;
 mod dsp;

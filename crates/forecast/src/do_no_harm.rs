@@ -1,8 +1,8 @@
-//! When a plain forecast replaces the mix: when its errors over the last week, and over sixteen days, were clearly smaller,
-//! and a day of them is known.
+//! When a plain forecast replaces the mix: when its errors over the last week, and over sixteen
+//! days, were clearly smaller, and a day of them is known.
 //!
-//! For forecasts six hours ahead and more, which are judged so late that the mix can be wrong for long. Shorter ones mend themselves within
-//! the hour.
+//! For forecasts six hours ahead and more, which are judged so late that the mix can be wrong for
+//! long. Shorter ones mend themselves within the hour.
 
 use crate::discounted::{Discounted, keep};
 use crate::experts::{EXPERTS, Opinions};
@@ -21,7 +21,8 @@ pub(crate) struct DoNoHarm {
     keep_long: f64,
     opinions: [(Discounted, Discounted); EXPERTS],
     mix: (Discounted, Discounted),
-    /// How often each opinion was judged, and how often it must have been: for a day, since a few good hours are luck.
+    /// How often each opinion was judged, and how often it must have been: for a day, since a few
+    /// good hours are luck.
     judged: [usize; EXPERTS],
     enough: usize,
 }
@@ -48,7 +49,9 @@ impl DoNoHarm {
             errors.0.add(keep_week, (actual - said).abs());
             errors.1.add(keep_long, (actual - said).abs());
         };
-        for ((errors, judged), opinion) in self.opinions.iter_mut().zip(&mut self.judged).zip(opinions) {
+        for ((errors, judged), opinion) in
+            self.opinions.iter_mut().zip(&mut self.judged).zip(opinions)
+        {
             if let Some(said) = opinion {
                 *judged = judged.saturating_add(1);
                 add(errors, *said);
@@ -65,11 +68,17 @@ impl DoNoHarm {
     /// The opinion that stands in for the mix, if any.
     pub(crate) fn replacement(&self, opinions: &Opinions) -> Option<usize> {
         let mix = self.error(&self.mix)?;
-        let there = opinions.iter().zip(&self.opinions).enumerate().filter(|(_, (opinion, _))| opinion.is_some());
+        let there = opinions
+            .iter()
+            .zip(&self.opinions)
+            .enumerate()
+            .filter(|(_, (opinion, _))| opinion.is_some());
         let enough = there.filter(|(which, _)| self.judged[*which] >= self.enough);
         let judged = enough.filter_map(|(which, (_, errors))| Some((which, self.error(errors)?)));
         let clear = judged.filter(|(_, error)| *error < CLEARLY * mix);
-        clear.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(which, _)| which)
+        clear
+            .min_by(|(_, a), (_, b)| a.total_cmp(b))
+            .map(|(which, _)| which)
     }
 }
 
@@ -80,7 +89,15 @@ mod tests {
     fn check(last_error: f64, expected: Option<usize>) {
         let grid = Grid::new(300).expect("five minutes fit a day");
         let mut guard = DoNoHarm::new(&grid, 3, 1e-6);
-        let opinions: Opinions = [Some(10.0 + last_error), Some(15.0), None, None, None, None, None];
+        let opinions: Opinions = [
+            Some(10.0 + last_error),
+            Some(15.0),
+            None,
+            None,
+            None,
+            None,
+            None,
+        ];
         for _ in 0..96 {
             assert_eq!(guard.replacement(&opinions), None, "not judged for a day");
             guard.judge(&opinions, 12.0, 10.0);

@@ -68,10 +68,17 @@ impl ErrorSize {
     fn around(&self, time: usize) -> Option<f64> {
         let times = self.times.len();
         let reach = self.per_hour.min(times / 2);
-        let first = if time < reach { time + times - reach } else { time - reach };
+        let first = if time < reach {
+            time + times - reach
+        } else {
+            time - reach
+        };
         let (mut sum, mut count) = (0.0, 0.0);
         let until_end = (2 * reach + 1).min(times - first);
-        let parts = [&self.times[first..first + until_end], &self.times[..2 * reach + 1 - until_end]];
+        let parts = [
+            &self.times[first..first + until_end],
+            &self.times[..2 * reach + 1 - until_end],
+        ];
         for (error, weight) in parts.into_iter().flatten() {
             sum += error;
             count += weight;
@@ -90,6 +97,11 @@ impl ErrorSize {
         let little = FLOOR_SHARE * usual + self.floor;
         let around = self.around(time).unwrap_or(usual) + little;
         let hour = self.hour.mean()? + little;
-        Some([usual + self.floor, self.half_day.mean()? + little, around, (hour * around).sqrt()])
+        Some([
+            usual + self.floor,
+            self.half_day.mean()? + little,
+            around,
+            (hour * around).sqrt(),
+        ])
     }
 }

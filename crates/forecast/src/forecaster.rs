@@ -1,4 +1,5 @@
-//! One series: what it was, and what it will be at each of several horizons, or why that cannot be said.
+//! One series: what it was, and what it will be at each of several horizons, or why that cannot be
+//! said.
 
 use jiff::{SignedDuration, Timestamp};
 use model::Series;
@@ -20,7 +21,8 @@ const LARGEST: f64 = 1e12;
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// How far apart samples come, in seconds. They are averaged into slots of at least five minutes.
+    /// How far apart samples come, in seconds. They are averaged into slots of at least five
+    /// minutes.
     pub step_seconds: u32,
     /// How far ahead, in seconds, at most a day each. Rounded up to whole slots.
     pub horizons_seconds: Vec<u32>,
@@ -59,13 +61,26 @@ impl Filling {
 }
 
 impl Forecaster {
-    /// Learns a history. The slot of the newest sample stays open until a later sample, or [`Self::advance`].
+    /// Learns a history. The slot of the newest sample stays open until a later sample, or
+    /// [`Self::advance`].
     pub fn fit(history: &Series, plan: &Plan) -> Result<Self, NotForecast> {
         let grid = Grid::new(plan.step_seconds)?;
-        let horizons =
-            plan.horizons_seconds.iter().map(|seconds| grid.ahead(*seconds)).collect::<Result<Vec<_>, _>>()?;
-        let samples = || history.points().iter().filter(|(_, value)| value.is_finite());
-        let first = samples().next().ok_or(NotForecast::NoSamples)?.0.as_second();
+        let horizons = plan
+            .horizons_seconds
+            .iter()
+            .map(|seconds| grid.ahead(*seconds))
+            .collect::<Result<Vec<_>, _>>()?;
+        let samples = || {
+            history
+                .points()
+                .iter()
+                .filter(|(_, value)| value.is_finite())
+        };
+        let first = samples()
+            .next()
+            .ok_or(NotForecast::NoSamples)?
+            .0
+            .as_second();
         let first_slot = grid.slot(first);
         let day_end = first_slot + grid.per_day as i64;
         let (mut sum, mut count) = (0.0, 0_u32);
@@ -76,9 +91,15 @@ impl Forecaster {
         let mean = sum / f64::from(count.max(1));
         let mut forecaster = Self::empty(grid, &horizons, mean, first_slot);
         for (at, value) in samples() {
-            // A gap of fourteen days leaves nothing to go on from: what comes after it is all there is.
+            // A gap of fourteen days leaves nothing to go on from: what comes after it is all there
+            // is.
             if forecaster.observe(*at, *value) == Err(NotObserved::Gap) {
-                let after = history.points().iter().filter(|(later, _)| later >= at).copied().collect();
+                let after = history
+                    .points()
+                    .iter()
+                    .filter(|(later, _)| later >= at)
+                    .copied()
+                    .collect();
                 return Self::fit(&Series::new(after), plan);
             }
         }
@@ -93,11 +114,20 @@ impl Forecaster {
             unit: UNIT_SHARE * mean,
             first_slot,
             measured: 0,
-            filling: Filling { slot: first_slot, ..Filling::default() },
+            filling: Filling {
+                slot: first_slot,
+                ..Filling::default()
+            },
             seasons: Seasons::new(grid.per_day),
             recent: Recent::new(&grid),
-            range: Range { least: f64::INFINITY, largest: f64::NEG_INFINITY },
-            horizons: horizons.iter().map(|slots| Horizon::new(&grid, *slots, floor)).collect(),
+            range: Range {
+                least: f64::INFINITY,
+                largest: f64::NEG_INFINITY,
+            },
+            horizons: horizons
+                .iter()
+                .map(|slots| Horizon::new(&grid, *slots, floor))
+                .collect(),
         }
     }
 
@@ -130,7 +160,13 @@ impl Forecaster {
         }
         while self.filling.slot < slot {
             let next = self.filling.slot + 1;
-            let complete = std::mem::replace(&mut self.filling, Filling { slot: next, ..Filling::default() });
+            let complete = std::mem::replace(
+                &mut self.filling,
+                Filling {
+                    slot: next,
+                    ..Filling::default()
+                },
+            );
             self.push(complete.mean());
         }
         Ok(())
@@ -139,7 +175,9 @@ impl Forecaster {
     /// The next slot, in units of the metric; none where nothing was measured.
     fn push(&mut self, value: Option<f64>) {
         let value = value.map(|value| (value / self.unit).clamp(-LARGEST, LARGEST));
-        let Some(stored) = value.or_else(|| self.seasons.substitute()) else { return };
+        let Some(stored) = value.or_else(|| self.seasons.substitute()) else {
+            return;
+        };
         let asinh = asinh(stored);
         if let Some(value) = value {
             let come = Come::new(&self.seasons, value, asinh);
@@ -147,7 +185,10 @@ impl Forecaster {
                 horizon.judge(&self.seasons, &come);
             }
             self.measured += 1;
-            self.range = Range { least: self.range.least.min(value), largest: self.range.largest.max(value) };
+            self.range = Range {
+                least: self.range.least.min(value),
+                largest: self.range.largest.max(value),
+            };
         }
         self.recent.push(&self.seasons, stored, asinh);
         self.seasons.store(stored, asinh);
@@ -156,25 +197,40 @@ impl Forecaster {
         }
     }
 
-    /// What will be so many seconds after the newest complete slot; up to the longest of the plan's horizons.
+    /// What will be so many seconds after the newest complete slot; up to the longest of the plan's
+    /// horizons.
     ///
     /// Between two horizons the errors of the longer one count.
     pub fn forecast(&self, ahead_seconds: u32) -> Result<Forecast, NotForecast> {
         let slots = self.grid.ahead(ahead_seconds)?;
-        let longer = self.horizons.iter().filter(|horizon| horizon.slots >= slots);
-        let horizon =
-            longer.min_by_key(|horizon| horizon.slots).ok_or(NotForecast::Horizon { seconds: ahead_seconds })?;
+        let longer = self
+            .horizons
+            .iter()
+            .filter(|horizon| horizon.slots >= slots);
+        let horizon = longer
+            .min_by_key(|horizon| horizon.slots)
+            .ok_or(NotForecast::Horizon {
+                seconds: ahead_seconds,
+            })?;
         self.check_history(horizon.slots)?;
-        let target = self.seasons.ahead(slots).ok_or_else(|| self.too_little(horizon.slots))?;
+        let target = self
+            .seasons
+            .ahead(slots)
+            .ok_or_else(|| self.too_little(horizon.slots))?;
         let saying = horizon.say(&self.seasons, &self.recent, self.range, target);
         let said = horizon.quantiles(&self.seasons, self.range, target, saying.forecast);
-        self.published(&saying, &said, target).ok_or_else(|| self.too_little(horizon.slots))
+        self.published(&saying, &said, target)
+            .ok_or_else(|| self.too_little(horizon.slots))
     }
 
     fn check_history(&self, slots: usize) -> Result<(), NotForecast> {
         let needed = self.needed(slots);
         let is_enough = self.seasons.len() >= needed && self.measured >= needed / 2;
-        if is_enough { Ok(()) } else { Err(self.too_little(slots)) }
+        if is_enough {
+            Ok(())
+        } else {
+            Err(self.too_little(slots))
+        }
     }
 
     /// Two days, so that every time of day was forecast and judged once, and the horizon itself.
@@ -209,16 +265,22 @@ impl Forecaster {
 
     /// About the memory that it takes, in bytes.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.seasons.bytes() + self.horizons.iter().map(Horizon::bytes).sum::<usize>()
+        size_of::<Self>()
+            + self.seasons.bytes()
+            + self.horizons.iter().map(Horizon::bytes).sum::<usize>()
     }
 
     /// When a slot begins.
     fn time(&self, slot: usize) -> Option<Timestamp> {
-        Timestamp::from_second((self.first_slot + slot as i64).checked_mul(i64::from(self.grid.slot_seconds))?).ok()
+        Timestamp::from_second(
+            (self.first_slot + slot as i64).checked_mul(i64::from(self.grid.slot_seconds))?,
+        )
+        .ok()
     }
 }
 
-/// By one logarithm: the library's is exact near zero, which does not matter here, and takes several times as long.
+/// By one logarithm: the library's is exact near zero, which does not matter here, and takes
+/// several times as long.
 fn asinh(value: f64) -> f64 {
     let size = value.abs();
     (size + (size * size + 1.0).sqrt()).ln().copysign(value)
@@ -237,7 +299,9 @@ mod tests {
             let rise = if slot >= 2400 { 1.5 } else { 1.0 };
             (100.0 + 60.0 * turn.sin() + 10.0 * noise) * weekend * rise
         };
-        (0..2880).map(|slot| (!(1500..1520).contains(&slot)).then(|| value(slot))).collect()
+        (0..2880)
+            .map(|slot| (!(1500..1520).contains(&slot)).then(|| value(slot)))
+            .collect()
     }
 
     fn check(target: usize, ahead: usize, expected: f64, tolerance: f64) {
@@ -245,12 +309,29 @@ mod tests {
         let grid = Grid::new(300).expect("five minutes fit a day");
         let mean = slots[..288].iter().flatten().sum::<f64>() / 288.0;
         let mut forecaster = Forecaster::empty(grid, &[1, 12, 288], mean, 0);
-        slots[..=target - ahead].iter().for_each(|value| forecaster.push(*value));
-        let horizon = forecaster.horizons.iter().find(|horizon| horizon.slots == ahead).expect("planned");
-        let place = forecaster.seasons.ahead(ahead).expect("not before the first");
-        let saying = horizon.say(&forecaster.seasons, &forecaster.recent, forecaster.range, place);
+        slots[..=target - ahead]
+            .iter()
+            .for_each(|value| forecaster.push(*value));
+        let horizon = forecaster
+            .horizons
+            .iter()
+            .find(|horizon| horizon.slots == ahead)
+            .expect("planned");
+        let place = forecaster
+            .seasons
+            .ahead(ahead)
+            .expect("not before the first");
+        let saying = horizon.say(
+            &forecaster.seasons,
+            &forecaster.recent,
+            forecaster.range,
+            place,
+        );
         let found = saying.forecast * forecaster.unit;
-        assert!((found - expected).abs() <= tolerance * expected, "{target}, {ahead} ahead: {found} for {expected}");
+        assert!(
+            (found - expected).abs() <= tolerance * expected,
+            "{target}, {ahead} ahead: {found} for {expected}"
+        );
     }
 
     #[test]

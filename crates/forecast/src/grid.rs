@@ -1,4 +1,5 @@
-//! The regular grid that a series is put on: slots of at least five minutes, a whole number of which make a day.
+//! The regular grid that a series is put on: slots of at least five minutes, a whole number of
+//! which make a day.
 
 use crate::outcome::NotForecast;
 
@@ -19,7 +20,10 @@ impl Grid {
     /// For samples this far apart: at most an hour, and a day must be a whole number of slots.
     pub(crate) fn new(step_seconds: u32) -> Result<Self, NotForecast> {
         let slot_seconds = step_seconds.max(SHORTEST_SLOT_SECONDS);
-        if step_seconds == 0 || slot_seconds > HOUR_SECONDS || !DAY_SECONDS.is_multiple_of(slot_seconds) {
+        if step_seconds == 0
+            || slot_seconds > HOUR_SECONDS
+            || !DAY_SECONDS.is_multiple_of(slot_seconds)
+        {
             return Err(NotForecast::Step { step_seconds });
         }
         Ok(Self {
@@ -39,7 +43,8 @@ impl Grid {
         days * self.per_day as f64
     }
 
-    /// Whether so many slots ahead are a long way: what is said is judged so late that it can be wrong for long.
+    /// Whether so many slots ahead are a long way: what is said is judged so late that it can be
+    /// wrong for long.
     pub(crate) fn is_long(&self, slots: usize) -> bool {
         slots as f64 >= self.hours(6.0)
     }

@@ -1,4 +1,5 @@
-//! What will demand be? From a history to an expected value and quantiles at each of several horizons, or to why that cannot be said.
+//! What will demand be? From a history to an expected value and quantiles at each of several
+//! horizons, or to why that cannot be said.
 //!
 //! ```
 //! use forecast::{Forecaster, NotForecast, Plan};

@@ -44,21 +44,32 @@ pub enum Part {
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Last, Self::Yesterday, Self::LastWeek, Self::Median, Self::Blend, Self::Level, Self::Regression];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Last,
+        Self::Yesterday,
+        Self::LastWeek,
+        Self::Median,
+        Self::Blend,
+        Self::Level,
+        Self::Regression,
+    ];
 }
 
 /// Why there is no forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotForecast {
     /// A sampling step that does not fit a day.
-    #[error("step: a day is not a whole number of slots of {step_seconds} s, or they are longer than an hour")]
+    #[error(
+        "step: a day is not a whole number of slots of {step_seconds} s, or they are longer than an hour"
+    )]
     Step {
         /// How far apart samples come.
         step_seconds: u32,
     },
     /// A horizon that was not planned, or that is not between one second and a day.
-    #[error("horizon: {seconds} s is not between one second and the longest horizon asked for, at most a day")]
+    #[error(
+        "horizon: {seconds} s is not between one second and the longest horizon asked for, at most a day"
+    )]
     Horizon {
         /// How far ahead.
         seconds: u32,

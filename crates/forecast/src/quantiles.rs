@@ -1,10 +1,13 @@
-//! Which value will not be exceeded nine times of ten, nineteen of twenty, ninety-nine of a hundred.
+//! Which value will not be exceeded nine times of ten, nineteen of twenty, ninety-nine of a
+//! hundred.
 //!
-//! Four recipes add a quantile of past errors, measured against four expected sizes of an error; a fifth takes the largest values around that
-//! time of the last seven days. They are mixed by their own losses, and one correction per quantile follows the observed share of misses.
+//! Four recipes add a quantile of past errors, measured against four expected sizes of an error; a
+//! fifth takes the largest values around that time of the last seven days. They are mixed by their
+//! own losses, and one correction per quantile follows the observed share of misses.
 //!
-//! A long way ahead the mix of forecasts changes faster than its errors come to be known, so three of the four recipes are plain forecasts with
-//! a quantile of their own errors, and from half a day on the fourth is left out. The shares at which errors are read follow that of misses.
+//! A long way ahead the mix of forecasts changes faster than its errors come to be known, so three
+//! of the four recipes are plain forecasts with a quantile of their own errors, and from half a day
+//! on the fourth is left out. The shares at which errors are read follow that of misses.
 
 use crate::adaptive_level::AdaptiveLevel;
 use crate::error_size::{ErrorSize, SIZES};
@@ -24,8 +27,9 @@ const VALUE_DAYS: f64 = 14.0;
 /// From so far ahead on the forecast's own errors are not read.
 const FAR_HOURS: f64 = 12.0;
 const CORRECTION: f64 = 0.15;
-/// How sharply recipes are told apart by their losses: less where there are few days to tell by. A long way ahead, that of the highest
-/// quantile follows from so few misses that the least loss is mostly luck.
+/// How sharply recipes are told apart by their losses: less where there are few days to tell by. A
+/// long way ahead, that of the highest quantile follows from so few misses that the least loss is
+/// mostly luck.
 const SHARPNESS: [u32; SHARES.len()] = [4, 4, 4];
 const LONG_SHARPNESS: [u32; SHARES.len()] = [2, 2, 1];
 /// Values around the wanted time of day: seven days, five places each; at least so many.
@@ -73,8 +77,14 @@ impl Quantiles {
     /// For a forecast so many slots ahead, judged every so many slots.
     pub(crate) fn new(grid: &Grid, slots: usize, every: usize, floor: f64) -> Self {
         let (ahead, every) = (slots as f64, every as f64);
-        let short = Speed { half_life: grid.hours(6.0).max(2.0 * ahead) / every, exponent: 1 };
-        let long = Speed { half_life: grid.days(8.0).max(16.0 * ahead) / every, exponent: 2 };
+        let short = Speed {
+            half_life: grid.hours(6.0).max(2.0 * ahead) / every,
+            exponent: 1,
+        };
+        let long = Speed {
+            half_life: grid.days(8.0).max(16.0 * ahead) / every,
+            exponent: 2,
+        };
         let is_long = grid.is_long(slots);
         let sharpness = if is_long { LONG_SHARPNESS } else { SHARPNESS };
         let wide = (grid.per_hour / 2).max(2) as isize;
@@ -96,10 +106,19 @@ impl Quantiles {
     }
 
     /// Judges what was said of a slot that comes now, whose forecast was wrong by `error`.
-    pub(crate) fn judge(&mut self, said: &Said, seasons: &Seasons, place: Place, actual: f64, error: f64) {
+    pub(crate) fn judge(
+        &mut self,
+        said: &Said,
+        seasons: &Seasons,
+        place: Place,
+        actual: f64,
+        error: f64,
+    ) {
         for (errors, size) in self.errors.iter_mut().zip(said.sizes) {
             match errors {
-                Errors::Scores(scores) if said.has_sizes => scores.add(error / f64::from(size), &self.shares),
+                Errors::Scores(scores) if said.has_sizes => {
+                    scores.add(error / f64::from(size), &self.shares)
+                }
                 Errors::Plain(trailing) => trailing.judge(seasons, place, actual),
                 Errors::Scores(_) | Errors::Unread => {}
             }
@@ -119,15 +138,26 @@ impl Quantiles {
         self.size.add(place.time, error);
     }
 
-    /// What to say of a slot with this forecast. `range` is the largest value seen, and how far all lie apart.
-    pub(crate) fn say(&self, seasons: &Seasons, target: Place, forecast: f64, range: (f64, f64)) -> Said {
+    /// What to say of a slot with this forecast. `range` is the largest value seen, and how far all
+    /// lie apart.
+    pub(crate) fn say(
+        &self,
+        seasons: &Seasons,
+        target: Place,
+        forecast: f64,
+        range: (f64, f64),
+    ) -> Said {
         let mut said = Said::default();
-        let Some(sizes) = self.size.sizes(target.time) else { return said };
+        let Some(sizes) = self.size.sizes(target.time) else {
+            return said;
+        };
         said.has_sizes = true;
         said.sizes = sizes.map(|size| size as f32);
         for (recipe, (size, errors)) in sizes.into_iter().zip(&self.errors).enumerate() {
             let quantiles = match errors {
-                Errors::Scores(scores) => scores.quantiles().map(|scores| scores.map(|score| forecast + size * score)),
+                Errors::Scores(scores) => scores
+                    .quantiles()
+                    .map(|scores| scores.map(|score| forecast + size * score)),
                 Errors::Plain(trailing) => trailing.quantiles(seasons, target, &self.shares),
                 Errors::Unread => None,
             };
@@ -156,10 +186,17 @@ impl Quantiles {
         let mut before = forecast;
         for (which, trust) in self.trust.iter().enumerate() {
             let even = is_there.map(|is_there| f64::from(u8::from(is_there)));
-            let weights = trust.weights(is_there).unwrap_or_else(|| crate::trust::normalised(even));
-            let mixed: f64 =
-                said.recipes[which].iter().zip(weights).map(|(value, weight)| f64::from(*value) * weight).sum();
-            let quantile = (mixed + self.corrections[which] * usual).max(before).max(forecast);
+            let weights = trust
+                .weights(is_there)
+                .unwrap_or_else(|| crate::trust::normalised(even));
+            let mixed: f64 = said.recipes[which]
+                .iter()
+                .zip(weights)
+                .map(|(value, weight)| f64::from(*value) * weight)
+                .sum();
+            let quantile = (mixed + self.corrections[which] * usual)
+                .max(before)
+                .max(forecast);
             before = quantile.min(before.max(largest + range));
             said.quantiles[which] = before as f32;
         }
@@ -170,20 +207,28 @@ impl Quantiles {
         let mut largest = [f32::NEG_INFINITY; LARGEST];
         let mut count = 0;
         for place in self.places {
-            let Some(slot) = seasons.shifted(target, place) else { continue };
+            let Some(slot) = seasons.shifted(target, place) else {
+                continue;
+            };
             count += days_into(seasons, slot, &mut largest);
         }
         (count >= FEWEST).then(|| {
             self.shares.map(|share| {
                 let rank = whole_above(share * (count + 1) as f64).min(count);
-                f64::from(largest.get(count - rank).copied().unwrap_or(largest[LARGEST - 1]))
+                f64::from(
+                    largest
+                        .get(count - rank)
+                        .copied()
+                        .unwrap_or(largest[LARGEST - 1]),
+                )
             })
         })
     }
 }
 
-/// For a forecast so many slots ahead, judged every so many: four times its own errors, or a long way ahead those of what was yesterday, of
-/// what was last week and of nothing at all, and, nearer than half a day, its own by time of day.
+/// For a forecast so many slots ahead, judged every so many: four times its own errors, or a long
+/// way ahead those of what was yesterday, of what was last week and of nothing at all, and, nearer
+/// than half a day, its own by time of day.
 fn errors(grid: &Grid, slots: usize, every: f64) -> [Errors; SIZES] {
     let scores = || Errors::Scores(ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every));
     if !grid.is_long(slots) {
@@ -191,9 +236,18 @@ fn errors(grid: &Grid, slots: usize, every: f64) -> [Errors; SIZES] {
     }
     let judged = |days: f64| (grid.days(days) / every) as usize;
     let plain = |back, days| Errors::Plain(TrailingQuantile::new(back, judged(1.0), judged(days)));
-    let own = if (slots as f64) < grid.hours(FAR_HOURS) { scores() } else { Errors::Unread };
+    let own = if (slots as f64) < grid.hours(FAR_HOURS) {
+        scores()
+    } else {
+        Errors::Unread
+    };
     // The third size is that at the time of day.
-    [plain(Some(1), ERROR_DAYS), plain(Some(7), ERROR_DAYS), own, plain(None, VALUE_DAYS)]
+    [
+        plain(Some(1), ERROR_DAYS),
+        plain(Some(7), ERROR_DAYS),
+        own,
+        plain(None, VALUE_DAYS),
+    ]
 }
 
 impl Errors {
@@ -208,7 +262,8 @@ impl Errors {
 
 /// Merges a time of day of the seven days before a slot into the largest; how many days there were.
 fn days_into(seasons: &Seasons, slot: Place, largest: &mut [f32; LARGEST]) -> usize {
-    // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been yet.
+    // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been
+    // yet.
     if seasons.days_before(slot, 1).is_some() {
         let profile = seasons.profile(slot);
         *largest = merged(*largest, profile.largest);
@@ -230,15 +285,18 @@ fn insert(mut value: f32, largest: &mut [f32; LARGEST]) {
 /// The largest values of two falling lists, falling.
 fn merged(a: [f32; LARGEST], b: [f32; LARGEST]) -> [f32; LARGEST] {
     let sorted = |a: f32, b: f32| if a > b { (a, b) } else { (b, a) };
-    // One list from its end beside the other: the larger of each pair are the largest of all. They first rise and then fall, or the other way
-    // round, and sorting halves and then quarters puts such in order.
-    let [first, second, third, fourth] = std::array::from_fn(|place| sorted(a[place], b[LARGEST - 1 - place]).0);
+    // One list from its end beside the other: the larger of each pair are the largest of all. They
+    // first rise and then fall, or the other way round, and sorting halves and then quarters puts
+    // such in order.
+    let [first, second, third, fourth] =
+        std::array::from_fn(|place| sorted(a[place], b[LARGEST - 1 - place]).0);
     let ((first, third), (second, fourth)) = (sorted(first, third), sorted(second, fourth));
     let ((first, second), (third, fourth)) = (sorted(first, second), sorted(third, fourth));
     [first, second, third, fourth]
 }
 
-/// What a quantile costs: the share times what it was too low by, or the rest of it times what it was too high by.
+/// What a quantile costs: the share times what it was too low by, or the rest of it times what it
+/// was too high by.
 fn pinball(above: f64, share: f64) -> f64 {
     (share * above).max((share - 1.0) * above)
 }
@@ -251,7 +309,9 @@ impl Said {
 
     /// The quantiles, where anything could be said.
     pub(crate) fn quantiles(&self) -> Option<[f64; SHARES.len()]> {
-        self.is_there().contains(&true).then(|| self.quantiles.map(f64::from))
+        self.is_there()
+            .contains(&true)
+            .then(|| self.quantiles.map(f64::from))
     }
 }
 
@@ -269,14 +329,27 @@ mod tests {
         };
         for middle in 0..=values.len() {
             let (a, b) = values.split_at(middle);
-            assert_eq!(merged(of(a), of(b)).map(f32::to_bits), expected.map(f32::to_bits), "{a:?} and {b:?}");
+            assert_eq!(
+                merged(of(a), of(b)).map(f32::to_bits),
+                expected.map(f32::to_bits),
+                "{a:?} and {b:?}"
+            );
         }
     }
 
     #[test]
     fn the_largest_of_two_lists_are_those_of_all() {
-        check([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [8.0, 7.0, 6.0, 5.0]);
-        check([8.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0, 4.0], [8.0, 7.0, 6.0, 5.0]);
-        check([-1.0, 4.0, 4.0, -9.0, 2.0, 4.0, -3.0, 0.0], [4.0, 4.0, 4.0, 2.0]);
+        check(
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+            [8.0, 7.0, 6.0, 5.0],
+        );
+        check(
+            [8.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0, 4.0],
+            [8.0, 7.0, 6.0, 5.0],
+        );
+        check(
+            [-1.0, 4.0, 4.0, -9.0, 2.0, 4.0, -3.0, 0.0],
+            [4.0, 4.0, 4.0, 2.0],
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! How the last hour and the last day differ from their profile: for the level, and for what the regression is told.
+//! How the last hour and the last day differ from their profile: for the level, and for what the
+//! regression is told.
 
 use crate::grid::Grid;
 use crate::seasons::Seasons;
@@ -13,7 +14,11 @@ struct Window {
 
 impl Window {
     fn new(length: usize) -> Self {
-        Self { values: vec![0.0; length], next: 0, sum: 0.0 }
+        Self {
+            values: vec![0.0; length],
+            next: 0,
+            sum: 0.0,
+        }
     }
 
     fn push(&mut self, value: f64) {
@@ -32,7 +37,8 @@ impl Window {
     }
 }
 
-/// The newest slot and those before it, against their profile (in asinh), and the levels of the last hour.
+/// The newest slot and those before it, against their profile (in asinh), and the levels of the
+/// last hour.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     /// The newest value.
@@ -69,7 +75,9 @@ impl Recent {
     pub(crate) fn push(&mut self, seasons: &Seasons, value: f64, asinh: f64) {
         self.last = value;
         let slot = seasons.next();
-        let Some(yesterday) = seasons.asinh_days_before(slot, 1) else { return };
+        let Some(yesterday) = seasons.asinh_days_before(slot, 1) else {
+            return;
+        };
         let profile = seasons.profile(slot);
         let (mean, usual) = (f64::from(profile.mean), f64::from(profile.mean_asinh));
         let week = seasons.asinh_days_before(slot, 7).unwrap_or(usual);
@@ -95,8 +103,14 @@ impl Recent {
         }
     }
 
-    /// Mean deviation of the last hour and day from the profile; of yesterday's and last week's same hour from it.
+    /// Mean deviation of the last hour and day from the profile; of yesterday's and last week's
+    /// same hour from it.
     pub(crate) fn means(&self) -> [f64; 4] {
-        [self.hour.mean(), self.day.mean(), self.yesterday_hour.mean(), self.week_hour.mean()]
+        [
+            self.hour.mean(),
+            self.day.mean(),
+            self.yesterday_hour.mean(),
+            self.week_hour.mean(),
+        ]
     }
 }

@@ -1,5 +1,6 @@
-//! How much of the present deviation from the daily profile is carried to the wanted time, and whether yesterday or last week is the
-//! better template: least squares that fade (half-life 14 days), drawn towards a plain guess, large errors counting less.
+//! How much of the present deviation from the daily profile is carried to the wanted time, and
+//! whether yesterday or last week is the better template: least squares that fade (half-life 14
+//! days), drawn towards a plain guess, large errors counting less.
 //!
 //! `(G + rho I) beta = v + rho b` with `G` and `v` the faded sums of `w x x'` and `w tau x`.
 
@@ -63,7 +64,11 @@ impl Regression {
 
     /// By how much the wanted slot will deviate from its profile.
     pub(crate) fn predict(&self, features: &[f32; FEATURES]) -> f64 {
-        features.iter().zip(&self.beta).map(|(feature, beta)| f64::from(*feature) * beta).sum()
+        features
+            .iter()
+            .zip(&self.beta)
+            .map(|(feature, beta)| f64::from(*feature) * beta)
+            .sum()
     }
 
     /// Learns from a forecast: what it was told, what it said, and what came.
@@ -71,17 +76,31 @@ impl Regression {
         let features = features.map(f64::from);
         let error = (actual - predicted).abs();
         self.seen = self.seen.saturating_add(1);
-        let usual = if self.errors_weight > 0.0 { self.errors / self.errors_weight } else { 0.0 };
-        let weight = if self.seen >= SEEN && error > 0.0 { (LARGE * usual / error).min(1.0) } else { 1.0 };
+        let usual = if self.errors_weight > 0.0 {
+            self.errors / self.errors_weight
+        } else {
+            0.0
+        };
+        let weight = if self.seen >= SEEN && error > 0.0 {
+            (LARGE * usual / error).min(1.0)
+        } else {
+            1.0
+        };
         self.errors = MEAN_KEEP * self.errors + error;
         self.errors_weight = MEAN_KEEP * self.errors_weight + 1.0;
-        // The matrix is symmetric, and nothing left of the diagonal is read: the lower rows do without their first half.
+        // The matrix is symmetric, and nothing left of the diagonal is read: the lower rows do
+        // without their first half.
         let (upper, lower) = self.squares.split_at_mut(HALF);
         for (row, feature) in upper.iter_mut().zip(features) {
             fade_and_add(row, self.keep, weight * feature, &features);
         }
         for (row, feature) in lower.iter_mut().zip(&features[HALF..]) {
-            fade_and_add(&mut row[HALF..], self.keep, weight * feature, &features[HALF..]);
+            fade_and_add(
+                &mut row[HALF..],
+                self.keep,
+                weight * feature,
+                &features[HALF..],
+            );
         }
         for (product, feature) in self.products.iter_mut().zip(features) {
             *product = self.keep * *product + weight * feature * actual;
@@ -93,7 +112,11 @@ impl Regression {
     pub(crate) fn solve(&mut self) {
         let trace: f64 = (0..FEATURES).map(|index| self.squares[index][index]).sum();
         let ridge = self.ridge * trace / (self.features as f64 * self.count.max(1.0)) + 1e-12;
-        let mut system = System { matrix: self.squares, right: self.products, factors: [[0.0; FEATURES]; FEATURES] };
+        let mut system = System {
+            matrix: self.squares,
+            right: self.products,
+            factors: [[0.0; FEATURES]; FEATURES],
+        };
         for index in 0..FEATURES {
             system.matrix[index][index] += ridge;
             system.right[index] += ridge * self.guess[index];
@@ -110,8 +133,8 @@ fn fade_and_add(sums: &mut [f64], keep: f64, weight: f64, values: &[f64]) {
     }
 }
 
-/// A symmetric positive definite system, solved by elimination, which needs no exchange of rows then. Of the matrix only what is on the
-/// diagonal and right of it is read.
+/// A symmetric positive definite system, solved by elimination, which needs no exchange of rows
+/// then. Of the matrix only what is on the diagonal and right of it is read.
 struct System {
     matrix: [Vector; FEATURES],
     right: Vector,
@@ -122,7 +145,8 @@ struct System {
 impl System {
     /// None where rounding made it something else.
     fn solve(mut self) -> Option<Vector> {
-        // Step by step and not in a loop: with a constant pivot each step is one straight piece of code, three times as quick.
+        // Step by step and not in a loop: with a constant pivot each step is one straight piece of
+        // code, three times as quick.
         self.eliminate::<0>()?;
         self.eliminate::<1>()?;
         self.eliminate::<2>()?;
@@ -167,13 +191,44 @@ mod tests {
     #[test]
     fn elimination_finds_what_was_multiplied() {
         let matrix: [Vector; FEATURES] = std::array::from_fn(|row| {
-            std::array::from_fn(|column| if row == column { 10.0 } else { 1.0 / (1.0 + (row + column) as f64) })
+            std::array::from_fn(|column| {
+                if row == column {
+                    10.0
+                } else {
+                    1.0 / (1.0 + (row + column) as f64)
+                }
+            })
         });
         let wanted: Vector = std::array::from_fn(|index| index as f64 - 3.0);
-        let right = matrix.map(|row| row.iter().zip(wanted).map(|(value, wanted)| value * wanted).sum());
+        let right = matrix.map(|row| {
+            row.iter()
+                .zip(wanted)
+                .map(|(value, wanted)| value * wanted)
+                .sum()
+        });
         let factors = [[0.0; FEATURES]; FEATURES];
-        let found = System { matrix, right, factors }.solve().expect("positive definite");
-        assert!(found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-12), "{found:?}");
-        assert_eq!(System { matrix: [[1.0; FEATURES]; FEATURES], right, factors }.solve(), None);
+        let found = System {
+            matrix,
+            right,
+            factors,
+        }
+        .solve()
+        .expect("positive definite");
+        assert!(
+            found
+                .iter()
+                .zip(wanted)
+                .all(|(found, wanted)| (found - wanted).abs() < 1e-12),
+            "{found:?}"
+        );
+        assert_eq!(
+            System {
+                matrix: [[1.0; FEATURES]; FEATURES],
+                right,
+                factors
+            }
+            .solve(),
+            None
+        );
     }
 }

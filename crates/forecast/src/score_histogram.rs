@@ -1,7 +1,9 @@
-//! Errors in units of their expected size, as faded counts in bins, and the values that a share of them lies above.
+//! Errors in units of their expected size, as faded counts in bins, and the values that a share of
+//! them lies above.
 //!
-//! One bin for scores within 0.01 of zero, then 119 a side, each a tenth wider than the one before. Instead of fading all bins, each new
-//! score weighs more than the one before; before that becomes too much, all is divided.
+//! One bin for scores within 0.01 of zero, then 119 a side, each a tenth wider than the one before.
+//! Instead of fading all bins, each new score weighs more than the one before; before that becomes
+//! too much, all is divided.
 
 use std::cmp::Ordering;
 
@@ -74,7 +76,8 @@ impl<const Q: usize> ScoreHistogram<Q> {
         self.found
     }
 
-    /// One score more than was seen is thought to lie above all. Where that alone is more than the share, it is the largest score's bin.
+    /// One score more than was seen is thought to lie above all. Where that alone is more than the
+    /// share, it is the largest score's bin.
     fn find(&self, shares: &[f64; Q]) -> Option<[f64; Q]> {
         let (total, newest) = (f64::from(self.total), f64::from(self.newest));
         if total < ENOUGH * newest {
@@ -107,16 +110,22 @@ fn bin_of(score: f64) -> usize {
         return SIDE;
     }
     let step = whole_above(((size / FIRST).ln() / LN_RATIO).clamp(1.0, SIDE as f64));
-    if score > 0.0 { SIDE + step } else { SIDE - step }
+    if score > 0.0 {
+        SIDE + step
+    } else {
+        SIDE - step
+    }
 }
 
-/// The least whole number that is not below a small positive one. The library's is a call where the processor is not known to have it.
+/// The least whole number that is not below a small positive one. The library's is a call where the
+/// processor is not known to have it.
 pub(crate) fn whole_above(value: f64) -> usize {
     let below = value as u32;
     (below + u32::from(f64::from(below) < value)) as usize
 }
 
-/// The value so far down from the upper edge of a bin, as a share of the bin: linear in the middle, in the logarithm elsewhere.
+/// The value so far down from the upper edge of a bin, as a share of the bin: linear in the middle,
+/// in the logarithm elsewhere.
 fn upper_edge(bin: usize, down: f64) -> f64 {
     let step = bin as f64 - SIDE as f64;
     match bin.cmp(&SIDE) {
@@ -137,7 +146,9 @@ mod tests {
         }
         let found = histogram.quantiles().map(|[quantile]| quantile);
         let close = match (found, expected) {
-            (Some(found), Some(expected)) => (found - expected).abs() <= 0.05 * expected.abs().max(0.01),
+            (Some(found), Some(expected)) => {
+                (found - expected).abs() <= 0.05 * expected.abs().max(0.01)
+            }
             (found, expected) => found == expected,
         };
         assert!(close, "{share} of {scores:?}: {found:?} for {expected:?}");

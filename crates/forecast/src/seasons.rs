@@ -1,7 +1,9 @@
-//! What was at the same time on earlier days: yesterday, last week, and the mean and median of the last seven days.
+//! What was at the same time on earlier days: yesterday, last week, and the mean and median of the
+//! last seven days.
 //!
-//! Fourteen days of values are kept, those of one time of day side by side. What is asked of a time of day is computed once, when its newest
-//! value is stored: until the next day it is the same for every forecast of that time.
+//! Fourteen days of values are kept, those of one time of day side by side. What is asked of a time
+//! of day is computed once, when its newest value is stored: until the next day it is the same for
+//! every forecast of that time.
 
 use std::cmp::Ordering;
 
@@ -71,7 +73,8 @@ impl Seasons {
         self.next
     }
 
-    /// The slot so many after another, or before it, at most a day; none before the first. Places follow from each other without division.
+    /// The slot so many after another, or before it, at most a day; none before the first. Places
+    /// follow from each other without division.
     pub(crate) fn shifted(&self, place: Place, slots: isize) -> Option<Place> {
         let slot = place.slot.checked_add_signed(slots)?;
         let per_day = self.per_day as isize;
@@ -83,7 +86,11 @@ impl Seasons {
         } else {
             (time - per_day, place.day + 1)
         };
-        Some(Place { slot, time: time as usize, day })
+        Some(Place {
+            slot,
+            time: time as usize,
+            day,
+        })
     }
 
     /// The slot that comes so many after the newest one, at most a day.
@@ -100,28 +107,37 @@ impl Seasons {
     fn kept_day(&self, place: Place, days: usize) -> Option<usize> {
         let day = place.day.checked_sub(days)?;
         let slot = place.slot - days * self.per_day;
-        (slot < self.next.slot && slot + DAYS * self.per_day >= self.next.slot).then_some(day % DAYS)
+        (slot < self.next.slot && slot + DAYS * self.per_day >= self.next.slot)
+            .then_some(day % DAYS)
     }
 
     /// The value so many days before a place.
     pub(crate) fn days_before(&self, place: Place, days: usize) -> Option<f64> {
-        Some(f64::from(self.values[place.time][self.kept_day(place, days)?]))
+        Some(f64::from(
+            self.values[place.time][self.kept_day(place, days)?],
+        ))
     }
 
     /// The asinh of the value so many days before a place.
     pub(crate) fn asinh_days_before(&self, place: Place, days: usize) -> Option<f64> {
-        Some(f64::from(self.asinh[place.time][self.kept_day(place, days)?]))
+        Some(f64::from(
+            self.asinh[place.time][self.kept_day(place, days)?],
+        ))
     }
 
-    /// The profile for a slot that is at most a day after the last stored one; without days where there was none.
+    /// The profile for a slot that is at most a day after the last stored one; without days where
+    /// there was none.
     pub(crate) fn profile(&self, place: Place) -> &Profile {
         &self.profiles[place.time]
     }
 
-    /// What to store for the next slot when it is missing: last week's value, else yesterday's, else the one before; none at the start.
+    /// What to store for the next slot when it is missing: last week's value, else yesterday's,
+    /// else the one before; none at the start.
     pub(crate) fn substitute(&self) -> Option<f64> {
         let before = || self.value(self.shifted(self.next, -1)?);
-        self.days_before(self.next, WEEK).or_else(|| self.days_before(self.next, 1)).or_else(before)
+        self.days_before(self.next, WEEK)
+            .or_else(|| self.days_before(self.next, 1))
+            .or_else(before)
     }
 
     /// Stores the value of the next slot, and its asinh.
@@ -140,7 +156,10 @@ impl Seasons {
         let sorted = &mut sorted[..days];
         sorted.sort_unstable_by(|a: &f32, b| b.partial_cmp(a).unwrap_or(Ordering::Equal));
         let mut largest = [f32::NEG_INFINITY; LARGEST];
-        largest.iter_mut().zip(sorted.iter()).for_each(|(place, value)| *place = *value);
+        largest
+            .iter_mut()
+            .zip(sorted.iter())
+            .for_each(|(place, value)| *place = *value);
         let count = days as f32;
         self.profiles[time] = Profile {
             days: days as u32,
@@ -150,6 +169,10 @@ impl Seasons {
             largest,
         };
         let is_last = time + 1 == self.per_day;
-        self.next = Place { slot: slot + 1, time: if is_last { 0 } else { time + 1 }, day: day + usize::from(is_last) };
+        self.next = Place {
+            slot: slot + 1,
+            time: if is_last { 0 } else { time + 1 },
+            day: day + usize::from(is_last),
+        };
     }
 }

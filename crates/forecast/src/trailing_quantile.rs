@@ -1,8 +1,9 @@
-//! A plain forecast and a quantile of its own errors: what was yesterday, what was last week, or nothing at all, plus by how much what came
-//! exceeded that in the last week or fortnight.
+//! A plain forecast and a quantile of its own errors: what was yesterday, what was last week, or
+//! nothing at all, plus by how much what came exceeded that in the last week or fortnight.
 //!
-//! `rank = q (n + 3)` of `n` excesses from the smallest, at most the largest of all: three more than were seen are thought to lie above, since
-//! those of one day hang together, and a week has but seven days.
+//! `rank = q (n + 3)` of `n` excesses from the smallest, at most the largest of all: three more
+//! than were seen are thought to lie above, since those of one day hang together, and a week has
+//! but seven days.
 
 use std::collections::VecDeque;
 
@@ -23,10 +24,16 @@ pub(crate) struct TrailingQuantile {
 }
 
 impl TrailingQuantile {
-    /// For the value so many days before; for nothing, so that what exceeds it is the value itself, without. Of at most so many excesses, once
-    /// there are enough.
+    /// For the value so many days before; for nothing, so that what exceeds it is the value itself,
+    /// without. Of at most so many excesses, once there are enough.
     pub(crate) fn new(days: Option<usize>, enough: usize, most: usize) -> Self {
-        Self { days, enough, most, newest: VecDeque::with_capacity(most), sorted: Vec::with_capacity(most) }
+        Self {
+            days,
+            enough,
+            most,
+            newest: VecDeque::with_capacity(most),
+            sorted: Vec::with_capacity(most),
+        }
     }
 
     /// Memory behind it.
@@ -41,7 +48,8 @@ impl TrailingQuantile {
         }
     }
 
-    /// What a slot at most a day ahead is not above, for each share; none while too little was seen.
+    /// What a slot at most a day ahead is not above, for each share; none while too little was
+    /// seen.
     pub(crate) fn quantiles<const Q: usize>(
         &self,
         seasons: &Seasons,
@@ -56,7 +64,8 @@ impl TrailingQuantile {
     }
 
     fn plain(&self, seasons: &Seasons, place: Place) -> Option<f64> {
-        self.days.map_or(Some(0.0), |days| seasons.days_before(place, days))
+        self.days
+            .map_or(Some(0.0), |days| seasons.days_before(place, days))
     }
 
     /// The oldest goes when there are too many.
@@ -73,14 +82,19 @@ impl TrailingQuantile {
     }
 
     fn less_than(&self, excess: f32) -> usize {
-        self.sorted.partition_point(|other| other.total_cmp(&excess).is_lt())
+        self.sorted
+            .partition_point(|other| other.total_cmp(&excess).is_lt())
     }
 
-    /// By how much the plain forecast was not exceeded in that share; nothing before the first time.
+    /// By how much the plain forecast was not exceeded in that share; nothing before the first
+    /// time.
     fn excess(&self, share: f64) -> f64 {
         let seen = self.sorted.len();
         let rank = whole_above(share * (seen as f64 + ABOVE));
-        let excess = rank.min(seen).checked_sub(1).and_then(|place| self.sorted.get(place));
+        let excess = rank
+            .min(seen)
+            .checked_sub(1)
+            .and_then(|place| self.sorted.get(place));
         excess.map_or(0.0, |excess| f64::from(*excess))
     }
 }
@@ -107,7 +121,9 @@ mod tests {
             let plain = trailing.plain(&seasons, seasons.next()).unwrap_or_default();
             trailing.judge(&seasons, seasons.next(), plain + excess);
         }
-        let found = trailing.quantiles(&seasons, seasons.next(), &[share]).map(|[quantile]| quantile);
+        let found = trailing
+            .quantiles(&seasons, seasons.next(), &[share])
+            .map(|[quantile]| quantile);
         assert_eq!(found, expected, "{share} of {excesses:?} over {days:?}");
     }
 
@@ -120,14 +136,24 @@ mod tests {
         check(None, &rising, 0.99, Some(1000.0));
         check(Some(1), &rising, 0.9, Some(1043.0));
         check(Some(3), &rising, 0.9, Some(1003.0));
-        check(None, &rising.iter().map(|excess| -excess).collect::<Vec<_>>(), 0.9, Some(-911.0));
+        check(
+            None,
+            &rising.iter().map(|excess| -excess).collect::<Vec<_>>(),
+            0.9,
+            Some(-911.0),
+        );
         check(Some(1), &[-0.0, 0.0].repeat(200), 0.95, Some(50.0));
     }
 
     #[test]
     fn few_excesses_say_nothing_or_the_largest() {
         check(None, &[1.0; 9], 0.9, None);
-        check(Some(1), &(1..=10).map(f64::from).collect::<Vec<_>>(), 0.9, Some(60.0));
+        check(
+            Some(1),
+            &(1..=10).map(f64::from).collect::<Vec<_>>(),
+            0.9,
+            Some(60.0),
+        );
         check(Some(7), &[1.0; 20], 0.9, None);
     }
 

@@ -1,7 +1,8 @@
-//! How much each of several forecasts counts: less, the larger its recent errors were, seen at several speeds and multiplied.
+//! How much each of several forecasts counts: less, the larger its recent errors were, seen at
+//! several speeds and multiplied.
 //!
-//! `weight = 1 / product over speeds of (mean error)^exponent`, less than a thousandth of the largest is nothing. So a forecast must have been
-//! good lately and for long to count.
+//! `weight = 1 / product over speeds of (mean error)^exponent`, less than a thousandth of the
+//! largest is nothing. So a forecast must have been good lately and for long to count.
 
 use crate::discounted::keep;
 
@@ -16,7 +17,8 @@ pub(crate) struct Speed {
 
 /// Errors of `N` forecasts at `S` speeds. The weight is the product to the power `sharpness`.
 ///
-/// Forecasts lie side by side and are all computed with, there or not: so several are done at once, without a branch.
+/// Forecasts lie side by side and are all computed with, there or not: so several are done at once,
+/// without a branch.
 #[derive(Clone, Debug)]
 pub(crate) struct Trust<const N: usize, const S: usize> {
     keep: [f64; S],
@@ -44,19 +46,28 @@ impl<const N: usize, const S: usize> Trust<N, S> {
     pub(crate) fn add(&mut self, errors: [f64; N], was_there: [bool; N]) {
         for ((sums, counts), keep) in self.sums.iter_mut().zip(&mut self.counts).zip(self.keep) {
             for which in 0..N {
-                let (sum, count) = (keep * sums[which] + errors[which], keep * counts[which] + 1.0);
+                let (sum, count) = (
+                    keep * sums[which] + errors[which],
+                    keep * counts[which] + 1.0,
+                );
                 sums[which] = if was_there[which] { sum } else { sums[which] };
-                counts[which] = if was_there[which] { count } else { counts[which] };
+                counts[which] = if was_there[which] {
+                    count
+                } else {
+                    counts[which]
+                };
             }
         }
     }
 
-    /// The product of each forecast's mean errors; what follows from no error has no meaning. Divided once, since divisions are dear.
+    /// The product of each forecast's mean errors; what follows from no error has no meaning.
+    /// Divided once, since divisions are dear.
     fn products(&self) -> [f64; N] {
         let mut products = [1.0; N];
         let mut divisors = [1.0; N];
         for ((sums, counts), exponent) in self.sums.iter().zip(&self.counts).zip(self.exponents) {
-            let errors: [f64; N] = std::array::from_fn(|which| sums[which] + self.floor * counts[which]);
+            let errors: [f64; N] =
+                std::array::from_fn(|which| sums[which] + self.floor * counts[which]);
             let errors = powers(errors, exponent);
             let counts = powers(*counts, exponent);
             for which in 0..N {
@@ -67,18 +78,21 @@ impl<const N: usize, const S: usize> Trust<N, S> {
         std::array::from_fn(|which| products[which] / divisors[which])
     }
 
-    /// How much each forecast that is there counts, in all one; none where no forecast that is there has been judged.
+    /// How much each forecast that is there counts, in all one; none where no forecast that is
+    /// there has been judged.
     pub(crate) fn weights(&self, is_there: [bool; N]) -> Option<[f64; N]> {
         let products = self.products();
         let is_judged = self.counts[0].map(|count| count > 0.0);
-        let products: [f64; N] =
-            std::array::from_fn(
-                |which| {
-                    if is_there[which] && is_judged[which] { products[which] } else { f64::INFINITY }
-                },
-            );
-        let least =
-            products.iter().fold(f64::INFINITY, |least, product| if *product < least { *product } else { least });
+        let products: [f64; N] = std::array::from_fn(|which| {
+            if is_there[which] && is_judged[which] {
+                products[which]
+            } else {
+                f64::INFINITY
+            }
+        });
+        let least = products.iter().fold(f64::INFINITY, |least, product| {
+            if *product < least { *product } else { least }
+        });
         if !least.is_finite() {
             return None;
         }

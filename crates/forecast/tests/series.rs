@@ -13,12 +13,19 @@ fn at(minute: i64) -> Timestamp {
 }
 
 fn plan() -> Plan {
-    Plan { step_seconds: 60, horizons_seconds: vec![300, HOUR, DAY] }
+    Plan {
+        step_seconds: 60,
+        horizons_seconds: vec![300, HOUR, DAY],
+    }
 }
 
 /// One sample a minute for so many days.
 fn series(days: i64, value: impl Fn(i64) -> Option<f64>) -> Series {
-    Series::new((0..days * 1440).filter_map(|minute| Some((at(minute), value(minute)?))).collect())
+    Series::new(
+        (0..days * 1440)
+            .filter_map(|minute| Some((at(minute), value(minute)?)))
+            .collect(),
+    )
 }
 
 fn daily(minute: i64) -> f64 {
@@ -29,15 +36,26 @@ fn daily(minute: i64) -> f64 {
 fn learnt(series: &Series) -> Forecaster {
     let mut forecaster = Forecaster::fit(series, &plan()).expect("there are samples");
     let (last, _) = series.points().last().expect("there are samples");
-    forecaster.advance(*last + SignedDuration::from_mins(5)).expect("no gap");
+    forecaster
+        .advance(*last + SignedDuration::from_mins(5))
+        .expect("no gap");
     forecaster
 }
 
 fn check(series: &Series, ahead_seconds: u32, expected: f64, tolerance: f64) -> Forecast {
-    let forecast = learnt(series).forecast(ahead_seconds).expect("enough history");
+    let forecast = learnt(series)
+        .forecast(ahead_seconds)
+        .expect("enough history");
     let found = forecast.expected;
-    assert!((found - expected).abs() <= tolerance, "{ahead_seconds} s ahead: {found} for {expected}");
-    assert!(forecast.expected <= forecast.p90 && forecast.p90 <= forecast.p95 && forecast.p95 <= forecast.p99);
+    assert!(
+        (found - expected).abs() <= tolerance,
+        "{ahead_seconds} s ahead: {found} for {expected}"
+    );
+    assert!(
+        forecast.expected <= forecast.p90
+            && forecast.p90 <= forecast.p95
+            && forecast.p95 <= forecast.p99
+    );
     forecast
 }
 
@@ -54,36 +72,62 @@ fn a_daily_pattern_is_foreseen_at_each_horizon() {
 
 #[test]
 fn a_new_level_is_followed_within_hours() {
-    let risen = series(6, |minute| Some(daily(minute) * if minute >= 5 * 1440 + 1080 { 3.0 } else { 1.0 }));
+    let risen = series(6, |minute| {
+        Some(daily(minute) * if minute >= 5 * 1440 + 1080 { 3.0 } else { 1.0 })
+    });
     check(&risen, HOUR, 3.0 * daily(6 * 1440 + 60), 60.0);
 }
 
 #[test]
 fn one_absurd_sample_is_forgotten() {
     let spike = 5 * 1440 + 600;
-    let history = series(6, |minute| Some(if minute == spike { 1e6 } else { daily(minute) }));
+    let history = series(6, |minute| {
+        Some(if minute == spike { 1e6 } else { daily(minute) })
+    });
     check(&history, HOUR, daily(6 * 1440 + 60), 12.0);
 }
 
 #[test]
 fn a_gap_of_a_day_does_no_harm() {
-    let history = series(8, |minute| (!(5 * 1440..6 * 1440).contains(&minute)).then(|| daily(minute)));
+    let history = series(8, |minute| {
+        (!(5 * 1440..6 * 1440).contains(&minute)).then(|| daily(minute))
+    });
     check(&history, HOUR, daily(8 * 1440 + 60), 12.0);
 }
 
 #[test]
 fn what_never_changes_stays() {
     for value in [0.0, 7.0, -7.0, 1e13, 1e-11] {
-        let forecast = check(&series(4, |_| Some(value)), HOUR, value, 1e-6 * f64::abs(value));
-        assert!((forecast.p99 - value).abs() <= 0.02 * f64::abs(value) + 1e-9, "{forecast:?}");
+        let forecast = check(
+            &series(4, |_| Some(value)),
+            HOUR,
+            value,
+            1e-6 * f64::abs(value),
+        );
+        assert!(
+            (forecast.p99 - value).abs() <= 0.02 * f64::abs(value) + 1e-9,
+            "{forecast:?}"
+        );
     }
 }
 
 #[test]
 fn parts_are_shares_of_one() {
-    let forecast = check(&series(9, |minute| Some(daily(minute))), HOUR, daily(9 * 1440 + 60), 8.0);
+    let forecast = check(
+        &series(9, |minute| Some(daily(minute))),
+        HOUR,
+        daily(9 * 1440 + 60),
+        8.0,
+    );
     assert!((forecast.parts.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
-    assert!(forecast.parts.iter().all(|(part, share)| *part != Part::Last || *share < 0.1), "{:?}", forecast.parts);
+    assert!(
+        forecast
+            .parts
+            .iter()
+            .all(|(part, share)| *part != Part::Last || *share < 0.1),
+        "{:?}",
+        forecast.parts
+    );
 }
 
 #[test]
@@ -91,7 +135,10 @@ fn too_little_history_is_no_forecast() {
     let check = |days: i64, value: &dyn Fn(i64) -> Option<f64>, ahead: u32, expected: bool| {
         let found = learnt(&series(days, value)).forecast(ahead);
         let is_too_little = matches!(found, Err(NotForecast::TooLittle { .. }));
-        assert_eq!(is_too_little, expected, "{days} days, {ahead} s ahead: {found:?}");
+        assert_eq!(
+            is_too_little, expected,
+            "{days} days, {ahead} s ahead: {found:?}"
+        );
     };
     let sparse = |minute: i64| (minute % 60 < 20).then(|| daily(minute));
     check(1, &|minute| Some(daily(minute)), 300, true);
@@ -103,22 +150,43 @@ fn too_little_history_is_no_forecast() {
     let nothing = Forecaster::fit(&Series::default(), &plan()).err();
     assert_eq!(nothing, Some(NotForecast::NoSamples));
     let not_numbers = series(3, |_| Some(f64::NAN));
-    assert_eq!(Forecaster::fit(&not_numbers, &plan()).err(), Some(NotForecast::NoSamples));
+    assert_eq!(
+        Forecaster::fit(&not_numbers, &plan()).err(),
+        Some(NotForecast::NoSamples)
+    );
 }
 
 #[test]
 fn what_was_not_asked_for_is_refused() {
     let history = series(4, |minute| Some(daily(minute)));
-    let hour = Plan { step_seconds: 60, horizons_seconds: vec![HOUR] };
+    let hour = Plan {
+        step_seconds: 60,
+        horizons_seconds: vec![HOUR],
+    };
     let forecaster = Forecaster::fit(&history, &hour).expect("there are samples");
-    assert_eq!(forecaster.forecast(DAY), Err(NotForecast::Horizon { seconds: DAY }));
+    assert_eq!(
+        forecaster.forecast(DAY),
+        Err(NotForecast::Horizon { seconds: DAY })
+    );
     for step_seconds in [0, 350, 7 * 60 * 60] {
-        let plan = Plan { step_seconds, horizons_seconds: vec![HOUR] };
-        assert_eq!(Forecaster::fit(&history, &plan).err(), Some(NotForecast::Step { step_seconds }));
+        let plan = Plan {
+            step_seconds,
+            horizons_seconds: vec![HOUR],
+        };
+        assert_eq!(
+            Forecaster::fit(&history, &plan).err(),
+            Some(NotForecast::Step { step_seconds })
+        );
     }
     for seconds in [0, DAY + 1, u32::MAX] {
-        let plan = Plan { step_seconds: 60, horizons_seconds: vec![seconds] };
-        assert_eq!(Forecaster::fit(&history, &plan).err(), Some(NotForecast::Horizon { seconds }));
+        let plan = Plan {
+            step_seconds: 60,
+            horizons_seconds: vec![seconds],
+        };
+        assert_eq!(
+            Forecaster::fit(&history, &plan).err(),
+            Some(NotForecast::Horizon { seconds })
+        );
     }
 }
 
@@ -126,19 +194,25 @@ fn what_was_not_asked_for_is_refused() {
 fn learning_at_once_and_slot_by_slot_give_the_same() {
     let history = series(5, |minute| (minute % 97 < 80).then(|| daily(minute)));
     let (first, rest) = history.points().split_at(2000);
-    let mut live = Forecaster::fit(&Series::new(first.to_vec()), &plan()).expect("there are samples");
+    let mut live =
+        Forecaster::fit(&Series::new(first.to_vec()), &plan()).expect("there are samples");
     for (at, value) in rest {
         live.observe(*at, *value).expect("in order");
     }
     live.advance(at(5 * 1440)).expect("no gap");
     assert_eq!(live.forecast(HOUR), learnt(&history).forecast(HOUR));
     assert_eq!(live.observe(at(0), 1.0), Err(NotObserved::Late));
-    assert_eq!(live.observe(at(5 * 1440), f64::INFINITY), Err(NotObserved::NotFinite));
+    assert_eq!(
+        live.observe(at(5 * 1440), f64::INFINITY),
+        Err(NotObserved::NotFinite)
+    );
     assert_eq!(live.advance(at(20 * 1440)), Err(NotObserved::Gap));
 }
 
 #[test]
 fn after_a_fortnight_without_samples_only_what_came_since_counts() {
-    let history = series(25, |minute| (!(1440..20 * 1440).contains(&minute)).then(|| daily(minute)));
+    let history = series(25, |minute| {
+        (!(1440..20 * 1440).contains(&minute)).then(|| daily(minute))
+    });
     check(&history, HOUR, daily(25 * 1440 + 60), 8.0);
 }

@@ -2,7 +2,8 @@
 
 use crate::ResourceList;
 
-/// The bounds of a container's resource policy, where there is one. A resource that is not listed, or is zero, has no bound.
+/// The bounds of a container's resource policy, where there is one. A resource that is not listed,
+/// or is zero, has no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed<'a> {
     /// Requests are not below this.

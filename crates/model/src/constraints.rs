@@ -1,7 +1,8 @@
-//! Which nodes a pod may run on: its node selector, its required node affinity, the taints that it tolerates, and the devices and
-//! other extended resources that it needs.
+//! Which nodes a pod may run on: its node selector, its required node affinity, the taints that it
+//! tolerates, and the devices and other extended resources that it needs.
 //!
-//! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity, `FindMatchingUntoleratedTaint`).
+//! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity,
+//! `FindMatchingUntoleratedTaint`).
 
 mod affinity;
 mod taint;
@@ -40,11 +41,28 @@ pub struct NodeTraits<'a> {
 impl NodeConstraints {
     /// Whether a node is one that the pod may run on.
     pub fn allow(&self, node: NodeTraits) -> bool {
-        let NodeTraits { name, labels, taints, extended } = node;
-        self.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(name, labels)))
-            && taints.iter().all(|taint| self.tolerations.iter().any(|toleration| toleration.covers(taint)))
-            && self.extended.iter().all(|(name, least)| extended.get(name) >= Some(least))
+        let NodeTraits {
+            name,
+            labels,
+            taints,
+            extended,
+        } = node;
+        self.selector
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+            && self
+                .terms
+                .as_ref()
+                .is_none_or(|terms| terms.iter().any(|term| term.holds(name, labels)))
+            && taints.iter().all(|taint| {
+                self.tolerations
+                    .iter()
+                    .any(|toleration| toleration.covers(taint))
+            })
+            && self
+                .extended
+                .iter()
+                .all(|(name, least)| extended.get(name) >= Some(least))
     }
 }
 
@@ -62,18 +80,37 @@ mod tests {
     }
 
     fn term(labels: &[NodeRequirement], fields: &[NodeRequirement]) -> NodeTerm {
-        NodeTerm { labels: labels.to_vec(), fields: fields.to_vec() }
+        NodeTerm {
+            labels: labels.to_vec(),
+            fields: fields.to_vec(),
+        }
     }
 
     /// The node is `n1` with `pool=big`, `cores=16`, four GPUs and the given taints.
     fn check(constraints: &NodeConstraints, taints: &[Taint], expected: bool) {
         let labels = Labels::from_iter([("pool", "big"), ("cores", "16")]);
-        let node = NodeTraits { name: "n1", labels: &labels, taints, extended: &gpus("4") };
-        assert_eq!(constraints.allow(node), expected, "{constraints:?} {taints:?}");
+        let node = NodeTraits {
+            name: "n1",
+            labels: &labels,
+            taints,
+            extended: &gpus("4"),
+        };
+        assert_eq!(
+            constraints.allow(node),
+            expected,
+            "{constraints:?} {taints:?}"
+        );
     }
 
     fn by_terms(terms: &[NodeTerm], expected: bool) {
-        check(&NodeConstraints { terms: Some(terms.to_vec()), ..NodeConstraints::default() }, &[], expected);
+        check(
+            &NodeConstraints {
+                terms: Some(terms.to_vec()),
+                ..NodeConstraints::default()
+            },
+            &[],
+            expected,
+        );
     }
 
     #[test]
@@ -95,42 +132,117 @@ mod tests {
         by_terms(&[term(std::slice::from_ref(&big), &[])], true);
         by_terms(&[term(&[requirement("pool", NotIn, &["big"])], &[])], false);
         by_terms(&[term(&[requirement("zone", NotIn, &["a"])], &[])], true);
-        by_terms(&[term(&[requirement("pool", Exists, &[]), requirement("zone", DoesNotExist, &[])], &[])], true);
-        by_terms(&[term(&[requirement("cores", GreaterThan, &["15"])], &[])], true);
-        by_terms(&[term(&[requirement("cores", LessThan, &["16"])], &[])], false);
-        by_terms(&[term(&[requirement("pool", GreaterThan, &["1"])], &[])], false);
-        by_terms(&[term(&[], &[requirement("metadata.name", In, &["n1"])])], true);
-        by_terms(&[term(&[], &[requirement("metadata.name", NotIn, &["n1"])])], false);
-        by_terms(&[term(&[big.clone(), requirement("zone", Exists, &[])], &[]), term(&[big], &[])], true);
+        by_terms(
+            &[term(
+                &[
+                    requirement("pool", Exists, &[]),
+                    requirement("zone", DoesNotExist, &[]),
+                ],
+                &[],
+            )],
+            true,
+        );
+        by_terms(
+            &[term(&[requirement("cores", GreaterThan, &["15"])], &[])],
+            true,
+        );
+        by_terms(
+            &[term(&[requirement("cores", LessThan, &["16"])], &[])],
+            false,
+        );
+        by_terms(
+            &[term(&[requirement("pool", GreaterThan, &["1"])], &[])],
+            false,
+        );
+        by_terms(
+            &[term(&[], &[requirement("metadata.name", In, &["n1"])])],
+            true,
+        );
+        by_terms(
+            &[term(&[], &[requirement("metadata.name", NotIn, &["n1"])])],
+            false,
+        );
+        by_terms(
+            &[
+                term(&[big.clone(), requirement("zone", Exists, &[])], &[]),
+                term(&[big], &[]),
+            ],
+            true,
+        );
         by_terms(&[term(&[], &[])], false);
         by_terms(&[], false);
     }
 
     fn gpus(count: &str) -> ResourceList {
-        [("nvidia.com/gpu".into(), count.parse().expect(count))].into_iter().collect()
+        [("nvidia.com/gpu".into(), count.parse().expect(count))]
+            .into_iter()
+            .collect()
     }
 
     #[test]
     fn a_node_has_enough_of_extended_resources() {
-        let need = |extended| NodeConstraints { extended, ..NodeConstraints::default() };
+        let need = |extended| NodeConstraints {
+            extended,
+            ..NodeConstraints::default()
+        };
         check(&need(gpus("4")), &[], true);
         check(&need(gpus("5")), &[], false);
-        check(&need([("example.com/fpga".into(), Quantity::from_milli(1000))].into_iter().collect()), &[], false);
+        check(
+            &need(
+                [("example.com/fpga".into(), Quantity::from_milli(1000))]
+                    .into_iter()
+                    .collect(),
+            ),
+            &[],
+            false,
+        );
     }
 
     #[test]
     fn every_taint_is_tolerated() {
-        let taint = |effect| Taint { key: "gpu".to_owned(), value: "a100".to_owned(), effect };
+        let taint = |effect| Taint {
+            key: "gpu".to_owned(),
+            value: "a100".to_owned(),
+            effect,
+        };
         let tolerate = |key: &str, value: Option<&str>, effect| NodeConstraints {
-            tolerations: vec![Toleration { key: key.to_owned(), value: value.map(str::to_owned), effect }],
+            tolerations: vec![Toleration {
+                key: key.to_owned(),
+                value: value.map(str::to_owned),
+                effect,
+            }],
             ..NodeConstraints::default()
         };
-        check(&NodeConstraints::default(), &[taint(Effect::NoSchedule)], false);
-        check(&tolerate("gpu", Some("a100"), None), &[taint(Effect::NoSchedule)], true);
-        check(&tolerate("gpu", Some("t4"), None), &[taint(Effect::NoSchedule)], false);
-        check(&tolerate("gpu", None, Some(Effect::NoSchedule)), &[taint(Effect::NoSchedule)], true);
-        check(&tolerate("gpu", None, Some(Effect::NoSchedule)), &[taint(Effect::NoExecute)], false);
+        check(
+            &NodeConstraints::default(),
+            &[taint(Effect::NoSchedule)],
+            false,
+        );
+        check(
+            &tolerate("gpu", Some("a100"), None),
+            &[taint(Effect::NoSchedule)],
+            true,
+        );
+        check(
+            &tolerate("gpu", Some("t4"), None),
+            &[taint(Effect::NoSchedule)],
+            false,
+        );
+        check(
+            &tolerate("gpu", None, Some(Effect::NoSchedule)),
+            &[taint(Effect::NoSchedule)],
+            true,
+        );
+        check(
+            &tolerate("gpu", None, Some(Effect::NoSchedule)),
+            &[taint(Effect::NoExecute)],
+            false,
+        );
         check(&tolerate("", None, None), &[taint(Effect::NoExecute)], true);
-        check(&tolerate("other", None, None), &[taint(Effect::NoExecute)], false);
+        check(
+            &tolerate("other", None, None),
+            &[taint(Effect::NoExecute)],
+            false,
+        );
     }
 }

@@ -32,7 +32,8 @@ pub enum Cap {
     Node,
 }
 
-/// The steps of one number, in their order. Amounts are thousandths of a core for CPU and bytes for memory.
+/// The steps of one number, in their order. Amounts are thousandths of a core for CPU and bytes for
+/// memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// Of which resource.
@@ -53,7 +54,8 @@ pub struct Explanation {
     pub minimum: i64,
     /// The greater one of the last two.
     pub at_least_minimum: i64,
-    /// What a sizing policy of the object's own makes of it: its target, or the bound widened to hold that.
+    /// What a sizing policy of the object's own makes of it: its target, or the bound widened to
+    /// hold that.
     pub by_own_policy: Option<i64>,
     /// As a quantity, rounded as configured.
     pub rounded: Quantity,
@@ -63,7 +65,8 @@ pub struct Explanation {
     pub capped: Quantity,
     /// Who changed it in the last step.
     pub capped_by: Option<Cap>,
-    /// In words what that rests on, where it is no policy; also why a limit that should hold could not.
+    /// In words what that rests on, where it is no policy; also why a limit that should hold could
+    /// not.
     pub capped_because: Option<String>,
 }
 

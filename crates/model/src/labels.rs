@@ -13,14 +13,18 @@ pub use selector::{ParseSelectorError, Requirement, Selector};
 
 /// The labels of an object; printed as `a=1,b=2` in the order of the keys.
 ///
-/// Objects have few labels and there are very many objects, so this is a sorted list of exactly the size it needs.
+/// Objects have few labels and there are very many objects, so this is a sorted list of exactly the
+/// size it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 
 impl Labels {
     /// The value of one label.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let index = self.0.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
+        let index = self
+            .0
+            .binary_search_by(|(other, _)| (**other).cmp(key))
+            .ok()?;
         Some(&self.0[index].1)
     }
 
@@ -37,13 +41,23 @@ impl Labels {
 
 impl From<BTreeMap<String, String>> for Labels {
     fn from(labels: BTreeMap<String, String>) -> Self {
-        Self(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        Self(
+            labels
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        )
     }
 }
 
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
-        Self::from(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect::<BTreeMap<_, _>>())
+        Self::from(
+            labels
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect::<BTreeMap<_, _>>(),
+        )
     }
 }
 
@@ -77,7 +91,10 @@ mod tests {
     fn labels_are_sorted_found_and_printed_by_key() {
         let labels: Labels = [("tier", "back"), ("app", "web")].into_iter().collect();
         assert_eq!(labels.to_string(), "app=web,tier=back");
-        assert_eq!((labels.get("tier"), labels.get("other")), (Some("back"), None));
+        assert_eq!(
+            (labels.get("tier"), labels.get("other")),
+            (Some("back"), None)
+        );
     }
 
     #[test]

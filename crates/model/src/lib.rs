@@ -1,4 +1,5 @@
-//! The nouns of the suite: what is measured, asked for and recommended, without Kubernetes machinery, clocks or input and output.
+//! The nouns of the suite: what is measured, asked for and recommended, without Kubernetes
+//! machinery, clocks or input and output.
 //!
 //! | formula | file |
 //! |---|---|

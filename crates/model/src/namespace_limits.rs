@@ -1,4 +1,5 @@
-//! All `LimitRange`s of a namespace as one: the highest minimum, the lowest maximum, the last defaults.
+//! All `LimitRange`s of a namespace as one: the highest minimum, the lowest maximum, the last
+//! defaults.
 //!
 //! Source: upstream `pkg/utils/limitrange/limit_range_calculator.go`.
 
@@ -13,7 +14,8 @@ pub struct NamespaceLimits {
     pub pods: Option<Limits>,
 }
 
-/// What is asked of containers, or of pods. A list that is there but empty differs from an absent one.
+/// What is asked of containers, or of pods. A list that is there but empty differs from an absent
+/// one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
     /// The least that may be asked for.
@@ -38,13 +40,19 @@ impl Limits {
 }
 
 /// Takes the first list as it is; of later ones only CPU and memory, as upstream does.
-fn merge(merged: &mut Option<ResourceList>, next: Option<ResourceList>, pick: fn(Quantity, Quantity) -> Quantity) {
+fn merge(
+    merged: &mut Option<ResourceList>,
+    next: Option<ResourceList>,
+    pick: fn(Quantity, Quantity) -> Quantity,
+) {
     let (Some(merged), Some(next)) = (merged.as_mut(), next.as_ref()) else {
         *merged = merged.take().or(next);
         return;
     };
     for name in [ResourceName::Cpu, ResourceName::Memory] {
-        let Some(next) = next.get(&name).cloned() else { continue };
+        let Some(next) = next.get(&name).cloned() else {
+            continue;
+        };
         let picked = match merged.get(&name).cloned() {
             Some(before) => pick(before, next),
             None => next,
@@ -60,21 +68,41 @@ mod tests {
     type List = Option<&'static [(&'static str, &'static str)]>;
 
     fn list(list: List) -> Option<ResourceList> {
-        list.map(|list| list.iter().map(|(name, text)| (ResourceName::from(*name), text.parse().unwrap())).collect())
+        list.map(|list| {
+            list.iter()
+                .map(|(name, text)| (ResourceName::from(*name), text.parse().unwrap()))
+                .collect()
+        })
     }
 
     /// Each item as minimum, maximum and default.
     fn check(items: &[[List; 3]], expected: Option<[List; 3]>) {
-        let limits = |[min, max, default]: [List; 3]| Limits { min: list(min), max: list(max), default: list(default) };
-        assert_eq!(Limits::merged(items.iter().copied().map(limits)), expected.map(limits), "{items:?}");
+        let limits = |[min, max, default]: [List; 3]| Limits {
+            min: list(min),
+            max: list(max),
+            default: list(default),
+        };
+        assert_eq!(
+            Limits::merged(items.iter().copied().map(limits)),
+            expected.map(limits),
+            "{items:?}"
+        );
     }
 
     #[test]
     fn the_highest_minimum_the_lowest_maximum_and_the_last_defaults_count() {
         check(
             &[
-                [Some(&[("cpu", "1")]), Some(&[("cpu", "4"), ("memory", "1Gi")]), Some(&[("cpu", "2")])],
-                [Some(&[("cpu", "2"), ("memory", "1Mi")]), Some(&[("cpu", "8"), ("memory", "1Mi")]), None],
+                [
+                    Some(&[("cpu", "1")]),
+                    Some(&[("cpu", "4"), ("memory", "1Gi")]),
+                    Some(&[("cpu", "2")]),
+                ],
+                [
+                    Some(&[("cpu", "2"), ("memory", "1Mi")]),
+                    Some(&[("cpu", "8"), ("memory", "1Mi")]),
+                    None,
+                ],
                 [None, None, Some(&[("memory", "3Gi")])],
             ],
             Some([
@@ -95,6 +123,12 @@ mod tests {
     #[test]
     fn of_later_lists_only_cpu_and_memory_are_taken() {
         let gpu: List = Some(&[("nvidia.com/gpu", "1")]);
-        check(&[[gpu, None, None], [Some(&[("nvidia.com/gpu", "2")]), None, None]], Some([gpu, None, None]));
+        check(
+            &[
+                [gpu, None, None],
+                [Some(&[("nvidia.com/gpu", "2")]), None, None],
+            ],
+            Some([gpu, None, None]),
+        );
     }
 }

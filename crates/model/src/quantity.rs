@@ -1,9 +1,10 @@
-//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and the exact text that Kubernetes prints.
+//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and the exact text that
+//! Kubernetes prints.
 //!
-//! A quantity is a decimal number, never finer than a nano, and the family of suffixes it is printed with.
-//! Source: `k8s.io/apimachinery/pkg/api/resource.Quantity`. Two things differ on purpose: numbers beyond 64 bits
-//! saturate in [`Quantity::value`] and [`Quantity::milli_value`] instead of wrapping, and negative numbers
-//! always round away from zero.
+//! A quantity is a decimal number, never finer than a nano, and the family of suffixes it is
+//! printed with. Source: `k8s.io/apimachinery/pkg/api/resource.Quantity`. Two things differ on
+//! purpose: numbers beyond 64 bits saturate in [`Quantity::value`] and [`Quantity::milli_value`]
+//! instead of wrapping, and negative numbers always round away from zero.
 
 mod decimal;
 mod digits;
@@ -41,21 +42,36 @@ pub struct Quantity {
 
 impl Quantity {
     /// Nothing.
-    pub const ZERO: Self = Self { amount: Decimal::ZERO, format: Format::DecimalSi, written: None };
+    pub const ZERO: Self = Self {
+        amount: Decimal::ZERO,
+        format: Format::DecimalSi,
+        written: None,
+    };
 
     /// `value` whole units.
     pub fn from_units(value: i64, format: Format) -> Self {
-        Self { amount: Decimal::new(i128::from(value), 0), format, written: None }
+        Self {
+            amount: Decimal::new(i128::from(value), 0),
+            format,
+            written: None,
+        }
     }
 
     /// `value` thousandths, printed with decimal suffixes: how CPU is written.
     pub fn from_milli(value: i64) -> Self {
-        Self { amount: Decimal::new(i128::from(value), -3), format: Format::DecimalSi, written: None }
+        Self {
+            amount: Decimal::new(i128::from(value), -3),
+            format: Format::DecimalSi,
+            written: None,
+        }
     }
 
     /// `value` thousandths, printed in `format`.
     pub fn from_thousandths(value: i64, format: Format) -> Self {
-        Self { format, ..Self::from_milli(value) }
+        Self {
+            format,
+            ..Self::from_milli(value)
+        }
     }
 
     /// `value` whole units, printed with binary suffixes: how memory is written.
@@ -92,14 +108,24 @@ impl Quantity {
     pub fn to_f64(&self) -> f64 {
         let mut text = String::new();
         let exponent = self.amount.exponent();
-        let written = self.write_sign(&mut text).and_then(|()| self.amount.write_digits(&mut text));
-        written.and_then(|()| write!(text, "e{exponent}")).ok().and_then(|()| text.parse().ok()).unwrap_or(f64::NAN)
+        let written = self
+            .write_sign(&mut text)
+            .and_then(|()| self.amount.write_digits(&mut text));
+        written
+            .and_then(|()| write!(text, "e{exponent}"))
+            .ok()
+            .and_then(|()| text.parse().ok())
+            .unwrap_or(f64::NAN)
     }
 
     /// The next multiple of `10^exponent` away from zero, in the same format: 0 gives whole units.
     #[must_use]
     pub fn round_up(&self, exponent: i32) -> Self {
-        Self { amount: self.amount.round_up(exponent), format: self.format, written: None }
+        Self {
+            amount: self.amount.round_up(exponent),
+            format: self.format,
+            written: None,
+        }
     }
 
     /// The canonical text: the largest suffix that leaves an integer.
@@ -130,18 +156,30 @@ impl Quantity {
     }
 
     fn write_sign(&self, out: &mut impl fmt::Write) -> fmt::Result {
-        if self.is_negative() { out.write_char('-') } else { Ok(()) }
+        if self.is_negative() {
+            out.write_char('-')
+        } else {
+            Ok(())
+        }
     }
 
-    /// The number before a binary suffix; none where a binary suffix would lose precision or hide a small number.
+    /// The number before a binary suffix; none where a binary suffix would lose precision or hide a
+    /// small number.
     fn binary(&self) -> Option<(u128, &'static str)> {
-        let number = self.amount.unsigned_integer().filter(|number| *number >= 1024)?;
+        let number = self
+            .amount
+            .unsigned_integer()
+            .filter(|number| *number >= 1024)?;
         let power = number.trailing_zeros() / 10;
-        let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(power as usize).copied().unwrap_or("");
+        let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
+            .get(power as usize)
+            .copied()
+            .unwrap_or("");
         Some((number >> (power * 10), suffix))
     }
 
-    /// Writes the magnitude as digits before a power of ten that is a multiple of three, and says which.
+    /// Writes the magnitude as digits before a power of ten that is a multiple of three, and says
+    /// which.
     fn write_thousands(&self, out: &mut impl fmt::Write) -> Result<i64, fmt::Error> {
         let exponent = i64::from(self.amount.exponent());
         let zeros = exponent.rem_euclid(3);
@@ -152,11 +190,16 @@ impl Quantity {
 
     /// The format of a sum: a zero on the left takes the format of the right.
     fn joint_format(&self, other: &Self) -> Format {
-        if self.is_zero() { other.format } else { self.format }
+        if self.is_zero() {
+            other.format
+        } else {
+            self.format
+        }
     }
 }
 
-/// Beyond `E` there is no suffix and Kubernetes prints none, whatever that makes of the value; so does this.
+/// Beyond `E` there is no suffix and Kubernetes prints none, whatever that makes of the value; so
+/// does this.
 fn decimal_suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",
@@ -182,7 +225,11 @@ impl Add for &Quantity {
     type Output = Quantity;
 
     fn add(self, other: &Quantity) -> Quantity {
-        Quantity { amount: self.amount.add(&other.amount), format: self.joint_format(other), written: None }
+        Quantity {
+            amount: self.amount.add(&other.amount),
+            format: self.joint_format(other),
+            written: None,
+        }
     }
 }
 
@@ -190,7 +237,11 @@ impl Sub for &Quantity {
     type Output = Quantity;
 
     fn sub(self, other: &Quantity) -> Quantity {
-        Quantity { amount: self.amount.add(&other.amount.negate()), format: self.joint_format(other), written: None }
+        Quantity {
+            amount: self.amount.add(&other.amount.negate()),
+            format: self.joint_format(other),
+            written: None,
+        }
     }
 }
 

@@ -9,7 +9,11 @@ use crate::ResourceList;
 #[serde(rename_all = "camelCase")]
 pub struct Recommendation {
     /// One entry per container.
-    #[serde(default, rename = "containerRecommendations", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "containerRecommendations",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub containers: Vec<ContainerRecommendation>,
 }
 

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::Quantity;
 
 /// CPU in thousandths of a core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Cpu(i64);
 
@@ -44,7 +46,9 @@ impl From<Cpu> for Quantity {
 }
 
 /// Memory in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Memory(i64);
 
@@ -153,7 +157,8 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// Amounts by resource name, in the order of the names. Lists hold two or three entries, so this is a sorted vector.
+/// Amounts by resource name, in the order of the names. Lists hold two or three entries, so this is
+/// a sorted vector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceList(Vec<(ResourceName, Quantity)>);
 
@@ -165,7 +170,10 @@ impl ResourceList {
 
     /// CPU and memory.
     pub fn of(cpu: Cpu, memory: Memory) -> Self {
-        Self(vec![(ResourceName::Cpu, cpu.into()), (ResourceName::Memory, memory.into())])
+        Self(vec![
+            (ResourceName::Cpu, cpu.into()),
+            (ResourceName::Memory, memory.into()),
+        ])
     }
 
     /// Whether no resource is listed.

@@ -22,7 +22,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// A series of these points, put in the order of time; of points at the same time the last one stays.
+    /// A series of these points, put in the order of time; of points at the same time the last one
+    /// stays.
     pub fn new(mut points: Vec<(Timestamp, f64)>) -> Self {
         points.sort_by_key(|(at, _)| *at);
         points.dedup_by(|later, kept| {

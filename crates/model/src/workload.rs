@@ -20,10 +20,14 @@ pub struct WorkloadRef {
 }
 
 impl WorkloadRef {
-    /// The same without group and version, since not everybody who names a workload names them, or the same ones.
+    /// The same without group and version, since not everybody who names a workload names them, or
+    /// the same ones.
     #[must_use]
     pub fn of_any_version(self) -> Self {
-        Self { api_version: String::new(), ..self }
+        Self {
+            api_version: String::new(),
+            ..self
+        }
     }
 }
 
@@ -33,7 +37,8 @@ impl fmt::Display for WorkloadRef {
     }
 }
 
-/// A [`WorkloadRef`] whose parts are somebody else's. The two hash alike, so that either finds the other.
+/// A [`WorkloadRef`] whose parts are somebody else's. The two hash alike, so that either finds the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Workload<'a> {
     /// Group and version.
@@ -51,20 +56,39 @@ impl Workload<'_> {
     pub fn to_ref(self) -> WorkloadRef {
         let [api_version, kind, namespace, name] =
             [self.api_version, self.kind, self.namespace, self.name].map(str::to_owned);
-        WorkloadRef { api_version, kind, namespace, name }
+        WorkloadRef {
+            api_version,
+            kind,
+            namespace,
+            name,
+        }
     }
 
-    /// The same without group and version, since not everybody who names a workload names them, or the same ones.
+    /// The same without group and version, since not everybody who names a workload names them, or
+    /// the same ones.
     #[must_use]
     pub fn of_any_version(self) -> Self {
-        Self { api_version: "", ..self }
+        Self {
+            api_version: "",
+            ..self
+        }
     }
 }
 
 impl<'a> From<&'a WorkloadRef> for Workload<'a> {
     fn from(workload: &'a WorkloadRef) -> Self {
-        let WorkloadRef { api_version, kind, namespace, name } = workload;
-        Self { api_version, kind, namespace, name }
+        let WorkloadRef {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = workload;
+        Self {
+            api_version,
+            kind,
+            namespace,
+            name,
+        }
     }
 }
 

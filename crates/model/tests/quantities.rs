@@ -1,5 +1,5 @@
-//! Quantities against a table recorded by running `k8s.io/apimachinery` v0.36.3 (Go 1.26.8) over odd inputs.
-//! A row's `plus_previous`, `minus_previous` and `cmp_previous` relate it to the last
+//! Quantities against a table recorded by running `k8s.io/apimachinery` v0.36.3 (Go 1.26.8) over
+//! odd inputs. A row's `plus_previous`, `minus_previous` and `cmp_previous` relate it to the last
 //! row before it that has them too (rows with exponents of ten digits have none).
 
 use model::{Quantity, quantity::Format};
@@ -39,12 +39,34 @@ fn check(row: &Row, previous: Option<&Quantity>) -> Option<Quantity> {
         Format::DecimalExponent => "DecimalExponent",
     };
     assert_eq!(format, row.format, "format of {input:?}");
-    assert_eq!(row.value.unwrap_or(parsed.value()), parsed.value(), "value of {input:?}");
-    assert_eq!(row.milli.unwrap_or(parsed.milli_value()), parsed.milli_value(), "milli value of {input:?}");
-    if let (Some(previous), Some(plus), Some(minus)) = (previous, &row.plus_previous, &row.minus_previous) {
-        assert_eq!(&(&parsed + previous).to_string(), plus, "{input:?} + {previous}");
-        assert_eq!(&(&parsed - previous).to_string(), minus, "{input:?} - {previous}");
-        assert_eq!(Some(parsed.cmp(previous) as i32), row.cmp_previous, "{input:?} against {previous}");
+    assert_eq!(
+        row.value.unwrap_or(parsed.value()),
+        parsed.value(),
+        "value of {input:?}"
+    );
+    assert_eq!(
+        row.milli.unwrap_or(parsed.milli_value()),
+        parsed.milli_value(),
+        "milli value of {input:?}"
+    );
+    if let (Some(previous), Some(plus), Some(minus)) =
+        (previous, &row.plus_previous, &row.minus_previous)
+    {
+        assert_eq!(
+            &(&parsed + previous).to_string(),
+            plus,
+            "{input:?} + {previous}"
+        );
+        assert_eq!(
+            &(&parsed - previous).to_string(),
+            minus,
+            "{input:?} - {previous}"
+        );
+        assert_eq!(
+            Some(parsed.cmp(previous) as i32),
+            row.cmp_previous,
+            "{input:?} against {previous}"
+        );
     }
     Some(parsed)
 }
@@ -64,11 +86,15 @@ fn every_recorded_quantity_is_read_computed_and_printed_as_kubernetes_does() {
 
 #[test]
 fn json_may_hold_text_a_number_or_null() {
-    let read = |json: &str| serde_json::from_str::<Quantity>(json).map(|quantity| quantity.to_string());
+    let read =
+        |json: &str| serde_json::from_str::<Quantity>(json).map(|quantity| quantity.to_string());
     assert_eq!(read(r#"" 1Gi ""#).unwrap(), "1Gi");
     assert_eq!(read("1.5").unwrap(), "1500m");
     assert_eq!(read("-7").unwrap(), "-7");
-    assert_eq!(read("18446744073709551615").unwrap(), "18446744073709551615");
+    assert_eq!(
+        read("18446744073709551615").unwrap(),
+        "18446744073709551615"
+    );
     assert_eq!(read("null").unwrap(), "0");
     assert!(read("true").is_err());
     assert!(read(r#""""#).is_err());
@@ -81,7 +107,10 @@ fn numbers_beyond_64_bits_saturate() {
     assert_eq!(quantity("-1e30").milli_value(), i64::MIN);
     assert_eq!(quantity("9E").milli_value(), i64::MAX);
     assert_eq!(quantity("1e2147483647").value(), i64::MAX);
-    assert_eq!(&quantity("1e2147483647") + &quantity("1"), quantity("1e2147483647"));
+    assert_eq!(
+        &quantity("1e2147483647") + &quantity("1"),
+        quantity("1e2147483647")
+    );
 }
 
 #[test]
@@ -117,7 +146,8 @@ proptest! {
     #[test]
     fn text_reads_back_to_the_same_value(quantity in any_quantity()) {
         let again: Quantity = quantity.to_string().parse().unwrap();
-        // Beyond the suffix `E` Kubernetes prints no suffix at all, which loses the value; see the table.
+        // Beyond the suffix `E` Kubernetes prints no suffix at all, which loses the value; see the
+        // table.
         if quantity.value().unsigned_abs() < i64::MAX.unsigned_abs() {
             prop_assert_eq!(&again, &quantity);
         }

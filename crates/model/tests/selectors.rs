@@ -7,11 +7,21 @@ use proptest::prelude::*;
 
 /// Reads a selector, compares its canonical text, and says which of the label sets it matches.
 fn check(text: &str, canonical: &str, expected: [bool; 4]) {
-    let selector: Selector = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    let selector: Selector = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(selector.to_string(), canonical, "{text}");
-    assert_eq!(selector.to_string().parse::<Selector>().unwrap(), selector, "{text} reads back");
-    let sets: [&[(&str, &str)]; 4] =
-        [&[], &[("app", "web")], &[("app", "db"), ("tier", "back")], &[("app", "web"), ("tier", "front")]];
+    assert_eq!(
+        selector.to_string().parse::<Selector>().unwrap(),
+        selector,
+        "{text} reads back"
+    );
+    let sets: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("app", "web")],
+        &[("app", "db"), ("tier", "back")],
+        &[("app", "web"), ("tier", "front")],
+    ];
     for (labels, expected) in sets.iter().zip(expected) {
         let labels: Labels = labels.iter().copied().collect();
         assert_eq!(selector.matches(&labels), expected, "{text} on {labels}");
@@ -24,10 +34,26 @@ fn selectors_match_as_in_kubernetes() {
     check("app=web", "app=web", [false, true, false, true]);
     check(" app == web ", "app=web", [false, true, false, true]);
     check("app!=web", "app!=web", [true, false, true, false]);
-    check("app in (web, db),tier", "app in (db,web),tier", [false, false, true, true]);
-    check("tier notin (back),app", "app,tier!=back", [false, true, false, true]);
-    check("tier notin (back,mid)", "tier notin (back,mid)", [true, true, false, true]);
-    check("!tier,app=web", "app=web,!tier", [false, true, false, false]);
+    check(
+        "app in (web, db),tier",
+        "app in (db,web),tier",
+        [false, false, true, true],
+    );
+    check(
+        "tier notin (back),app",
+        "app,tier!=back",
+        [false, true, false, true],
+    );
+    check(
+        "tier notin (back,mid)",
+        "tier notin (back,mid)",
+        [true, true, false, true],
+    );
+    check(
+        "!tier,app=web",
+        "app=web,!tier",
+        [false, true, false, false],
+    );
     check("tier=", "tier=", [false, false, false, false]);
     check("tier > 1", "tier>1", [false, false, false, false]);
 }
@@ -74,9 +100,13 @@ fn match_expressions_become_conditions() {
     let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
     let expression = |operator: &str, values: &[&str]| {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        Selector::from_parts(&labels, [("tier".to_owned(), operator.to_owned(), values)]).map(|s| s.to_string())
+        Selector::from_parts(&labels, [("tier".to_owned(), operator.to_owned(), values)])
+            .map(|s| s.to_string())
     };
-    assert_eq!(expression("In", &["b", "a"]).unwrap(), "app=web,tier in (a,b)");
+    assert_eq!(
+        expression("In", &["b", "a"]).unwrap(),
+        "app=web,tier in (a,b)"
+    );
     assert_eq!(expression("NotIn", &["b"]).unwrap(), "app=web,tier!=b");
     assert_eq!(expression("Exists", &[]).unwrap(), "app=web,tier");
     assert_eq!(expression("DoesNotExist", &[]).unwrap(), "app=web,!tier");

@@ -1,8 +1,11 @@
-//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each, in
-//! `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies, in `act/effective.rs` and `act/prediction.rs` those of the horizontal loop, and in `act/event.rs` events.
+//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch
+//! each, in `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies,
+//! in `act/effective.rs` and `act/prediction.rs` those of the horizontal loop, and in
+//! `act/event.rs` events.
 //!
-//! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that the status of an object
-//! that was deleted and made again in the meantime is not written to its successor.
+//! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that
+//! the status of an object that was deleted and made again in the meantime is not written to its
+//! successor.
 
 pub(crate) mod checkpoint;
 pub(crate) mod effective;
@@ -61,7 +64,13 @@ impl Outcome {
     }
 
     /// Every outcome.
-    pub const ALL: [Self; 5] = [Self::Written, Self::Gone, Self::Refused, Self::Failed, Self::NotLeading];
+    pub const ALL: [Self; 5] = [
+        Self::Written,
+        Self::Gone,
+        Self::Refused,
+        Self::Failed,
+        Self::NotLeading,
+    ];
 }
 
 /// Writes statuses. Clones share everything.
@@ -76,18 +85,30 @@ impl Writer {
     /// Writes through `client`.
     pub fn new(client: Client, metrics: Metrics) -> Self {
         let events = Events::new(client.clone());
-        Self { client, metrics, events }
+        Self {
+            client,
+            metrics,
+            events,
+        }
     }
 
     /// Writes a decision, if this process still leads.
     async fn write(&self, decision: &Decision, lane: Lane, leading: &Leading) -> Outcome {
         let leads = leading.holds(Instant::now());
-        let outcome = if leads { self.send(decision, lane).await } else { Outcome::NotLeading };
+        let outcome = if leads {
+            self.send(decision, lane).await
+        } else {
+            Outcome::NotLeading
+        };
         self.metrics.written(outcome);
         if outcome == Outcome::Written && decision.is_first_recommendation() {
-            self.metrics.first_recommendation(&decision.autoscaler, Timestamp::now());
+            self.metrics
+                .first_recommendation(&decision.autoscaler, Timestamp::now());
         }
-        if let Some(news) = decision.history_news().filter(|_| outcome == Outcome::Written) {
+        if let Some(news) = decision
+            .history_news()
+            .filter(|_| outcome == Outcome::Written)
+        {
             self.events.history(&decision.autoscaler, news).await;
         }
         if let Some(news) = decision.cap_news().filter(|_| outcome == Outcome::Written) {
@@ -97,10 +118,15 @@ impl Writer {
     }
 
     async fn send(&self, decision: &Decision, lane: Lane) -> Outcome {
-        let Decision { autoscaler, status, .. } = decision;
+        let Decision {
+            autoscaler, status, ..
+        } = decision;
         let key = &autoscaler.key;
         let sent = match status_patch(status) {
-            Ok(patch) => self.patch(key, guarded(autoscaler.uid(), patch), lane).await,
+            Ok(patch) => {
+                self.patch(key, guarded(autoscaler.uid(), patch), lane)
+                    .await
+            }
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {
@@ -126,8 +152,12 @@ impl Writer {
         if lane == Lane::Urgent {
             request.extensions_mut().insert(Urgent);
         }
-        // The answer is read loosely: what others wrote into the object must not make our write look failed.
-        self.client.request::<DynamicObject>(request).await.map(drop)
+        // The answer is read loosely: what others wrote into the object must not make our write
+        // look failed.
+        self.client
+            .request::<DynamicObject>(request)
+            .await
+            .map(drop)
     }
 }
 
@@ -139,8 +169,8 @@ fn classify(error: &Error) -> Outcome {
     }
 }
 
-/// Whether what was written is at fault, so that writing it again is of no use. 422 is both a failed test of the uid and a status
-/// that the schema refuses; neither gets better by itself.
+/// Whether what was written is at fault, so that writing it again is of no use. 422 is both a
+/// failed test of the uid and a status that the schema refuses; neither gets better by itself.
 fn is_refused(error: &Error) -> bool {
     match error {
         Error::Api(status) => matches!(status.code, 400 | 413 | 422),

@@ -1,4 +1,5 @@
-//! The recommender's flags: upstream's names and defaults. Those of them that cannot mean anything here say so.
+//! The recommender's flags: upstream's names and defaults. Those of them that cannot mean anything
+//! here say so.
 
 mod crane_metrics;
 mod effective_hpa;
@@ -38,7 +39,10 @@ pub use schedulable::SchedulableArgs;
 pub const PROGRAM: Program = Program {
     name: "recommender",
     version: env!("CARGO_PKG_VERSION"),
-    defaults: &[("address", ":8942"), ("leader-elect-resource-name", "vpa-recommender-lease")],
+    defaults: &[
+        ("address", ":8942"),
+        ("leader-elect-resource-name", "vpa-recommender-lease"),
+    ],
 };
 
 /// What `--min-checkpoints` is when nobody sets it.
@@ -84,24 +88,26 @@ pub struct Args {
     #[command(flatten)]
     pub prediction: PredictionArgs,
 
-    /// Objects that name this recommender are handled; the one called default also handles those that name none.
+    /// Objects that name this recommender are handled; the one called default also handles those
+    /// that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
     pub recommender_name: String,
-    /// How often usage is read and everything is computed anew, from when all watches are synced. Changes of pods and
-    /// objects are taken up at once.
+    /// How often usage is read and everything is computed anew, from when all watches are synced.
+    /// Changes of pods and objects are taken up at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub recommender_interval: GoDuration,
     /// Keep no history of pods that no VPA object selects.
     #[arg(long)]
     pub memory_saver: bool,
-    /// Size native sidecars too: init containers with `restartPolicy: Always`. Set the same flag of the webhook. Upstream never sizes
-    /// them.
+    /// Size native sidecars too: init containers with `restartPolicy: Always`. Set the same flag of
+    /// the webhook. Upstream never sizes them.
     #[arg(long)]
     pub native_sidecars: bool,
     /// How many objects are written at the same time.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
-    /// Where history comes from that is older than this process: prometheus; or checkpoint, which empty means too.
+    /// Where history comes from that is older than this process: prometheus; or checkpoint, which
+    /// empty means too.
     #[arg(long, default_value = "", value_name = "STORAGE")]
     pub storage: Storage,
     /// How long after each round checkpoints are written; what is left waits for the next round.
@@ -116,18 +122,28 @@ pub struct Args {
     /// Flags that say which namespaces to look at.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
-    /// Which part of the namespaces to look at, as INDEX/COUNT, counted from zero: 0/2 and 1/2 are all. Each part has a Lease of
-    /// its own, whose name ends with -INDEX. Not together with --vpa-object-namespace.
+    /// Which part of the namespaces to look at, as INDEX/COUNT, counted from zero: 0/2 and 1/2 are
+    /// all. Each part has a Lease of its own, whose name ends with -INDEX. Not together with
+    /// --vpa-object-namespace.
     #[arg(long, default_value = "0/1", value_name = "INDEX/COUNT")]
     pub shard: Shard,
-    /// Feature gates as Name=true, separated by commas. `PerVPAConfig` lets objects set their own memory rules.
+    /// Feature gates as Name=true, separated by commas. `PerVPAConfig` lets objects set their own
+    /// memory rules.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
 
-/// The namespaces that `--vpa-object-namespace`, `--ignored-vpa-object-namespaces` and `--shard` leave.
+/// The namespaces that `--vpa-object-namespace`, `--ignored-vpa-object-namespaces` and `--shard`
+/// leave.
 pub fn scope(namespaces: NamespaceArgs, shard: Shard) -> anyhow::Result<Scope> {
     let Namespaces { only, ignored } = namespaces.namespaces()?;
-    ensure!(only.is_none() || shard.is_whole(), "--vpa-object-namespace and --shard exclude each other");
-    Ok(Scope { namespace: only, ignored, shard })
+    ensure!(
+        only.is_none() || shard.is_whole(),
+        "--vpa-object-namespace and --shard exclude each other"
+    );
+    Ok(Scope {
+        namespace: only,
+        ignored,
+        shard,
+    })
 }

@@ -1,9 +1,10 @@
 //! From what is known about one `VerticalPodAutoscaler` object to the status that it should have.
 //!
-//! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`, `UpdateConditions`), with one difference in
-//! what is recommended. Upstream recommends the minimum for containers of which nothing was measured, right away. Here
-//! such a minimum never takes the place of an earlier recommendation, and it waits until usage had time to arrive. Neither
-//! does what little is known before history has come from Prometheus, and a condition says so.
+//! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`,
+//! `UpdateConditions`), with one difference in what is recommended. Upstream recommends the minimum
+//! for containers of which nothing was measured, right away. Here such a minimum never takes the
+//! place of an earlier recommendation, and it waits until usage had time to arrive. Neither does
+//! what little is known before history has come from Prometheus, and a condition says so.
 
 mod history;
 mod recommendation;
@@ -11,8 +12,8 @@ mod recommendation;
 mod tests;
 
 use api::vpa::{
-    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, SOURCE_STALE,
-    VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
+    SOURCE_STALE, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
 };
 use jiff::Timestamp;
 use model::Recommendation;
@@ -25,7 +26,8 @@ pub use recommendation::has_recommendation;
 
 const NO_PODS_REASON: &str = "NoPodsMatched";
 const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
-/// A condition that upstream does not have: annotations ask for what cannot be had, and the default stands in.
+/// A condition that upstream does not have: annotations ask for what cannot be had, and the default
+/// stands in.
 const ANNOTATION_REFUSED: &str = "AnnotationRefused";
 const REFUSED_REASON: &str = "InvalidAnnotation";
 
@@ -59,15 +61,23 @@ pub struct Finding<'a> {
     pub history: History<'a>,
     /// Whether the object has more container names than are sized ([`sizing::MAX_CONTAINERS`]).
     pub omits_containers: bool,
-    /// Whether the source of usage has been silent for so long that the recommendation is out of date. The condition stays as it is
-    /// while this is not known.
+    /// Whether the source of usage has been silent for so long that the recommendation is out of
+    /// date. The condition stays as it is while this is not known.
     pub source_is_stale: Option<bool>,
 }
 
 /// The status that the object should have.
 pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding { object, unsupported, refused_annotation, pods, history, omits_containers, source_is_stale, .. } =
-        finding;
+    let Finding {
+        object,
+        unsupported,
+        refused_annotation,
+        pods,
+        history,
+        omits_containers,
+        source_is_stale,
+        ..
+    } = finding;
     let recommendation = recommendation(finding);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
@@ -91,7 +101,13 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         None => conditions.remove(ANNOTATION_REFUSED),
     };
     if omits_containers {
-        conditions.set(CONTAINERS_OMITTED, true, OMITTED_REASON, &omitted_message(), now);
+        conditions.set(
+            CONTAINERS_OMITTED,
+            true,
+            OMITTED_REASON,
+            &omitted_message(),
+            now,
+        );
     } else {
         conditions.remove(CONTAINERS_OMITTED);
     }

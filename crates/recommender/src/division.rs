@@ -1,9 +1,12 @@
-//! How several recommenders divide the namespaces, and the notice of one that divides them otherwise.
+//! How several recommenders divide the namespaces, and the notice of one that divides them
+//! otherwise.
 //!
-//! Each shard has a Lease of its own, `NAME-INDEX`, with an annotation that says how many shards there are. Two recommenders
-//! with different numbers would both size some namespaces, and perhaps nobody others. That harms nothing (their numbers agree,
-//! and no checkpoint goes over a later one), but nobody should leave it so: each shard looks at the Lease of the first shard and
-//! at that of an undivided recommender, ours or upstream's, and says when somebody holds it who divides otherwise.
+//! Each shard has a Lease of its own, `NAME-INDEX`, with an annotation that says how many shards
+//! there are. Two recommenders with different numbers would both size some namespaces, and perhaps
+//! nobody others. That harms nothing (their numbers agree, and no checkpoint goes over a later
+//! one), but nobody should leave it so: each shard looks at the Lease of the first shard and at
+//! that of an undivided recommender, ours or upstream's, and says when somebody holds it who
+//! divides otherwise.
 
 use std::time::Duration;
 
@@ -29,26 +32,52 @@ pub(crate) fn stand(
     chassis: &Chassis,
 ) -> anyhow::Result<(LeaderElectionArgs, Announcement)> {
     if shard.is_whole() {
-        return Ok((election, Announcement { address, ..Announcement::default() }));
+        return Ok((
+            election,
+            Announcement {
+                address,
+                ..Announcement::default()
+            },
+        ));
     }
     let undivided = election.leader_elect_resource_name;
     let lease = |index| shard_lease(&undivided, index, shard.count());
     if election.leader_elect {
-        let leases = Api::namespaced(chassis.client.clone(), &election.leader_elect_resource_namespace);
+        let leases = Api::namespaced(
+            chassis.client.clone(),
+            &election.leader_elect_resource_namespace,
+        );
         let conflict = Opts::new(
             "vpa_recommender_shard_conflict",
             "Whether another recommender divides the namespaces into another number of shards.",
         );
-        let conflict =
-            conflict.const_label("shard", shard.index().to_string()).const_label("shards", shard.count().to_string());
+        let conflict = conflict
+            .const_label("shard", shard.index().to_string())
+            .const_label("shards", shard.count().to_string());
         let conflict = IntGauge::with_opts(conflict)?;
         chassis.registry.register(Box::new(conflict.clone()))?;
-        let lookout = Lookout { leases, names: [undivided.clone(), lease(0)], count: shard.count(), conflict };
-        chassis.tasks.spawn_until_shutdown("lookout for other shards", lookout.run());
+        let lookout = Lookout {
+            leases,
+            names: [undivided.clone(), lease(0)],
+            count: shard.count(),
+            conflict,
+        };
+        chassis
+            .tasks
+            .spawn_until_shutdown("lookout for other shards", lookout.run());
     }
     let annotations = [(SHARDS.to_owned(), shard.count().to_string())].into();
-    let election = LeaderElectionArgs { leader_elect_resource_name: lease(shard.index()), ..election };
-    Ok((election, Announcement { address, annotations }))
+    let election = LeaderElectionArgs {
+        leader_elect_resource_name: lease(shard.index()),
+        ..election
+    };
+    Ok((
+        election,
+        Announcement {
+            address,
+            annotations,
+        },
+    ))
 }
 
 struct Lookout {
@@ -73,7 +102,10 @@ impl From<Lease> for Look {
         Self {
             holder: spec.holder_identity.unwrap_or_default(),
             renewed: spec.renew_time.map(|time| time.0),
-            shards: lease.metadata.annotations.and_then(|mut annotations| annotations.remove(SHARDS)),
+            shards: lease
+                .metadata
+                .annotations
+                .and_then(|mut annotations| annotations.remove(SHARDS)),
         }
     }
 }
@@ -81,7 +113,8 @@ impl From<Lease> for Look {
 impl Look {
     /// Whether the Lease has a holder now, renewed since the look `before`, who divides otherwise.
     fn is_conflict(&self, before: &Self, count: u16) -> bool {
-        let is_held = !self.holder.is_empty() && before.renewed.is_some() && before.renewed < self.renewed;
+        let is_held =
+            !self.holder.is_empty() && before.renewed.is_some() && before.renewed < self.renewed;
         is_held && self.shards.as_deref() != Some(count.to_string().as_str())
     }
 }
@@ -110,11 +143,20 @@ impl Lookout {
                 *before = now;
             }
             self.conflict.set(i64::from(found.is_some()));
-            if let Some((lease, look)) = found.as_ref().filter(|(lease, _)| said.as_ref() != Some(lease)) {
+            if let Some((lease, look)) = found
+                .as_ref()
+                .filter(|(lease, _)| said.as_ref() != Some(lease))
+            {
                 let Look { holder, shards, .. } = look;
                 let theirs = shards.as_deref().unwrap_or("1");
                 let ours = self.count;
-                tracing::error!(lease, holder, theirs, ours, "another recommender divides the namespaces otherwise");
+                tracing::error!(
+                    lease,
+                    holder,
+                    theirs,
+                    ours,
+                    "another recommender divides the namespaces otherwise"
+                );
             }
             said = found.map(|(lease, _)| lease);
         }
@@ -127,11 +169,19 @@ mod tests {
 
     fn look(holder: &str, renewed: i64, shards: Option<&str>) -> Look {
         let renewed = Some(Timestamp::from_second(renewed).expect("in range"));
-        Look { holder: holder.to_owned(), renewed, shards: shards.map(str::to_owned) }
+        Look {
+            holder: holder.to_owned(),
+            renewed,
+            shards: shards.map(str::to_owned),
+        }
     }
 
     fn check(before: &Look, now: &Look, expected: bool) {
-        assert_eq!(now.is_conflict(before, 3), expected, "{before:?}, then {now:?}");
+        assert_eq!(
+            now.is_conflict(before, 3),
+            expected,
+            "{before:?}, then {now:?}"
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! `EffectiveHorizontalPodAutoscaler` objects: the `HorizontalPodAutoscaler` and the `TimeSeriesPrediction` that each of them owns.
+//! `EffectiveHorizontalPodAutoscaler` objects: the `HorizontalPodAutoscaler` and the
+//! `TimeSeriesPrediction` that each of them owns.
 //!
 //! * `names`: names, labels and annotations, as Crane has them.
-//! * `metrics`: the metrics of the autoscaler: what the user wrote, what is expected of it, and the clock.
+//! * `metrics`: the metrics of the autoscaler: what the user wrote, what is expected of it, and the
+//!   clock.
 //! * `predictable`: which of them can be predicted.
 //! * `average`: percent of requests as an amount per pod.
 //! * `crons`: whether windows of time can be understood.
@@ -56,7 +58,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) target: Result<&'a Target, &'a str>,
     /// Pods of the target.
     pub(crate) pods: &'a [Arc<Pod>],
-    /// The autoscalers of its namespace that concern it: its own, those of its target, and the one of the name that its own gets.
+    /// The autoscalers of its namespace that concern it: its own, those of its target, and the one
+    /// of the name that its own gets.
     pub(crate) autoscalers: &'a [Arc<Whole<HorizontalPodAutoscaler>>],
     /// The name of an older object that scales the same workload, if there is one.
     pub(crate) elder: Option<&'a str>,
@@ -93,6 +96,9 @@ pub(crate) struct Problem {
 
 impl Problem {
     fn new(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self {
+            reason,
+            message: message.into(),
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Fetches the history of usage from Prometheus, in the background and until it succeeded.
 //!
-//! Usage is recorded from the first moment on; history ends where that begins and is put before it when it comes. One
-//! namespace is fetched at a time, when its first object is seen, so that no question is about the whole cluster. Every
-//! replica does this, so that a new leader is warm.
+//! Usage is recorded from the first moment on; history ends where that begins and is put before it
+//! when it comes. One namespace is fetched at a time, when its first object is seen, so that no
+//! question is about the whole cluster. Every replica does this, so that a new leader is warm.
 
 mod ledger;
 mod rebuild;
@@ -16,8 +16,8 @@ use runtime::Backoff;
 use runtime::retry::Class;
 use sources::causes::with_causes;
 use sources::prometheus::{
-    Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus, PrometheusError, Step,
-    UsageSettings, Window,
+    Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus,
+    PrometheusError, Step, UsageSettings, Window,
 };
 use tokio::task::block_in_place;
 use tokio::time::sleep;
@@ -30,7 +30,11 @@ pub(crate) use rebuild::{Rebuild, Resource, Scene};
 use round::Failures;
 
 /// Pauses between attempts. There is always another one.
-const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), cap: Duration::from_mins(1), tries: u32::MAX };
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_secs(1),
+    cap: Duration::from_mins(1),
+    tries: u32::MAX,
+};
 
 /// Where history is and how much of it is wanted.
 #[derive(Debug, Clone)]
@@ -80,7 +84,13 @@ impl Fetching {
                     );
                     block_in_place(|| self.shared.lock().history_failed(error.to_string()));
                     self.shared.changed();
-                    let pause = BACKOFF.pause(failures, Class::Retry { after: Duration::ZERO }, rand::random());
+                    let pause = BACKOFF.pause(
+                        failures,
+                        Class::Retry {
+                            after: Duration::ZERO,
+                        },
+                        rand::random(),
+                    );
                     sleep(pause.unwrap_or(BACKOFF.cap)).await;
                 }
             }
@@ -90,8 +100,12 @@ impl Fetching {
     async fn fill(&self, gaps: Vec<Gap>, failures: &mut Failures) -> Result<(), PrometheusError> {
         let store = Prometheus::connect(&self.settings.connection, self.observer()).await?;
         let now = Timestamp::now();
-        let Some(whole) = self.window(now, now) else { return Ok(()) };
-        let layout = store.detect(&self.settings.usage, &self.settings.pod_labels, whole).await?;
+        let Some(whole) = self.window(now, now) else {
+            return Ok(());
+        };
+        let layout = store
+            .detect(&self.settings.usage, &self.settings.pod_labels, whole)
+            .await?;
         tracing::info!(?layout, namespaces = gaps.len(), "fetching history");
         let (mut round, mut first) = (failures.begin(gaps), None);
         while let Some(gap) = round.next() {
@@ -130,21 +144,30 @@ impl Fetching {
         };
         let scene = block_in_place(|| self.shared.lock().scene(gap));
         let mut rebuild = Rebuild::new(scene, labels);
-        for (series, resource) in [(&layout.cpu, Resource::Cpu), (&layout.memory, Resource::Memory)] {
+        for (series, resource) in [
+            (&layout.cpu, Resource::Cpu),
+            (&layout.memory, Resource::Memory),
+        ] {
             if let Some(series) = series {
                 let take = |found| block_in_place(|| rebuild.add(resource, &found, now));
                 store.read_usage(series, namespace, window, take).await?;
             }
         }
         let (earlier, outcome) = rebuild.finish();
-        tracing::info!(namespace, samples = outcome.samples, unattributed = outcome.unattributed, "history is here");
+        tracing::info!(
+            namespace,
+            samples = outcome.samples,
+            unattributed = outcome.unattributed,
+            "history is here"
+        );
         self.metrics.history.samples(outcome.samples);
         block_in_place(|| self.shared.lock().add_history(gap, &earlier, now));
         self.shared.changed();
         Ok(())
     }
 
-    /// What is to be asked for at `now` of a history that ends at `end`; absent when that is further back than wanted.
+    /// What is to be asked for at `now` of a history that ends at `end`; absent when that is
+    /// further back than wanted.
     fn window(&self, now: Timestamp, end: Timestamp) -> Option<Window> {
         let length = SignedDuration::from_millis(self.settings.length.milliseconds());
         let start = now.checked_sub(length).unwrap_or(Timestamp::MIN);

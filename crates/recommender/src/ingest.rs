@@ -1,5 +1,5 @@
-//! Keeps the state current, in every replica, so that a new leader is warm: usage once per interval, kills at once,
-//! changes of pods and objects as soon as they have settled for a moment.
+//! Keeps the state current, in every replica, so that a new leader is warm: usage once per
+//! interval, kills at once, changes of pods and objects as soon as they have settled for a moment.
 
 mod known;
 
@@ -25,8 +25,8 @@ use crate::usage::{Reading, Usage};
 
 pub(crate) use known::Shared;
 
-/// How long changes gather at least before they are taken up together; with many objects, so many times as long as that
-/// takes ([`PAUSE`]). Kills do not wait.
+/// How long changes gather at least before they are taken up together; with many objects, so many
+/// times as long as that takes ([`PAUSE`]). Kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Kills that may wait to be taken up. Upstream's number.
 const MAX_WAITING_KILLS: usize = 5000;
@@ -63,7 +63,10 @@ impl Ingest {
         }
         tracing::info!("all watches are synced");
         self.synced.ready();
-        self.activity.expect_every((self.interval * PATIENCE).max(LEAST_PATIENCE), Instant::now());
+        self.activity.expect_every(
+            (self.interval * PATIENCE).max(LEAST_PATIENCE),
+            Instant::now(),
+        );
         // Kills may wait already, and must find their pods.
         self.take_up();
         // Upstream waits for one interval before its first round.
@@ -125,7 +128,10 @@ impl Ingest {
         let answered = reading.is_complete || !reading.usage.is_empty();
         let now = Timestamp::now();
         if answered {
-            self.rounds.send_replace(Some(Round { at: now, usage: Arc::clone(&reading.usage) }));
+            self.rounds.send_replace(Some(Round {
+                at: now,
+                usage: Arc::clone(&reading.usage),
+            }));
         }
         block_in_place(|| {
             self.add_usage(&reading.usage, now);
@@ -146,8 +152,8 @@ impl Ingest {
         self.shared.round_done();
     }
 
-    /// Adds samples, in portions that let others in between; a leader compares them with what was recommended. Stored history that waited
-    /// for a confirmed clock comes before them.
+    /// Adds samples, in portions that let others in between; a leader compares them with what was
+    /// recommended. Stored history that waited for a confirmed clock comes before them.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
         {
             let mut state = self.shared.lock();
@@ -156,24 +162,33 @@ impl Ingest {
         }
         for portion in usage.chunks(PORTION) {
             let is_leader = self.shared.is_decided();
-            let ingested = self.shared.lock().take_usage(portion, now, |state, usage, accepted| {
-                if is_leader && let Some(recommended) = state.recommended(&usage.container) {
-                    self.metrics.quality.sample(recommended, &usage.sample, accepted);
-                }
-            });
+            let ingested = self
+                .shared
+                .lock()
+                .take_usage(portion, now, |state, usage, accepted| {
+                    if is_leader && let Some(recommended) = state.recommended(&usage.container) {
+                        self.metrics
+                            .quality
+                            .sample(recommended, &usage.sample, accepted);
+                    }
+                });
             self.metrics.ingested(ingested);
         }
     }
 
-    /// A leader holds a kill against what was recommended. A pod that was not known has no peak of its own.
+    /// A leader holds a kill against what was recommended. A pod that was not known has no peak of
+    /// its own.
     fn judge(&self, state: &State, kill: &OomKill, peak: Option<Memory>) {
-        let peak = peak.or_else(|| state.oom_peak(kill)).filter(|_| self.shared.is_decided());
+        let peak = peak
+            .or_else(|| state.oom_peak(kill))
+            .filter(|_| self.shared.is_decided());
         if let Some((recommended, peak)) = state.recommended_at(kill).zip(peak) {
             self.metrics.quality.kill(recommended, peak);
         }
     }
 
-    /// Adds what was stored before to what is measured; a checkpoint that cannot be used is reported once.
+    /// Adds what was stored before to what is measured; a checkpoint that cannot be used is
+    /// reported once.
     fn load_checkpoints(&self, state: &mut State) {
         let loaded = state.load_checkpoints(&self.stored.borrow().checkpoints, Timestamp::now());
         for (checkpoint, error) in &loaded.refused {
@@ -185,7 +200,9 @@ impl Ingest {
         if loaded.accepted > 0 {
             tracing::info!(count = loaded.accepted, "loaded checkpoints");
         }
-        self.metrics.checkpoints.loaded(loaded.accepted, loaded.refused.len());
+        self.metrics
+            .checkpoints
+            .loaded(loaded.accepted, loaded.refused.len());
     }
 
     /// Takes up what happened between two rounds.
@@ -232,8 +249,14 @@ impl Ingest {
     }
 }
 
-/// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch behind it.
-pub(crate) fn waiting_kills(metrics: Metrics) -> (mpsc::Receiver<OomKill>, impl Fn(OomKill) + Send + Sync + Clone) {
+/// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch
+/// behind it.
+pub(crate) fn waiting_kills(
+    metrics: Metrics,
+) -> (
+    mpsc::Receiver<OomKill>,
+    impl Fn(OomKill) + Send + Sync + Clone,
+) {
     let (sender, receiver) = mpsc::channel(MAX_WAITING_KILLS);
     let report = move |kill: OomKill| {
         if let Err(error) = sender.try_send(kill) {

@@ -1,5 +1,6 @@
-//! Waits until objects of a kind can be read. A recommender in a cluster of upstream's does not find all kinds, and one whose mode needs no
-//! more has the right to some of them only; it runs without the others.
+//! Waits until objects of a kind can be read. A recommender in a cluster of upstream's does not
+//! find all kinds, and one whose mode needs no more has the right to some of them only; it runs
+//! without the others.
 
 use std::time::Duration;
 
@@ -20,7 +21,10 @@ enum Obstacle {
 }
 
 /// Returns once objects of this kind can be listed, in one namespace or in all of them.
-pub(crate) async fn readable<K: Resource<DynamicType = ()>>(client: &Client, namespace: Option<&str>) {
+pub(crate) async fn readable<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+) {
     let mut before = None;
     while let Err(obstacle) = attempt::<K>(client, namespace).await {
         if before != Some(obstacle) {
@@ -41,7 +45,10 @@ pub(crate) async fn readable<K: Resource<DynamicType = ()>>(client: &Client, nam
     }
 }
 
-async fn attempt<K: Resource<DynamicType = ()>>(client: &Client, namespace: Option<&str>) -> Result<(), Obstacle> {
+async fn attempt<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    namespace: Option<&str>,
+) -> Result<(), Obstacle> {
     let resource = ApiResource::erase::<K>(&());
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
@@ -71,21 +78,43 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Whether this begins to watch anything at an API server that grants every list but that of one resource.
-    pub(crate) async fn begins<F: Future<Output = ()>>(refused: &str, watch: impl FnOnce(Client) -> F) -> bool {
+    /// Whether this begins to watch anything at an API server that grants every list but that of
+    /// one resource.
+    pub(crate) async fn begins<F: Future<Output = ()>>(
+        refused: &str,
+        watch: impl FnOnce(Client) -> F,
+    ) -> bool {
         let refused = format!("/{refused}");
         let begun = Arc::new(AtomicBool::new(false));
         let state = Arc::clone(&begun);
         let service = tower::service_fn(move |request: Request<Body>| {
-            let is_attempt = request.uri().query().unwrap_or_default().split('&').any(|pair| pair == "limit=1");
+            let is_attempt = request
+                .uri()
+                .query()
+                .unwrap_or_default()
+                .split('&')
+                .any(|pair| pair == "limit=1");
             state.fetch_or(!is_attempt, Ordering::Relaxed);
             let (code, body) = match (is_attempt, request.uri().path().ends_with(&refused)) {
                 (true, false) => (200, json!({"metadata": {}, "items": []})),
-                (true, true) => (403, json!({"kind": "Status", "status": "Failure", "code": 403})),
-                (false, _) => (503, json!({"kind": "Status", "status": "Failure", "code": 503})),
+                (true, true) => (
+                    403,
+                    json!({"kind": "Status", "status": "Failure", "code": 403}),
+                ),
+                (false, _) => (
+                    503,
+                    json!({"kind": "Status", "status": "Failure", "code": 503}),
+                ),
             };
             let body = Body::from(body.to_string().into_bytes());
-            async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response")) }
+            async move {
+                Ok::<_, Infallible>(
+                    Response::builder()
+                        .status(code)
+                        .body(body)
+                        .expect("a response"),
+                )
+            }
         });
         let watching = tokio::time::timeout(RETRY * 4, watch(Client::new(service, "default")));
         assert!(watching.await.is_err(), "a watch never ends");
@@ -98,19 +127,31 @@ pub(crate) mod tests {
             None => "/effectivehorizontalpodautoscalers".to_owned(),
         };
         let service = tower::service_fn(move |request: Request<Body>| {
-            let is_right = request.uri().path() == format!("/apis/autoscaling.crane.io/v1alpha1{path}");
+            let is_right =
+                request.uri().path() == format!("/apis/autoscaling.crane.io/v1alpha1{path}");
             let body = match code {
                 200 => json!({"metadata": {}, "items": []}),
-                _ => json!({"kind": "Status", "status": "Failure", "message": "", "reason": "", "code": code}),
+                _ => {
+                    json!({"kind": "Status", "status": "Failure", "message": "", "reason": "", "code": code})
+                }
             };
             let body = Body::from(body.to_string().into_bytes());
             async move {
                 assert!(is_right, "{}", request.uri());
-                Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response"))
+                Ok::<_, Infallible>(
+                    Response::builder()
+                        .status(code)
+                        .body(body)
+                        .expect("a response"),
+                )
             }
         });
         let client = Client::new(service, "default");
-        assert_eq!(attempt::<EffectiveHorizontalPodAutoscaler>(&client, namespace).await, expected, "{code}");
+        assert_eq!(
+            attempt::<EffectiveHorizontalPodAutoscaler>(&client, namespace).await,
+            expected,
+            "{code}"
+        );
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
-//! The recommender: watches pods, reads their usage and writes what they should request into the status of
-//! `VerticalPodAutoscaler` objects.
+//! The recommender: watches pods, reads their usage and writes what they should request into the
+//! status of `VerticalPodAutoscaler` objects.
 //!
 //! * [`args`]: the flags.
 //! * [`run`]: starts everything: watches, ingestion in every replica, writing in the leader.
@@ -9,7 +9,8 @@
 //! * [`schedulable`]: what holds recommendations to what can be scheduled.
 //! * [`act`]: the only writes.
 //! * [`storage`]: where history comes from that is older than this process.
-//! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
+//! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones
+//!   first.
 //! * `ehpa`: effective autoscalers of the horizontal loop.
 //! * `predict`: what metrics will be, for effective autoscalers and whoever asks.
 //! * `installed`: waits for kinds that not every cluster has, or gives the right to.

@@ -1,5 +1,6 @@
-//! What is measured about the recommender. Names, labels and buckets are upstream's where it has the same thing
-//! (`pkg/utils/metrics/recommender/recommender.go`); the others say whether what it knows is current.
+//! What is measured about the recommender. Names, labels and buckets are upstream's where it has
+//! the same thing (`pkg/utils/metrics/recommender/recommender.go`); the others say whether what it
+//! knows is current.
 
 mod caps;
 mod checkpoints;
@@ -20,7 +21,9 @@ use std::time::{Duration, Instant};
 use cluster::{Autoscaler, View};
 use jiff::Timestamp;
 use prometheus::core::Collector;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 use tokio::sync::watch;
 
 use crate::act::Outcome;
@@ -38,12 +41,12 @@ use recommendations::Recommendations;
 use source::SourceFreshness;
 
 const LATENCY_BUCKETS: [f64; 19] = [
-    1.0, 2.0, 5.0, 7.5, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 150.0, 180.0, 240.0, 300.0, 600.0, 900.0,
-    1800.0,
+    1.0, 2.0, 5.0, 7.5, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 150.0, 180.0, 240.0,
+    300.0, 600.0, 900.0, 1800.0,
 ];
 const STEP_BUCKETS: [f64; 22] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
-    150.0, 240.0,
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
+    90.0, 100.0, 120.0, 150.0, 240.0,
 ];
 /// The label that upstream gives answers of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";
@@ -76,9 +79,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry. `views` are asked for the state of their watches whenever metrics are read.
-    pub fn register(registry: &Registry, views: Vec<watch::Receiver<View>>) -> Result<Self, prometheus::Error> {
-        let counter = |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+    /// Adds the metrics to a registry. `views` are asked for the state of their watches whenever
+    /// metrics are read.
+    pub fn register(
+        registry: &Registry,
+        views: Vec<watch::Receiver<View>>,
+    ) -> Result<Self, prometheus::Error> {
+        let counter =
+            |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let latency = HistogramOpts::new(
             "vpa_recommender_recommendation_latency_seconds",
             "Time from the creation of a VPA object to its first recommendation.",
@@ -95,8 +103,13 @@ impl Metrics {
                 ),
                 &objects::LABELS,
             )?,
-            recommendation_latency: Histogram::with_opts(latency.buckets(LATENCY_BUCKETS.to_vec()))?,
-            steps: HistogramVec::new(steps.buckets([&STEP_BUCKETS[..], &[300.0]].concat()), &["step"])?,
+            recommendation_latency: Histogram::with_opts(
+                latency.buckets(LATENCY_BUCKETS.to_vec()),
+            )?,
+            steps: HistogramVec::new(
+                steps.buckets([&STEP_BUCKETS[..], &[300.0]].concat()),
+                &["step"],
+            )?,
             histories: IntGauge::new(
                 "vpa_recommender_aggregate_container_states_count",
                 "Number of histories of like containers.",
@@ -145,14 +158,26 @@ impl Metrics {
             Box::new(metrics.checkpoints.clone()),
             Box::new(WatchFreshness::new(views)?),
         ];
-        let others = metrics.history.collectors().into_iter().chain(metrics.policies.collectors());
-        let others = others.chain(metrics.quality.collectors()).chain(metrics.forecasts.collectors());
-        all.into_iter().chain(others).try_for_each(|collector| registry.register(collector))?;
+        let others = metrics
+            .history
+            .collectors()
+            .into_iter()
+            .chain(metrics.policies.collectors());
+        let others = others
+            .chain(metrics.quality.collectors())
+            .chain(metrics.forecasts.collectors());
+        all.into_iter()
+            .chain(others)
+            .try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
     }
 
     /// Adds recommendations to the registry, at most so many series of them.
-    pub fn with_recommendations(mut self, registry: &Registry, limit: usize) -> Result<Self, prometheus::Error> {
+    pub fn with_recommendations(
+        mut self,
+        registry: &Registry,
+        limit: usize,
+    ) -> Result<Self, prometheus::Error> {
         let recommendations = Recommendations::new(limit)?;
         registry.register(Box::new(recommendations.clone()))?;
         self.recommendations = Some(recommendations);
@@ -160,7 +185,10 @@ impl Metrics {
     }
 
     /// Adds Crane's metrics to the registry, at most so many series of them.
-    pub(crate) fn with_cranes(registry: &Registry, limit: usize) -> Result<CraneMetrics, prometheus::Error> {
+    pub(crate) fn with_cranes(
+        registry: &Registry,
+        limit: usize,
+    ) -> Result<CraneMetrics, prometheus::Error> {
         let metrics = CraneMetrics::new(limit)?;
         registry.register(Box::new(metrics.clone()))?;
         Ok(metrics)
@@ -181,22 +209,48 @@ impl Metrics {
 
     /// The source of usage answered, or did not.
     pub fn source_read(&self, succeeded: bool) {
-        self.answers.with_label_values(&[if succeeded { "false" } else { "true" }, CLIENT_NAME]).inc();
+        self.answers
+            .with_label_values(&[if succeeded { "false" } else { "true" }, CLIENT_NAME])
+            .inc();
         self.source.read(succeeded, Instant::now());
     }
 
     /// What became of a batch of samples.
-    pub fn ingested(&self, Ingested { accepted, repeated, unknown, future }: Ingested) {
-        for (result, count) in
-            [("accepted", accepted), ("repeated", repeated), ("unknown_container", unknown), ("future", future)]
-        {
-            self.samples.with_label_values(&[result]).inc_by(count as u64);
+    pub fn ingested(
+        &self,
+        Ingested {
+            accepted,
+            repeated,
+            unknown,
+            future,
+        }: Ingested,
+    ) {
+        for (result, count) in [
+            ("accepted", accepted),
+            ("repeated", repeated),
+            ("unknown_container", unknown),
+            ("future", future),
+        ] {
+            self.samples
+                .with_label_values(&[result])
+                .inc_by(count as u64);
         }
     }
 
     /// What became of kills.
-    pub fn kills(&self, KillCount { accepted, refused, stored }: KillCount) {
-        for (result, count) in [("accepted", accepted), ("refused", refused), ("stored", stored)] {
+    pub fn kills(
+        &self,
+        KillCount {
+            accepted,
+            refused,
+            stored,
+        }: KillCount,
+    ) {
+        for (result, count) in [
+            ("accepted", accepted),
+            ("refused", refused),
+            ("stored", stored),
+        ] {
             self.kills.with_label_values(&[result]).inc_by(count);
         }
     }
@@ -234,23 +288,31 @@ impl Metrics {
     /// An object got its first recommendation at `now`.
     pub fn first_recommendation(&self, autoscaler: &Autoscaler, now: Timestamp) {
         if let Some(created) = &autoscaler.object.metadata.creation_timestamp {
-            self.recommendation_latency.observe(now.duration_since(created.0).as_secs_f64().max(0.0));
+            self.recommendation_latency
+                .observe(now.duration_since(created.0).as_secs_f64().max(0.0));
         }
     }
 
     /// A step outside the main loop took so long.
     pub fn step(&self, step: &str, took: Duration) {
-        self.steps.with_label_values(&[step]).observe(took.as_secs_f64());
+        self.steps
+            .with_label_values(&[step])
+            .observe(took.as_secs_f64());
     }
 
     /// Measures the steps of one round.
     pub fn steps(&self) -> Steps<'_> {
         let now = Instant::now();
-        Steps { metrics: self, started: now, last: now }
+        Steps {
+            metrics: self,
+            started: now,
+            last: now,
+        }
     }
 }
 
-/// A term of leadership. Recommendations are shown as long as it lasts: the next leader shows its own.
+/// A term of leadership. Recommendations are shown as long as it lasts: the next leader shows its
+/// own.
 #[derive(Debug)]
 pub(crate) struct Term(Option<Recommendations>);
 
@@ -262,7 +324,8 @@ impl Drop for Term {
     }
 }
 
-/// One round of the main loop. Each step lasts from the end of the one before; the total is noted at the end.
+/// One round of the main loop. Each step lasts from the end of the one before; the total is noted
+/// at the end.
 #[derive(Debug)]
 pub struct Steps<'a> {
     metrics: &'a Metrics,

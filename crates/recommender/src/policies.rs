@@ -1,4 +1,5 @@
-//! From the resource policy and the annotations of a `VerticalPodAutoscaler` object to the policies that sizing knows.
+//! From the resource policy and the annotations of a `VerticalPodAutoscaler` object to the policies
+//! that sizing knows.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,11 @@ use sizing::{ContainerPolicy, ScalingMode, SizingPolicy, SizingPolicyError};
 
 /// The policies of an object, in their written order.
 pub(crate) fn policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
-    let policies = object.spec.resource_policy.as_ref().map(|policy| policy.container_policies.as_slice());
+    let policies = object
+        .spec
+        .resource_policy
+        .as_ref()
+        .map(|policy| policy.container_policies.as_slice());
     policies.unwrap_or_default().iter().map(policy).collect()
 }
 
@@ -34,10 +39,17 @@ pub(crate) fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
 }
 
 /// The way of sizing that annotations ask for; none for the VPA's.
-pub(crate) fn sizing_policy(object: &VerticalPodAutoscaler) -> Result<Option<SizingPolicy>, SizingPolicyError> {
+pub(crate) fn sizing_policy(
+    object: &VerticalPodAutoscaler,
+) -> Result<Option<SizingPolicy>, SizingPolicyError> {
     SizingPolicy::from_annotations(annotations(object))
 }
 
 fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {
-    object.metadata.annotations.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
+    object
+        .metadata
+        .annotations
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
 }

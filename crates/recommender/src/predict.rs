@@ -1,4 +1,5 @@
-//! What the metrics of `TimeSeriesPrediction` objects will be: read from a history, forecast, told on the feed and written into their status.
+//! What the metrics of `TimeSeriesPrediction` objects will be: read from a history, forecast, told
+//! on the feed and written into their status.
 //!
 //! * `job`: what an object asks for, and by which method; `crane`: Crane's settings as texts.
 //! * `query`, `pods`: how a history is asked for; `access`: the series that it may be asked of.
@@ -7,10 +8,12 @@
 //! * `outlook`: what is known of one object.
 //! * `points`, `text`: bounds on what is kept and published.
 //! * `status`: what an object says, and when it is written anew.
-//! * `gather`: reads histories, in every replica, so that a new leader is warm; `rounds`: without Prometheus, from the source of usage.
+//! * `gather`: reads histories, in every replica, so that a new leader is warm; `rounds`: without
+//!   Prometheus, from the source of usage.
 //! * `keep`: publishes and writes, for one term of leadership.
 //!
-//! Source of names and rules: gocrane/crane `pkg/prediction` and `pkg/controller/timeseriesprediction`.
+//! Source of names and rules: gocrane/crane `pkg/prediction` and
+//! `pkg/controller/timeseriesprediction`.
 
 mod access;
 mod book;

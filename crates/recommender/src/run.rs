@@ -31,7 +31,8 @@ use crate::state::{Charge, State};
 use crate::storage::Storage;
 use crate::usage::Usage;
 
-/// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for checkpoints.
+/// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for
+/// checkpoints.
 const CHECKPOINT_SHARE: usize = 4;
 /// After so many rounds without usage it is said that predictions have none.
 const ROUNDS_OF_PATIENCE: u32 = 5;
@@ -69,7 +70,12 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     }
     let scope = scope(namespaces, shard)?;
     let config = sizing.config(&feature_gates)?;
-    let charge = Charge { recommender_name, memory_saver, native_sidecars, patience: recommender_interval.0 };
+    let charge = Charge {
+        recommender_name,
+        memory_saver,
+        native_sidecars,
+        patience: recommender_interval.0,
+    };
     let external = external.names(&history.container_name_label)?;
     let (past, predicted_from) = pasts(&history, storage, prediction.datasource)?;
     let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;
@@ -81,7 +87,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         state.cap_to_schedulable(settings);
     }
 
-    // Their labels say which series predictions may read; a Role of one namespace allows none of them.
+    // Their labels say which series predictions may read; a Role of one namespace allows none of
+    // them.
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
     let source = usage(external, &scope, recommender_interval.0, &chassis);
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
@@ -93,8 +100,15 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         Some(settings) => settings.watch(watches),
         None => watches,
     };
-    let metrics =
-        Metrics::register(&chassis.registry, vec![watches.view(), stored.view(), policies.view(), horizontal.view()])?;
+    let metrics = Metrics::register(
+        &chassis.registry,
+        vec![
+            watches.view(),
+            stored.view(),
+            policies.view(),
+            horizontal.view(),
+        ],
+    )?;
     let metrics = match recommendation_metrics.limit() {
         Some(limit) => metrics.with_recommendations(&chassis.registry, limit)?,
         None => metrics,
@@ -110,7 +124,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let policy_keeper = parts.policies(&policies, shard);
     let rules = metric_rules.settings()?.map(|settings| {
-        let (rules, following) = follow(settings, chassis.client.clone(), metrics.forecasts.clone());
+        let (rules, following) =
+            follow(settings, chassis.client.clone(), metrics.forecasts.clone());
         chassis.tasks.spawn_until_shutdown("rules", following);
         rules
     });
@@ -124,14 +139,27 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let gather = parts.gather(predicted_from, &prediction, rules);
     let shared = Shared::new(state);
     let feed = Feed::start(feed, &shared, &chassis)?;
-    let (publishers, address) =
-        feed.map(|Feed { publisher, forecasts, address }| ((publisher, forecasts), address)).unzip();
+    let (publishers, address) = feed
+        .map(
+            |Feed {
+                 publisher,
+                 forecasts,
+                 address,
+             }| ((publisher, forecasts), address),
+        )
+        .unzip();
     let (publisher, forecasts) = publishers.unzip();
-    let predictions =
-        parts.predictions(gather.book.clone(), prediction.prediction_update_frequency_duration.0, forecasts);
+    let predictions = parts.predictions(
+        gather.book.clone(),
+        prediction.prediction_update_frequency_duration.0,
+        forecasts,
+    );
 
     let (kills, report) = waiting_kills(metrics.clone());
-    let watches = watches.pods(report.clone()).evictions(report).with_controller_labels();
+    let watches = watches
+        .pods(report.clone())
+        .evictions(report)
+        .with_controller_labels();
     let mut watches = watches.controllers().autoscalers().scales();
     let ingest = Ingest {
         shared: shared.clone(),
@@ -149,23 +177,46 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         shared: shared.clone(),
         view: watches.view(),
         stored: stored.view(),
-        writer: checkpoint::Writer::new(chassis.client.clone(), common.kube_api_qps, common.kube_api_burst),
+        writer: checkpoint::Writer::new(
+            chassis.client.clone(),
+            common.kube_api_qps,
+            common.kube_api_burst,
+        ),
         workers: workers.div_ceil(CHECKPOINT_SHARE),
         timeout: checkpoints_timeout.0,
         gc_interval: checkpoints_gc_interval.0,
         metrics: metrics.clone(),
     };
-    chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
-    chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
+    chassis
+        .tasks
+        .spawn_until_shutdown("watches", async move { watches.ended().await });
+    chassis
+        .tasks
+        .spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     let watch = watch_policies(chassis.client.clone(), namespace.clone(), policies);
     chassis.tasks.spawn_until_shutdown("policy watch", watch);
-    let watch = watch_effective(chassis.client.clone(), namespace, horizontal, sees_namespaces);
-    chassis.tasks.spawn_until_shutdown("effective autoscaler watch", watch);
+    let watch = watch_effective(
+        chassis.client.clone(),
+        namespace,
+        horizontal,
+        sees_namespaces,
+    );
+    chassis
+        .tasks
+        .spawn_until_shutdown("effective autoscaler watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
-    chassis.tasks.spawn_until_shutdown("forecasts", gather.run());
+    chassis
+        .tasks
+        .spawn_until_shutdown("forecasts", gather.run());
     if let Some(settings) = past {
-        let fetching = Fetching { settings, shared: shared.clone(), metrics: metrics.clone() };
-        chassis.tasks.spawn_until_shutdown("history", fetching.run());
+        let fetching = Fetching {
+            settings,
+            shared: shared.clone(),
+            metrics: metrics.clone(),
+        };
+        chassis
+            .tasks
+            .spawn_until_shutdown("history", fetching.run());
     }
 
     let (election, announcement) = division::stand(shard, election, address, &chassis)?;
@@ -182,10 +233,13 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         metrics,
         shutdown: chassis.shutdown.clone(),
     };
-    chassis.lead(&election, &announcement, |leading| leader.work(leading)).await
+    chassis
+        .lead(&election, &announcement, |leading| leader.work(leading))
+        .await
 }
 
-/// Where the past is: of usage, unless checkpoints hold it, and of what is predicted, unless it is what usage was.
+/// Where the past is: of usage, unless checkpoints hold it, and of what is predicted, unless it is
+/// what usage was.
 fn pasts(
     history: &HistoryArgs,
     storage: Storage,
@@ -193,7 +247,9 @@ fn pasts(
 ) -> anyhow::Result<(Option<Settings>, Option<Settings>)> {
     let store = || history.clone().settings(|name| std::env::var(name).ok());
     let predicted = match (datasource, storage) {
-        (DataSource::Prometheus, _) | (DataSource::LikeStorage, Storage::Prometheus) => Some(store()?),
+        (DataSource::Prometheus, _) | (DataSource::LikeStorage, Storage::Prometheus) => {
+            Some(store()?)
+        }
         (DataSource::Usage, _) | (DataSource::LikeStorage, Storage::Checkpoint) => None,
     };
     let usage = match storage {
@@ -203,7 +259,12 @@ fn pasts(
     Ok((usage, predicted))
 }
 
-fn usage(external: Option<ExternalMetricNames>, scope: &Scope, interval: Duration, chassis: &Chassis) -> Usage {
+fn usage(
+    external: Option<ExternalMetricNames>,
+    scope: &Scope,
+    interval: Duration,
+    chassis: &Chassis,
+) -> Usage {
     let client = chassis.client.clone();
     match external {
         None => Usage::MetricsApi(MetricsApi::new(client, scope.namespace.as_deref()).only({

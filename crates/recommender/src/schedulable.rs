@@ -1,5 +1,6 @@
-//! What holds recommendations to what can be scheduled: for each object, one of its pods, what its namespace allows and what nodes
-//! have left. Taken from the view whenever pods are; the arithmetic is in `sizing`.
+//! What holds recommendations to what can be scheduled: for each object, one of its pods, what its
+//! namespace allows and what nodes have left. Taken from the view whenever pods are; the arithmetic
+//! is in `sizing`.
 
 mod cap_to;
 mod condition;
@@ -13,7 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use api::vpa::VerticalPodAutoscaler;
-use cluster::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, Watches, WellKnown};
+use cluster::{
+    Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, Watches, WellKnown,
+};
 use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{Ceiling, Fit, Fitting, NodeRooms, Per, Rooms, limit_range_ceilings};
 
@@ -40,11 +43,23 @@ pub struct Settings {
 impl Settings {
     /// Watches what is needed beside the usual, to be called before pods are watched.
     pub(crate) fn watch(self, watches: Watches) -> Watches {
-        let CapTo { nodes, quotas, limit_ranges } = self.cap_to;
+        let CapTo {
+            nodes,
+            quotas,
+            limit_ranges,
+        } = self.cap_to;
         let watches = watches.with_placements().pending_pods();
-        let watches = if nodes { watches.nodes().daemons() } else { watches };
+        let watches = if nodes {
+            watches.nodes().daemons()
+        } else {
+            watches
+        };
         let watches = if quotas { watches.quotas() } else { watches };
-        if limit_ranges { watches.limit_ranges() } else { watches }
+        if limit_ranges {
+            watches.limit_ranges()
+        } else {
+            watches
+        }
     }
 }
 
@@ -89,7 +104,11 @@ impl Schedulable {
     }
 
     /// Takes over what has changed. `objects` come with the selectors of their pods.
-    pub(crate) fn load<'a>(&mut self, view: &View, objects: impl Iterator<Item = (&'a Arc<Autoscaler>, &'a Selector)>) {
+    pub(crate) fn load<'a>(
+        &mut self,
+        view: &View,
+        objects: impl Iterator<Item = (&'a Arc<Autoscaler>, &'a Selector)>,
+    ) {
         if self.settings.cap_to.nodes {
             let facts = RoomFacts::of(view);
             if facts != self.facts {
@@ -105,7 +124,8 @@ impl Schedulable {
         let mut places = HashMap::new();
         for (autoscaler, _) in objects {
             let pods = pods.take(&autoscaler.key);
-            let newest = newest(&pods).or_else(|| before.remove(&autoscaler.key).map(|workload| workload.pod));
+            let newest = newest(&pods)
+                .or_else(|| before.remove(&autoscaler.key).map(|workload| workload.pod));
             let Some(pod) = newest else { continue };
             let cap_to = cap_to(&autoscaler.object, self.settings.cap_to);
             let mut ceilings = Vec::new();
@@ -113,11 +133,28 @@ impl Schedulable {
                 ceilings.extend(limit_ranges(view, &autoscaler.key.namespace));
             }
             if cap_to.quotas {
-                ceilings.extend(quotas.ceilings(&autoscaler.key.namespace, &pod, &pods, replicas(view, autoscaler)));
+                ceilings.extend(quotas.ceilings(
+                    &autoscaler.key.namespace,
+                    &pod,
+                    &pods,
+                    replicas(view, autoscaler),
+                ));
             }
-            let nodes = if cap_to.nodes { self.nodes(&pod, &mut places) } else { None };
+            let nodes = if cap_to.nodes {
+                self.nodes(&pod, &mut places)
+            } else {
+                None
+            };
             let default_limits = default_limits(view, &autoscaler.key.namespace);
-            self.workloads.insert(autoscaler.key.clone(), Workload { pod, default_limits, ceilings, nodes });
+            self.workloads.insert(
+                autoscaler.key.clone(),
+                Workload {
+                    pod,
+                    default_limits,
+                    ceilings,
+                    nodes,
+                },
+            );
         }
         self.by_constraints = places;
     }
@@ -129,15 +166,29 @@ impl Schedulable {
         whole_cores: bool,
         recommendation: &Recommendation,
     ) -> Option<Fit> {
-        let Workload { pod, default_limits, ceilings, nodes } = self.workloads.get(&autoscaler.key)?;
+        let Workload {
+            pod,
+            default_limits,
+            ceilings,
+            nodes,
+        } = self.workloads.get(&autoscaler.key)?;
         let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
         let policies = policies(&autoscaler.object);
-        let fitting = Fitting { pod: &pod, policies: &policies, ceilings, nodes: nodes.as_deref() };
+        let fitting = Fitting {
+            pod: &pod,
+            policies: &policies,
+            ceilings,
+            nodes: nodes.as_deref(),
+        };
         Some(fitting.fit(recommendation))
     }
 
     /// What the nodes have left that a pod may run on. `places` are those that are still asked for.
-    fn nodes(&mut self, pod: &Pod, places: &mut HashMap<Place, Arc<NodeRooms>>) -> Option<Arc<NodeRooms>> {
+    fn nodes(
+        &mut self,
+        pod: &Pod,
+        places: &mut HashMap<Place, Arc<NodeRooms>>,
+    ) -> Option<Arc<NodeRooms>> {
         let place = place(pod)?;
         if let Some(rooms) = places.get(&place) {
             return Some(Arc::clone(rooms));
@@ -156,34 +207,51 @@ impl Schedulable {
 
 /// The pod that was made last, of those that have not ended if there are any.
 fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
-    let made = |pod: &Pod| pod.placement.as_ref().and_then(|placement| placement.created_at);
-    let newest = pods.iter().max_by_key(|pod| (!pod.is_finished(), made(pod), &pod.key));
+    let made = |pod: &Pod| {
+        pod.placement
+            .as_ref()
+            .and_then(|placement| placement.created_at)
+    };
+    let newest = pods
+        .iter()
+        .max_by_key(|pod| (!pod.is_finished(), made(pod), &pod.key));
     newest.map(|pod| Arc::clone(pod))
 }
 
 /// None where it is not known where the pod may run.
 fn place(pod: &Pod) -> Option<Place> {
     match &pod.owner {
-        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => {
-            Some(Place::Every((pod.key.namespace.clone(), owner.name.clone())))
-        }
+        Some(owner) if owner.kind == WellKnown::DaemonSet.kind() => Some(Place::Every((
+            pod.key.namespace.clone(),
+            owner.name.clone(),
+        ))),
         _ => Some(Place::One(pod.placement.as_ref()?.constraints.clone())),
     }
 }
 
 /// What one object is held to. An annotation that says nothing sensible takes nothing away.
 fn cap_to(object: &VerticalPodAutoscaler, all: CapTo) -> CapTo {
-    own_cap_to(object).and_then(Result::ok).map_or(all, |own| all.and(own))
+    own_cap_to(object)
+        .and_then(Result::ok)
+        .map_or(all, |own| all.and(own))
 }
 
-/// Why the object's annotation cannot be used, if it has one that cannot; the flag applies in full then.
+/// Why the object's annotation cannot be used, if it has one that cannot; the flag applies in full
+/// then.
 pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
-    own_cap_to(object)?.err().map(|error| format!("annotation {ANNOTATION}: {error}"))
+    own_cap_to(object)?
+        .err()
+        .map(|error| format!("annotation {ANNOTATION}: {error}"))
 }
 
 /// What the object asks for.
 fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
-    object.metadata.annotations.as_ref()?.get(ANNOTATION).map(|text| text.parse())
+    object
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(ANNOTATION)
+        .map(|text| text.parse())
 }
 
 /// How many pods the target of an object is to have, as far as it says.
@@ -192,7 +260,9 @@ fn replicas(view: &View, autoscaler: &Autoscaler) -> u32 {
     let controller = WellKnown::of_kind(&target.kind)
         .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));
     let replicas = controller.and_then(|controller| controller.replicas);
-    replicas.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or(0)
+    replicas
+        .and_then(|replicas| u32::try_from(replicas).ok())
+        .unwrap_or(0)
 }
 
 fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LimitRange>> {
@@ -203,9 +273,14 @@ fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a
 /// The limits that containers without any get; of several the last one, as upstream takes it.
 fn default_limits(view: &View, namespace: &str) -> Resources {
     let items = ranges_in(view, namespace).flat_map(|range| &range.items);
-    let defaults = items.filter(|item| item.kind == LimitType::Container).filter_map(|item| item.default.as_ref());
+    let defaults = items
+        .filter(|item| item.kind == LimitType::Container)
+        .filter_map(|item| item.default.as_ref());
     let default = defaults.last();
-    Resources { cpu: default.and_then(ResourceList::cpu), memory: default.and_then(ResourceList::memory) }
+    Resources {
+        cpu: default.and_then(ResourceList::cpu),
+        memory: default.and_then(ResourceList::memory),
+    }
 }
 
 fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Ceiling> + use<'a> {
@@ -215,7 +290,9 @@ fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = 
                 LimitType::Container => Per::Container,
                 LimitType::Pod => Per::Pod,
             };
-            item.max.iter().flat_map(move |max| limit_range_ceilings(&range.key.name, per, max))
+            item.max
+                .iter()
+                .flat_map(move |max| limit_range_ceilings(&range.key.name, per, max))
         })
     })
 }

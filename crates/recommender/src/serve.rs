@@ -30,9 +30,13 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Starts the feed, unless it is off. It serves as soon as its certificates are there: they may come later than the
-    /// program, and the program is worth having without them.
-    pub(crate) fn start(args: FeedArgs, shared: &Shared, chassis: &Chassis) -> anyhow::Result<Option<Self>> {
+    /// Starts the feed, unless it is off. It serves as soon as its certificates are there: they may
+    /// come later than the program, and the program is worth having without them.
+    pub(crate) fn start(
+        args: FeedArgs,
+        shared: &Shared,
+        chassis: &Chassis,
+    ) -> anyhow::Result<Option<Self>> {
         let FeedArgs {
             feed_address,
             feed_advertised_host,
@@ -41,11 +45,19 @@ impl Feed {
             feed_client_ca_file,
             feed_allowed_clients,
         } = args;
-        let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file) else {
+        let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file)
+        else {
             return Ok(None);
         };
-        let files = TlsFiles { certificate, private_key, authorities: feed_client_ca_file };
-        ensure!(files.authorities.is_some(), "--feed-client-ca-file is needed with --feed-tls-cert-file");
+        let files = TlsFiles {
+            certificate,
+            private_key,
+            authorities: feed_client_ca_file,
+        };
+        ensure!(
+            files.authorities.is_some(),
+            "--feed-client-ca-file is needed with --feed-tls-cert-file"
+        );
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised(&feed_advertised_host, listen)?;
         let metrics = feed::Metrics::register(&chassis.registry)?;
@@ -60,8 +72,14 @@ impl Feed {
             answer: answer(shared.clone()),
             metrics,
         };
-        chassis.tasks.spawn("feed", serving.run(chassis.shutdown.clone()));
-        Ok(Some(Self { publisher, forecasts, address }))
+        chassis
+            .tasks
+            .spawn("feed", serving.run(chassis.shutdown.clone()));
+        Ok(Some(Self {
+            publisher,
+            forecasts,
+            address,
+        }))
     }
 }
 
@@ -77,10 +95,22 @@ struct Serving {
 
 impl Serving {
     async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let Self { listen, files, allowed, publisher, forecasts, answer, metrics } = self;
-        let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else { return Ok(()) };
-        let listener: TcpListener =
-            listen.bind().await.with_context(|| format!("cannot listen on --feed-address={listen}"))?;
+        let Self {
+            listen,
+            files,
+            allowed,
+            publisher,
+            forecasts,
+            answer,
+            metrics,
+        } = self;
+        let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else {
+            return Ok(());
+        };
+        let listener: TcpListener = listen
+            .bind()
+            .await
+            .with_context(|| format!("cannot listen on --feed-address={listen}"))?;
         tracing::info!(address = %listener.local_addr()?, "serving the feed");
         let current = tls.clone();
         let server = Server {
@@ -119,30 +149,47 @@ async fn certificates(files: TlsFiles) -> ServingTls {
 
 const RETRY: Duration = RELOAD_PERIOD;
 
-/// The address for the Lease: the advertised host, or else the one that is listened on, with the port.
+/// The address for the Lease: the advertised host, or else the one that is listened on, with the
+/// port.
 fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
     let host = match (host, listen.host()) {
-        ("", None) => anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host"),
+        ("", None) => {
+            anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host")
+        }
         ("", Some(host)) => host.to_string(),
         (host, _) => host.to_owned(),
     };
-    ensure!(listen.port() != 0, "--feed-address: the port must be a certain one, since the Lease tells it");
+    ensure!(
+        listen.port() != 0,
+        "--feed-address: the port must be a certain one, since the Lease tells it"
+    );
     // The address ends the holder's identity, whose parts are joined by underscores.
-    ensure!(!host.contains(['_', ' ', '/']), "--feed-advertised-host: {host:?} is not a host");
-    let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) { format!("[{host}]") } else { host };
+    ensure!(
+        !host.contains(['_', ' ', '/']),
+        "--feed-advertised-host: {host:?} is not a host"
+    );
+    let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) {
+        format!("[{host}]")
+    } else {
+        host
+    };
     Ok(format!("{host}:{}", listen.port()))
 }
 
 fn answer(shared: Shared) -> Answer {
     Arc::new(move |question| {
         let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
-        shared.lock().explain(&key, &question.container, Timestamp::now())
+        shared
+            .lock()
+            .explain(&key, &question.container, Timestamp::now())
     })
 }
 
 /// What the feed tells of a decision.
 pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
-    let Decision { autoscaler, status, .. } = decision;
+    let Decision {
+        autoscaler, status, ..
+    } = decision;
     Recommendation {
         uid: autoscaler.uid().to_owned(),
         namespace: autoscaler.key.namespace.clone(),

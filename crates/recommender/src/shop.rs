@@ -12,7 +12,8 @@ pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
 }
 
-/// A running pod of the Deployment `app`, with one container `main` that asks for nothing, and one that ran before it.
+/// A running pod of the Deployment `app`, with one container `main` that asks for nothing, and one
+/// that ran before it.
 pub(crate) fn pod(name: &str, app: &str) -> Pod {
     Pod {
         key: ObjectKey::new("shop", name),
@@ -54,5 +55,8 @@ pub(crate) fn autoscaler(name: &str, more: &Value) -> Autoscaler {
         "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
     });
     json_patch::merge(&mut object, more);
-    Autoscaler { key: ObjectKey::new("shop", name), object: api::vpa::parse(object).expect("an autoscaler") }
+    Autoscaler {
+        key: ObjectKey::new("shop", name),
+        object: api::vpa::parse(object).expect("an autoscaler"),
+    }
 }

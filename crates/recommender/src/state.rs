@@ -1,5 +1,6 @@
-//! What one recommender knows: pods, the history of their usage, and the objects that it is in charge of. No input or
-//! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
+//! What one recommender knows: pods, the history of their usage, and the objects that it is in
+//! charge of. No input or output here; the steps are upstream's (`LoadVPAs`, `LoadPods`,
+//! `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
 mod checkpoints;
 mod clock;
@@ -112,8 +113,8 @@ impl State {
         self.fleet.size().histories
     }
 
-    /// Takes over the objects that this recommender is in charge of, and what their targets come down to. Gives whether
-    /// there are new ones, whose history may be stored.
+    /// Takes over the objects that this recommender is in charge of, and what their targets come
+    /// down to. Gives whether there are new ones, whose history may be stored.
     pub fn load_autoscalers(&mut self, view: &View) -> bool {
         let name = &self.charge.recommender_name;
         let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
@@ -122,7 +123,12 @@ impl State {
             .filter(|autoscaler| autoscaler.object.spec.is_handled_by(name))
             .map(|autoscaler| (autoscaler.key.clone(), autoscaler))
             .collect();
-        let gone: Vec<ObjectKey> = self.autoscalers.keys().filter(|key| !ours.contains_key(*key)).cloned().collect();
+        let gone: Vec<ObjectKey> = self
+            .autoscalers
+            .keys()
+            .filter(|key| !ours.contains_key(*key))
+            .cloned()
+            .collect();
         for key in gone {
             self.forget_autoscaler(&key);
         }
@@ -133,7 +139,12 @@ impl State {
         has_new
     }
 
-    fn load_autoscaler(&mut self, view: &View, key: ObjectKey, autoscaler: &Arc<Autoscaler>) -> bool {
+    fn load_autoscaler(
+        &mut self,
+        view: &View,
+        key: ObjectKey,
+        autoscaler: &Arc<Autoscaler>,
+    ) -> bool {
         let old = self.autoscalers.get(&key);
         if old.is_some_and(|old| old.autoscaler.uid() != autoscaler.uid()) {
             self.forget_autoscaler(&key);
@@ -142,7 +153,8 @@ impl State {
         let same_target = old.is_some_and(|old| old.autoscaler.target() == autoscaler.target());
         let before = old.filter(|_| same_target).map(|old| old.target.clone());
         let target = target(resolve(view, &autoscaler.target()), before);
-        let is_same = old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.autoscaler, autoscaler));
+        let is_same =
+            old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.autoscaler, autoscaler));
         if is_same {
             return false;
         }
@@ -151,17 +163,36 @@ impl State {
             Ok(policy) => (policy, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let refused: Vec<String> = refused_sizing.into_iter().chain(refused_cap(&autoscaler.object)).collect();
+        let refused: Vec<String> = refused_sizing
+            .into_iter()
+            .chain(refused_cap(&autoscaler.object))
+            .collect();
         let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
-        if let Some(message) = refused_annotation.as_ref().filter(|message| refused_before.as_ref() != Some(*message)) {
+        if let Some(message) = refused_annotation
+            .as_ref()
+            .filter(|message| refused_before.as_ref() != Some(*message))
+        {
             tracing::warn!(autoscaler = %key, message, "an annotation cannot be used; the default stands in");
         }
-        self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
+        self.fleet
+            .apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
-        let (pods_since, loaded, held) = old.map(|old| (old.pods_since, old.loaded, old.held)).unwrap_or_default();
+        let (pods_since, loaded, held) = old
+            .map(|old| (old.pods_since, old.loaded, old.held))
+            .unwrap_or_default();
         let autoscaler = Arc::clone(autoscaler);
-        self.autoscalers.insert(key, Tracked { autoscaler, target, refused_annotation, pods_since, loaded, held });
+        self.autoscalers.insert(
+            key,
+            Tracked {
+                autoscaler,
+                target,
+                refused_annotation,
+                pods_since,
+                loaded,
+                held,
+            },
+        );
         is_new
     }
 
@@ -170,16 +201,26 @@ impl State {
         self.autoscalers.remove(key);
     }
 
-    /// Takes over pods that are new or changed, and notes which are gone. Gives what became of the kills of new ones.
+    /// Takes over pods that are new or changed, and notes which are gone. Gives what became of the
+    /// kills of new ones.
     pub fn load_pods(&mut self, view: &View, now: Timestamp) -> KillCount {
-        let selections = self.charge.memory_saver.then(|| Selections::of(selectors(&self.autoscalers)));
+        let selections = self
+            .charge
+            .memory_saver
+            .then(|| Selections::of(selectors(&self.autoscalers)));
         let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
             Some(known) => !Arc::ptr_eq(known, pod),
-            None => selections.as_ref().is_none_or(|selections| selections.include(pod)),
+            None => selections
+                .as_ref()
+                .is_none_or(|selections| selections.include(pod)),
         };
         let news: Vec<_> = view.pods.iter().filter(is_news).collect();
         let kills = news.into_iter().map(|pod| self.load_pod(pod, now)).sum();
-        let gone = self.pods.keys().filter(|key| view.pods.get(*key).is_none()).cloned();
+        let gone = self
+            .pods
+            .keys()
+            .filter(|key| view.pods.get(*key).is_none())
+            .cloned();
         self.gone.extend(gone);
         for (key, tracked) in &mut self.autoscalers {
             let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
@@ -193,7 +234,8 @@ impl State {
 
     fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
         self.gone.remove(&pod.key);
-        self.fleet.apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
+        self.fleet
+            .apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
         let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
         if before.is_some_and(|before| before.uid == pod.uid) {
             KillCount::default()
@@ -204,7 +246,11 @@ impl State {
 
     /// A round has ended, in which the source of usage answered something, or nothing.
     pub fn source_read(&mut self, answered: bool) {
-        self.unanswered = Some(if answered { 0 } else { self.unanswered.unwrap_or(0).saturating_add(1) });
+        self.unanswered = Some(if answered {
+            0
+        } else {
+            self.unanswered.unwrap_or(0).saturating_add(1)
+        });
     }
 
     /// Forgets the pods that are gone. Their kills must have been added before.
@@ -221,9 +267,13 @@ impl State {
         self.clock.round_ended(now, steady);
     }
 
-    /// Drops history that is too old or of no use, at most once an hour; returns how many histories. While the clock is not trusted,
-    /// none is too old.
+    /// Drops history that is too old or of no use, at most once an hour; returns how many
+    /// histories. While the clock is not trusted, none is too old.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
-        if self.clock.may_expire(now) { self.fleet.collect_garbage(now) } else { self.fleet.collect_unused(now) }
+        if self.clock.may_expire(now) {
+            self.fleet.collect_garbage(now)
+        } else {
+            self.fleet.collect_unused(now)
+        }
     }
 }

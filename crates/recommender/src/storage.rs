@@ -1,4 +1,5 @@
-//! Where history comes from that is older than this process (`--storage`). The only place that knows the choices.
+//! Where history comes from that is older than this process (`--storage`). The only place that
+//! knows the choices.
 
 use std::str::FromStr;
 
@@ -12,7 +13,8 @@ pub enum Storage {
     Prometheus,
 }
 
-/// A storage that does not exist. Upstream takes any unknown word for checkpoints, so that a slip goes unnoticed.
+/// A storage that does not exist. Upstream takes any unknown word for checkpoints, so that a slip
+/// goes unnoticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected checkpoint or prometheus")]
 pub struct UnknownStorage;

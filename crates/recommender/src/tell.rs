@@ -1,9 +1,10 @@
-//! Decides after every change of the state, tells the readers of the feed and has the statuses written, for one term of
-//! leadership.
+//! Decides after every change of the state, tells the readers of the feed and has the statuses
+//! written, for one term of leadership.
 //!
-//! There are two ways. A pass looks at all objects, in portions, and begins after changes and once per interval. Urgent
-//! objects, those with a new kill, are decided about between two portions and written ahead of others. All decisions are
-//! made here one after the other, so of two about one object the later one is the newer one, on both ways.
+//! There are two ways. A pass looks at all objects, in portions, and begins after changes and once
+//! per interval. Urgent objects, those with a new kill, are decided about between two portions and
+//! written ahead of others. All decisions are made here one after the other, so of two about one
+//! object the later one is the newer one, on both ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::state::{Decision, Portion};
 const PORTION: usize = 100;
 /// How soon writes that did not get through are tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Between two passes there is a pause of so many times as long as a pass takes: while thousands of statuses are written,
-/// each of which comes back as a change, the machine is for writing them.
+/// Between two passes there is a pause of so many times as long as a pass takes: while thousands of
+/// statuses are written, each of which comes back as a change, the machine is for writing them.
 pub(crate) const PAUSE: u32 = 10;
 
 /// What decides and tells.
@@ -59,9 +60,26 @@ struct Pass {
 }
 
 impl Teller {
-    pub(crate) fn new(shared: Shared, told: Option<Term>, writes: Writes, metrics: Metrics, leading: Leading) -> Self {
+    pub(crate) fn new(
+        shared: Shared,
+        told: Option<Term>,
+        writes: Writes,
+        metrics: Metrics,
+        leading: Leading,
+    ) -> Self {
         let (rounds, changes) = (shared.rounds(), Changes::default());
-        Self { shared, told, writes, metrics, leading, rounds, changes, pass: None, due: None, rested: Instant::now() }
+        Self {
+            shared,
+            told,
+            writes,
+            metrics,
+            leading,
+            rounds,
+            changes,
+            pass: None,
+            due: None,
+            rested: Instant::now(),
+        }
     }
 
     /// Runs until shutdown, or until it is dropped with the lease.
@@ -106,34 +124,46 @@ impl Teller {
 
     /// Decides about these objects now.
     fn hurry(&mut self, objects: &BTreeSet<ObjectKey>) {
-        let decisions = block_in_place(|| self.shared.lock().decide_these(objects, Timestamp::now()));
+        let decisions =
+            block_in_place(|| self.shared.lock().decide_these(objects, Timestamp::now()));
         for decision in decisions.into_iter().map(Arc::new) {
             self.tell(&decision);
             self.writes.put(Arc::clone(&decision), Lane::Urgent);
             if let Some(pass) = &mut self.pass {
-                pass.decisions.insert(decision.autoscaler.key.clone(), decision);
+                pass.decisions
+                    .insert(decision.autoscaler.key.clone(), decision);
             }
         }
     }
 
     fn begin_pass(&mut self) {
         self.due = None;
-        self.pass = Some(Pass { began: Instant::now(), last: None, decisions: BTreeMap::new() });
+        self.pass = Some(Pass {
+            began: Instant::now(),
+            last: None,
+            decisions: BTreeMap::new(),
+        });
     }
 
     /// Decides about the next portion of the pass.
     fn go_on(&mut self) {
-        let Some(mut pass) = self.pass.take() else { return };
+        let Some(mut pass) = self.pass.take() else {
+            return;
+        };
         let last = pass.last.as_ref();
-        let Portion { decisions, last } =
-            block_in_place(|| self.shared.lock().decide_portion(last, PORTION, Timestamp::now()));
+        let Portion { decisions, last } = block_in_place(|| {
+            self.shared
+                .lock()
+                .decide_portion(last, PORTION, Timestamp::now())
+        });
         for decision in decisions.into_iter().map(Arc::new) {
             if decision.is_change() {
                 self.tell(&decision);
             }
             // A status that is right by now withdraws the write that waits for the object.
             self.writes.put(Arc::clone(&decision), Lane::Ordinary);
-            pass.decisions.insert(decision.autoscaler.key.clone(), decision);
+            pass.decisions
+                .insert(decision.autoscaler.key.clone(), decision);
         }
         if last.is_some() {
             pass.last = last;
@@ -144,13 +174,20 @@ impl Teller {
     }
 
     fn end(&mut self, pass: &Pass) {
-        self.metrics.decided(pass.decisions.values().map(AsRef::as_ref));
+        self.metrics
+            .decided(pass.decisions.values().map(AsRef::as_ref));
         if self.rounds.has_changed().unwrap_or(false) {
             self.rounds.mark_unchanged();
-            self.changes.observe(&self.metrics.quality, pass.decisions.values().map(AsRef::as_ref));
+            self.changes.observe(
+                &self.metrics.quality,
+                pass.decisions.values().map(AsRef::as_ref),
+            );
         }
         if let Some(term) = self.told.as_ref().filter(|_| self.leads()) {
-            let all = pass.decisions.values().map(|decision| serve::recommendation(decision));
+            let all = pass
+                .decisions
+                .values()
+                .map(|decision| serve::recommendation(decision));
             term.reset(all, Timestamp::now());
         }
         self.rested = Instant::now() + pass.began.elapsed() * PAUSE;

@@ -40,20 +40,39 @@ impl Usage {
     pub(crate) async fn read(&self, pods: Vec<PodQuestion>) -> Reading {
         match self {
             Self::MetricsApi(api) => match api.read().await {
-                Ok(usage) => Reading { usage: Arc::new(usage), is_complete: true },
+                Ok(usage) => Reading {
+                    usage: Arc::new(usage),
+                    is_complete: true,
+                },
                 Err(error) => {
                     let remedy = remedy(&error);
                     tracing::warn!(%error, remedy, "no usage was read; recommendations stay as they are");
-                    Reading { usage: Arc::default(), is_complete: false }
+                    Reading {
+                        usage: Arc::default(),
+                        is_complete: false,
+                    }
                 }
             },
             Self::External(metrics, time) => {
-                let Pass { usage, failed, left_out, problem } = metrics.read(pods, *time).await;
+                let Pass {
+                    usage,
+                    failed,
+                    left_out,
+                    problem,
+                } = metrics.read(pods, *time).await;
                 if failed + left_out > 0 {
                     let error = problem.map(|problem| problem.to_string());
-                    tracing::warn!(failed, left_out, error, "not all usage was read from external metrics");
+                    tracing::warn!(
+                        failed,
+                        left_out,
+                        error,
+                        "not all usage was read from external metrics"
+                    );
                 }
-                Reading { usage: Arc::new(usage), is_complete: failed + left_out == 0 }
+                Reading {
+                    usage: Arc::new(usage),
+                    is_complete: failed + left_out == 0,
+                }
             }
         }
     }
@@ -77,10 +96,16 @@ mod tests {
         let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
             Err::<http::Response<kube::client::Body>, _>(TooLong)
         });
-        let error = MetricsApi::new(Client::new(service, "suite"), None).read().await.expect_err("too long");
+        let error = MetricsApi::new(Client::new(service, "suite"), None)
+            .read()
+            .await
+            .expect_err("too long");
         let text = error.to_string();
         assert!(text.contains("longer than 128 MiB"), "{text}");
         assert!(remedy(&error).is_some_and(|remedy| remedy.contains("--vpa-object-namespace")));
-        assert_eq!(remedy(&MetricsApiError::Unavailable("down".to_owned())), None);
+        assert_eq!(
+            remedy(&MetricsApiError::Unavailable("down".to_owned())),
+            None
+        );
     }
 }

@@ -28,7 +28,10 @@ mod tests {
     #[test]
     fn numbers_and_texts_are_doubles() {
         let read: Vec<Double> = serde_json::from_str(r#"[1.5, "NaN", "-Inf"]"#).expect("doubles");
-        assert_eq!((read[0].0, read[1].0.is_nan(), read[2].0), (1.5, true, f64::NEG_INFINITY));
+        assert_eq!(
+            (read[0].0, read[1].0.is_nan(), read[2].0),
+            (1.5, true, f64::NEG_INFINITY)
+        );
         assert!(serde_json::from_str::<Double>(r#""much""#).is_err());
     }
 }

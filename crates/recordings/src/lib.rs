@@ -1,7 +1,8 @@
 //! For tests only: reads the cases that were recorded by running upstream's programs.
 //!
-//! The recordings are in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form. A kind such as
-//! `vpa/limits` is the file `vpa/limits.json` and the numbered files that continue it, `vpa/limits_2.json` and so on.
+//! The recordings are in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder
+//! of the same form. A kind such as `vpa/limits` is the file `vpa/limits.json` and the numbered
+//! files that continue it, `vpa/limits_2.json` and so on.
 
 mod double;
 
@@ -35,7 +36,10 @@ fn load_from<C: DeserializeOwned>(folder: &Path, kind: &str) -> Vec<C> {
         let continued = folder.join(format!("{kind}_{number}.json"));
         if !continued.exists() {
             let next = format!("{kind}_{}.json", number + 1);
-            assert!(!folder.join(&next).exists(), "{next} continues a file that is missing");
+            assert!(
+                !folder.join(&next).exists(),
+                "{next} continues a file that is missing"
+            );
             break;
         }
         cases.extend(read::<C>(&continued, kind));
@@ -44,8 +48,10 @@ fn load_from<C: DeserializeOwned>(folder: &Path, kind: &str) -> Vec<C> {
 }
 
 fn read<C: DeserializeOwned>(path: &Path, kind: &str) -> Vec<C> {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let file: File<C> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file: File<C> =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert_eq!(file.kind, kind, "{}", path.display());
     assert!(!file.cases.is_empty(), "{} has no cases", path.display());
     file.cases

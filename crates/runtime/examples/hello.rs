@@ -33,12 +33,25 @@ fn main() -> ExitCode {
     PROGRAM.run(&args.common.clone(), |chassis| work(chassis, args))
 }
 
-async fn work(chassis: Chassis, Args { common: _, election, fail, panic, stubborn }: Args) -> anyhow::Result<()> {
+async fn work(
+    chassis: Chassis,
+    Args {
+        common: _,
+        election,
+        fail,
+        panic,
+        stubborn,
+    }: Args,
+) -> anyhow::Result<()> {
     if fail {
-        chassis.tasks.spawn("greeting", async { anyhow::bail!("nobody to greet") });
+        chassis
+            .tasks
+            .spawn("greeting", async { anyhow::bail!("nobody to greet") });
     }
     if panic {
-        chassis.tasks.spawn("greeting", async { panic!("no words") });
+        chassis
+            .tasks
+            .spawn("greeting", async { panic!("no words") });
     }
     let leader = chassis.readiness.condition("leader");
     let lead = async |term: runtime::Leading| {
@@ -47,8 +60,13 @@ async fn work(chassis: Chassis, Args { common: _, election, fail, panic, stubbor
         if stubborn {
             std::future::pending::<()>().await;
         }
-        chassis.shutdown.run_until_cancelled(term.lost().cancelled()).await;
+        chassis
+            .shutdown
+            .run_until_cancelled(term.lost().cancelled())
+            .await;
         Ok(())
     };
-    chassis.lead(&election, &runtime::Announcement::default(), lead).await
+    chassis
+        .lead(&election, &runtime::Announcement::default(), lead)
+        .await
 }

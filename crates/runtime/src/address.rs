@@ -1,4 +1,5 @@
-//! Listen addresses in Go's form: `:8942` (all interfaces), `127.0.0.1:8942`, `[::1]:8942`, `localhost:8942`.
+//! Listen addresses in Go's form: `:8942` (all interfaces), `127.0.0.1:8942`, `[::1]:8942`,
+//! `localhost:8942`.
 
 use std::fmt;
 use std::io;
@@ -7,8 +8,8 @@ use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
-/// Names the address to listen on where a flag leaves the host out. Set where several pods share one machine's
-/// network and each has a loopback address of its own.
+/// Names the address to listen on where a flag leaves the host out. Set where several pods share
+/// one machine's network and each has a loopback address of its own.
 pub const LISTEN_IP_VARIABLE: &str = "PLIMSOLL_LISTEN_IP";
 
 /// A host (absent: all interfaces) and a port.
@@ -37,16 +38,27 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (host, port) = text.rsplit_once(':').ok_or(AddressError::MissingPort)?;
-        let port = port.parse().map_err(|_| AddressError::Port(port.to_owned()))?;
+        let port = port
+            .parse()
+            .map_err(|_| AddressError::Port(port.to_owned()))?;
         let host = match host {
             "" => None,
             "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             bracketed if bracketed.starts_with('[') => {
-                let inner = bracketed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                let inner = bracketed
+                    .strip_prefix('[')
+                    .and_then(|rest| rest.strip_suffix(']'));
                 let v6: Option<Ipv6Addr> = inner.and_then(|inner| inner.parse().ok());
-                Some(v6.ok_or_else(|| AddressError::Host(host.to_owned()))?.into())
+                Some(
+                    v6.ok_or_else(|| AddressError::Host(host.to_owned()))?
+                        .into(),
+                )
             }
-            v4 => Some(v4.parse::<Ipv4Addr>().map_err(|_| AddressError::Host(host.to_owned()))?.into()),
+            v4 => Some(
+                v4.parse::<Ipv4Addr>()
+                    .map_err(|_| AddressError::Host(host.to_owned()))?
+                    .into(),
+            ),
         };
         Ok(Self { host, port })
     }
@@ -75,24 +87,32 @@ impl ListenAddress {
     /// The same port on `host` where no host was given.
     #[must_use]
     pub fn or_host(self, host: Option<IpAddr>) -> Self {
-        Self { host: self.host.or(host), ..self }
+        Self {
+            host: self.host.or(host),
+            ..self
+        }
     }
 
-    /// Binds the address. Without a host it binds all interfaces of both IP versions, or of IPv4 where the machine has no IPv6.
+    /// Binds the address. Without a host it binds all interfaces of both IP versions, or of IPv4
+    /// where the machine has no IPv6.
     pub async fn bind(self) -> io::Result<TcpListener> {
         if let Some(host) = self.host {
             return TcpListener::bind((host, self.port)).await;
         }
         match TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port)).await {
-            Err(error) if no_ipv6(&error) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port)).await,
+            Err(error) if no_ipv6(&error) => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port)).await
+            }
             bound => bound,
         }
     }
 }
 
 fn no_ipv6(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        || error.raw_os_error() == Some(AF_NOT_SUPPORTED)
+    matches!(
+        error.kind(),
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
+    ) || error.raw_os_error() == Some(AF_NOT_SUPPORTED)
 }
 
 /// Linux `EAFNOSUPPORT`, which has no `io::ErrorKind`.
@@ -101,7 +121,9 @@ const AF_NOT_SUPPORTED: i32 = 97;
 /// The host that the environment gives to addresses without one.
 pub fn listen_ip_from_environment() -> Result<Option<IpAddr>, AddressError> {
     match std::env::var(LISTEN_IP_VARIABLE) {
-        Ok(text) if !text.is_empty() => text.parse().map(Some).map_err(|_| AddressError::Host(text)),
+        Ok(text) if !text.is_empty() => {
+            text.parse().map(Some).map_err(|_| AddressError::Host(text))
+        }
         _ => Ok(None),
     }
 }
@@ -111,7 +133,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Result<&str, AddressError>) {
-        let parsed = text.parse::<ListenAddress>().map(|address| address.to_string());
+        let parsed = text
+            .parse::<ListenAddress>()
+            .map(|address| address.to_string());
         assert_eq!(parsed, expected.map(str::to_owned), "{text}");
     }
 
@@ -126,13 +150,21 @@ mod tests {
         check(":99999", Err(AddressError::Port("99999".to_owned())));
         check("::1:80", Err(AddressError::Host("::1".to_owned())));
         check("[::1:80", Err(AddressError::Host("[::1".to_owned())));
-        check("example.com:80", Err(AddressError::Host("example.com".to_owned())));
+        check(
+            "example.com:80",
+            Err(AddressError::Host("example.com".to_owned())),
+        );
     }
 
     #[test]
     fn the_listen_ip_fills_only_an_empty_host() {
         let pod_ip = Some("127.1.2.3".parse().unwrap());
-        let filled = |text: &str| text.parse::<ListenAddress>().unwrap().or_host(pod_ip).to_string();
+        let filled = |text: &str| {
+            text.parse::<ListenAddress>()
+                .unwrap()
+                .or_host(pod_ip)
+                .to_string()
+        };
         assert_eq!(filled(":8942"), "127.1.2.3:8942");
         assert_eq!(filled("127.0.0.1:8942"), "127.0.0.1:8942");
     }
@@ -141,8 +173,10 @@ mod tests {
     async fn an_address_without_a_host_accepts_ipv4() {
         let listener = ":0".parse::<ListenAddress>().unwrap().bind().await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (client, accepted) =
-            tokio::join!(tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)), listener.accept());
+        let (client, accepted) = tokio::join!(
+            tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)),
+            listener.accept()
+        );
         assert!(client.is_ok() && accepted.is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! The flags that every service shares, with the names and defaults of the Vertical Pod Autoscaler's programs.
+//! The flags that every service shares, with the names and defaults of the Vertical Pod
+//! Autoscaler's programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,22 +16,26 @@ pub struct CommonArgs {
     /// Kubeconfig file. Without it KUBECONFIG is used, and without that the pod's service account.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub kubeconfig: String,
-    /// Requests per second to the API server, on average; further ones wait. Watches are not counted.
+    /// Requests per second to the API server, on average; further ones wait. Watches are not
+    /// counted.
     #[arg(long, default_value_t = 50.0, value_parser = positive, value_name = "REQUESTS")]
     pub kube_api_qps: f64,
     /// Requests that may go to the API server at once before --kube-api-qps holds them back.
     #[arg(long, default_value_t = 100, value_parser = whole, value_name = "REQUESTS")]
     pub kube_api_burst: u32,
-    /// Where /metrics, /healthz, /livez, /readyz and /health-check are served, as host:port; no host means all interfaces.
+    /// Where /metrics, /healthz, /livez, /readyz and /health-check are served, as host:port; no
+    /// host means all interfaces.
     #[arg(long, value_name = "ADDRESS")]
     pub address: ListenAddress,
-    /// Certificate chain (PEM) with which --address is served over TLS. Reread when it changes. Needs --tls-private-key-file.
+    /// Certificate chain (PEM) with which --address is served over TLS. Reread when it changes.
+    /// Needs --tls-private-key-file.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --tls-cert-file.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
-    /// Log verbosity as klog counts it: 0-1 warnings and errors, 2-4 information, 5-7 debugging, 8 and more everything.
+    /// Log verbosity as klog counts it: 0-1 warnings and errors, 2-4 information, 5-7 debugging, 8
+    /// and more everything.
     #[arg(long = "v", short = 'v', default_value_t = 4, value_name = "LEVEL")]
     pub v: u8,
     /// Levels per module, such as `info,recommender=debug`. Wins over --v.
@@ -39,7 +44,8 @@ pub struct CommonArgs {
     /// How log lines are written to standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
-    /// Write no log lines below this severity: info, warning, error or fatal, or 0 to 3. --log-filter wins.
+    /// Write no log lines below this severity: info, warning, error or fatal, or 0 to 3.
+    /// --log-filter wins.
     #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
     pub stderrthreshold: Severity,
     /// Disregard --stderrthreshold, as klog did before it heeded it.
@@ -85,15 +91,22 @@ pub enum ResourceLock {
 
 fn positive(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
-    let bounded = value.is_finite() && value > 0.0 && Duration::try_from_secs_f64(value.recip()).is_ok();
-    bounded.then_some(value).ok_or_else(|| "must be more than zero".to_owned())
+    let bounded =
+        value.is_finite() && value > 0.0 && Duration::try_from_secs_f64(value.recip()).is_ok();
+    bounded
+        .then_some(value)
+        .ok_or_else(|| "must be more than zero".to_owned())
 }
 
 /// Upstream reads a number with a fraction and drops the fraction.
 fn whole(text: &str) -> Result<u32, String> {
     let value = positive(text)?;
     let whole = value as u32;
-    if whole == 0 { Err("must be at least 1".to_owned()) } else { Ok(whole) }
+    if whole == 0 {
+        Err("must be at least 1".to_owned())
+    } else {
+        Ok(whole)
+    }
 }
 
 #[cfg(test)]
@@ -112,7 +125,10 @@ pub(crate) mod tests {
     const PROGRAM: Program = Program {
         name: "recommender",
         version: "0.0.0",
-        defaults: &[("address", ":8942"), ("leader-elect-resource-name", "vpa-recommender-lease")],
+        defaults: &[
+            ("address", ":8942"),
+            ("leader-elect-resource-name", "vpa-recommender-lease"),
+        ],
     };
 
     pub(crate) fn parse(line: &str) -> Result<Args, String> {
@@ -127,7 +143,10 @@ pub(crate) mod tests {
     #[test]
     fn defaults_are_upstreams() {
         let Args { common, election } = parse("").unwrap();
-        assert_eq!((common.kube_api_qps, common.kube_api_burst, common.v), (50.0, 100, 4));
+        assert_eq!(
+            (common.kube_api_qps, common.kube_api_burst, common.v),
+            (50.0, 100, 4)
+        );
         assert_eq!(common.address.to_string(), ":8942");
         assert!(!election.leader_elect);
         let periods = [
@@ -135,19 +154,27 @@ pub(crate) mod tests {
             election.leader_elect_renew_deadline,
             election.leader_elect_retry_period,
         ];
-        assert_eq!(periods.map(|period| period.to_string()), ["15s", "10s", "2s"]);
+        assert_eq!(
+            periods.map(|period| period.to_string()),
+            ["15s", "10s", "2s"]
+        );
         assert_eq!(election.leader_elect_resource_name, "vpa-recommender-lease");
         assert_eq!(election.leader_elect_resource_namespace, "kube-system");
     }
 
     #[test]
     fn arguments_of_existing_manifests_are_accepted() {
-        let line =
-            "--v=4 --stderrthreshold=info --leader-elect=true --leader-elect-resource-lock=leases --kube_api_qps=5.5";
+        let line = "--v=4 --stderrthreshold=info --leader-elect=true --leader-elect-resource-lock=leases --kube_api_qps=5.5";
         let Args { common, election } = parse(line).unwrap();
         assert!(election.leader_elect);
-        assert_eq!((common.stderrthreshold, common.kube_api_qps), (Severity::Info, 5.5));
-        assert_eq!(parse("--kube-api-burst=7.5").unwrap().common.kube_api_burst, 7);
+        assert_eq!(
+            (common.stderrthreshold, common.kube_api_qps),
+            (Severity::Info, 5.5)
+        );
+        assert_eq!(
+            parse("--kube-api-burst=7.5").unwrap().common.kube_api_burst,
+            7
+        );
     }
 
     #[test]

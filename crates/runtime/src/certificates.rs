@@ -1,15 +1,18 @@
-//! Certificates of a server that looks after them itself: an authority and a certificate in a Secret that all replicas share,
-//! replaced in time without a failed connection.
+//! Certificates of a server that looks after them itself: an authority and a certificate in a
+//! Secret that all replicas share, replaced in time without a failed connection.
 //!
-//! Whoever looks after the clients' bundle calls [`ManagedTls::tick`] again and again, puts [`ManagedTls::bundle`] where the
-//! clients read it, and says at the next tick what it found there. The order of a replacement is in [`plan`]: the bundle
-//! first, then the server's certificate. During it a server also shows its new authority signed by the old one, so that even
-//! a client that never heard of the new one goes on trusting it.
+//! Whoever looks after the clients' bundle calls [`ManagedTls::tick`] again and again, puts
+//! [`ManagedTls::bundle`] where the clients read it, and says at the next tick what it found there.
+//! The order of a replacement is in [`plan`]: the bundle first, then the server's certificate.
+//! During it a server also shows its new authority signed by the old one, so that even a client
+//! that never heard of the new one goes on trusting it.
 //!
-//! Writes carry the version that they are based on, so that of several replicas one wins and the others follow. Where the Secret
-//! is lost or spoilt, what is in use is put back: clients trust it, and would not trust anything new at once.
+//! Writes carry the version that they are based on, so that of several replicas one wins and the
+//! others follow. Where the Secret is lost or spoilt, what is in use is put back: clients trust it,
+//! and would not trust anything new at once.
 //!
-//! Times are those of [`crate::ApiServerClock`], since the API server judges the certificates by its own clock.
+//! Times are those of [`crate::ApiServerClock`], since the API server judges the certificates by
+//! its own clock.
 
 mod certificate;
 mod contents;
@@ -47,7 +50,8 @@ pub use source::{Certificates, Ends, Files, Source};
 
 /// Steps that one tick may take. A beginning takes two.
 const STEPS: u32 = 4;
-/// Authorities that stay when one is added, in addition to that of the certificate in use. Usually there is one.
+/// Authorities that stay when one is added, in addition to that of the certificate in use. Usually
+/// there is one.
 const MOST_FORMER_AUTHORITIES: usize = 4;
 
 /// Whose certificates, and where they are kept.
@@ -117,12 +121,26 @@ impl ManagedTls {
         // The answer has set the clock.
         let now = seconds(clock.now());
         for _ in 0..STEPS {
-            if stored.contents.served().is_some() && plan_of(&managed, &stored, None, now, None) == Step::Keep {
+            if stored.contents.served().is_some()
+                && plan_of(&managed, &stored, None, now, None) == Step::Keep
+            {
                 let client_authorities = read_client_authorities(&managed.serving).await?;
-                let config = config(&managed.serving, &stored.contents, client_authorities.as_deref())?;
+                let config = config(
+                    &managed.serving,
+                    &stored.contents,
+                    client_authorities.as_deref(),
+                )?;
                 let current = Arc::new(ArcSwap::from_pointee(config));
                 let (in_use, pace) = (stored.contents.clone(), Pace::default());
-                return Ok(Self { managed, stored, in_use, current, in_place: None, pace, client_authorities });
+                return Ok(Self {
+                    managed,
+                    stored,
+                    in_use,
+                    current,
+                    in_place: None,
+                    pace,
+                    client_authorities,
+                });
             }
             let step = plan_of(&managed, &stored, None, now, None);
             let contents = changed(&managed, &stored.contents, None, step, clock.now())?;
@@ -131,8 +149,9 @@ impl ManagedTls {
         Err(CertificateError::Unusable(managed.secret))
     }
 
-    /// Reads the Secret, takes the steps that are due, and serves the certificate that is there then. `registered`: the bundle that
-    /// clients were just seen to have, if that is known. `now` is the API server's time, `steady` that of the steady clock.
+    /// Reads the Secret, takes the steps that are due, and serves the certificate that is there
+    /// then. `registered`: the bundle that clients were just seen to have, if that is known. `now`
+    /// is the API server's time, `steady` that of the steady clock.
     pub async fn tick(
         &mut self,
         registered: Option<&str>,
@@ -153,14 +172,28 @@ impl ManagedTls {
         self.follow(Stored::read(&self.managed).await?, seconds(now))?;
         for _ in 0..STEPS {
             let in_place_for = self.in_place_for(registered, steady);
-            let step = plan_of(&self.managed, &self.stored, Some(&self.in_use), seconds(now), in_place_for);
+            let step = plan_of(
+                &self.managed,
+                &self.stored,
+                Some(&self.in_use),
+                seconds(now),
+                in_place_for,
+            );
             // A loss is no replacement.
-            let may = !self.stored.contents.are_whole() || self.pace.allows(step, &self.managed.profile, steady);
+            let may = !self.stored.contents.are_whole()
+                || self.pace.allows(step, &self.managed.profile, steady);
             if step == Step::Keep || !may {
                 return Ok(());
             }
-            let contents = changed(&self.managed, &self.stored.contents, Some(&self.in_use), step, now)?;
-            let (written, stored) = write(&self.managed, self.stored.clone(), step, contents).await?;
+            let contents = changed(
+                &self.managed,
+                &self.stored.contents,
+                Some(&self.in_use),
+                step,
+                now,
+            )?;
+            let (written, stored) =
+                write(&self.managed, self.stored.clone(), step, contents).await?;
             if written {
                 self.pace.took(step, steady);
             }
@@ -186,7 +219,8 @@ impl ManagedTls {
         self.managed.profile.tick
     }
 
-    /// What clients should trust, in PEM: authorities that are stored, and one of which signed what is served.
+    /// What clients should trust, in PEM: authorities that are stored, and one of which signed what
+    /// is served.
     pub fn bundle(&self) -> String {
         self.in_use.bundle()
     }
@@ -197,13 +231,17 @@ impl ManagedTls {
         Arc::new(move || current.load_full())
     }
 
-    /// Takes over what is stored. Where that cannot be served or trusted, or is not valid at `now` while what is in use is, the last
-    /// certificate stays in use, and its authorities.
+    /// Takes over what is stored. Where that cannot be served or trusted, or is not valid at `now`
+    /// while what is in use is, the last certificate stays in use, and its authorities.
     fn follow(&mut self, stored: Stored, now: i64) -> Result<(), CertificateError> {
         let (old, new) = (&self.in_use, &stored.contents);
         if new.are_whole() && (new.are_valid(now) || !old.are_valid(now)) {
             if (&old.chain, &old.key) != (&new.chain, &new.key) {
-                let config = config(&self.managed.serving, new, self.client_authorities.as_deref())?;
+                let config = config(
+                    &self.managed.serving,
+                    new,
+                    self.client_authorities.as_deref(),
+                )?;
                 self.current.store(Arc::new(config));
                 tracing::info!(secret = self.managed.secret, "using a new certificate");
             }
@@ -236,16 +274,27 @@ fn plan_of(
     now: i64,
     in_place_for: Option<Duration>,
 ) -> Step {
-    step(&stored.contents, in_use, &managed.names, &managed.profile, now, in_place_for)
+    step(
+        &stored.contents,
+        in_use,
+        &managed.names,
+        &managed.profile,
+        now,
+        in_place_for,
+    )
 }
 
 /// Seconds since 1970, as certificates have them.
 fn seconds(time: SystemTime) -> i64 {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// Stores the contents after a step, and hands back whether it did, and the contents that are stored then.
+/// Stores the contents after a step, and hands back whether it did, and the contents that are
+/// stored then.
 async fn write(
     managed: &Managed,
     stored: Stored,
@@ -274,28 +323,40 @@ fn changed(
     step: Step,
     now: SystemTime,
 ) -> Result<Contents, CertificateError> {
-    let Managed { authority, names, profile, .. } = managed;
+    let Managed {
+        authority,
+        names,
+        profile,
+        ..
+    } = managed;
     let mut new = old.clone();
     match step {
         Step::Keep => {}
         Step::AddAuthority => {
             let made = issue::authority(authority, now, profile.authority_validity, old.current())?;
-            let signs = |authority: &Certificate| old.leaf().is_some_and(|leaf| leaf.is_signed_by(authority));
+            let signs = |authority: &Certificate| {
+                old.leaf().is_some_and(|leaf| leaf.is_signed_by(authority))
+            };
             let mut others = 0;
             new.authorities.retain(|former| {
                 others += 1;
-                signs(former) || former.not_before <= seconds(now) && others <= MOST_FORMER_AUTHORITIES
+                signs(former)
+                    || former.not_before <= seconds(now) && others <= MOST_FORMER_AUTHORITIES
             });
             new.authorities.insert(0, made.authority.certificate);
             new.authority_key = Some(made.authority.key);
             new.succession = made.signed_by_last;
         }
         Step::ReplaceLeaf => {
-            let current = old.current().ok_or_else(|| CertificateError::Unusable(managed.secret.clone()))?;
+            let current = old
+                .current()
+                .ok_or_else(|| CertificateError::Unusable(managed.secret.clone()))?;
             let leaf = issue::leaf(current, names, now, profile.leaf_validity)?;
             // For clients that know the last authority only.
             let succession = old.succession.clone().filter(|_| old.authorities.len() > 1);
-            new.chain = std::iter::once(leaf.certificate).chain(succession).collect();
+            new.chain = std::iter::once(leaf.certificate)
+                .chain(succession)
+                .collect();
             new.key = Some(leaf.key);
         }
         Step::ForgetAuthorities => {
@@ -320,8 +381,15 @@ fn config(
     contents: &Contents,
     client_authorities: Option<&[u8]>,
 ) -> Result<ServerConfig, TlsError> {
-    let path = serving.client_authorities.as_deref().unwrap_or(Path::new(""));
-    let clients = client_authorities.map(|pem| tls::roots(pem, path)).transpose()?;
-    let (chain, key) = contents.served().ok_or_else(|| TlsError::NoCertificate(path.to_owned()))?;
+    let path = serving
+        .client_authorities
+        .as_deref()
+        .unwrap_or(Path::new(""));
+    let clients = client_authorities
+        .map(|pem| tls::roots(pem, path))
+        .transpose()?;
+    let (chain, key) = contents
+        .served()
+        .ok_or_else(|| TlsError::NoCertificate(path.to_owned()))?;
     server_config(chain, key, clients, serving)
 }

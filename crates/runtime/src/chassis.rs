@@ -1,4 +1,5 @@
-//! What every program does around its work: logs, metrics, health, the API client, signals, and an orderly end.
+//! What every program does around its work: logs, metrics, health, the API client, signals, and an
+//! orderly end.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -63,19 +64,23 @@ impl Chassis {
         self.rest_metrics.clock.clone()
     }
 
-    /// The same program, whose tasks that run until shutdown go on until `end`. For tasks that requests are answered from: a server
-    /// still answers some time after the shutdown.
+    /// The same program, whose tasks that run until shutdown go on until `end`. For tasks that
+    /// requests are answered from: a server still answers some time after the shutdown.
     #[must_use]
     pub fn until(&self, end: CancellationToken) -> Self {
-        Self { tasks: self.tasks.until(end), ..self.clone() }
+        Self {
+            tasks: self.tasks.until(end),
+            ..self.clone()
+        }
     }
 }
 
 impl Program {
-    /// Runs `work` as a service until it returns, a task fails, or a signal arrives; the result is for `main`.
+    /// Runs `work` as a service until it returns, a task fails, or a signal arrives; the result is
+    /// for `main`.
     ///
-    /// The order: logs, the port, the API client, then `work`. At the end `work` and the tasks have 20 s to finish, while
-    /// /readyz already refuses.
+    /// The order: logs, the port, the API client, then `work`. At the end `work` and the tasks have
+    /// 20 s to finish, while /readyz already refuses.
     pub fn run<W>(&self, args: &CommonArgs, work: impl FnOnce(Chassis) -> W) -> ExitCode
     where
         W: Future<Output = anyhow::Result<()>>,
@@ -105,7 +110,8 @@ impl Program {
         }
     }
 
-    /// Runs `work` once, as a command of a person: with logs and an API client, and without all else that a service has.
+    /// Runs `work` once, as a command of a person: with logs and an API client, and without all
+    /// else that a service has.
     pub fn once<W>(&self, args: &CommonArgs, work: impl FnOnce(kube::Client) -> W) -> ExitCode
     where
         W: Future<Output = anyhow::Result<()>>,
@@ -113,7 +119,9 @@ impl Program {
         let run = || {
             log::init(args)?;
             tls::install_crypto_provider();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             runtime.block_on(async {
                 let config = client::config(args, self).await?;
                 work(kube::Client::try_from(config).context("no API client")?).await
@@ -128,14 +136,21 @@ impl Program {
         }
     }
 
-    async fn serve_and_work<W>(&self, args: &CommonArgs, work: impl FnOnce(Chassis) -> W) -> anyhow::Result<()>
+    async fn serve_and_work<W>(
+        &self,
+        args: &CommonArgs,
+        work: impl FnOnce(Chassis) -> W,
+    ) -> anyhow::Result<()>
     where
         W: Future<Output = anyhow::Result<()>>,
     {
         let shutdown = CancellationToken::new();
         shutdown::on_signal(shutdown.clone())?;
         let address = args.address.or_host(listen_ip_from_environment()?);
-        let listener = address.bind().await.with_context(|| format!("cannot listen on --address={address}"))?;
+        let listener = address
+            .bind()
+            .await
+            .with_context(|| format!("cannot listen on --address={address}"))?;
         tracing::info!(program = self.name, version = self.version, address = %listener.local_addr()?, "starting");
 
         let registry = registry(self)?;
@@ -176,9 +191,13 @@ impl Program {
             rest_metrics,
         };
         let work = async {
-            AssertUnwindSafe(work(chassis)).catch_unwind().await.map_err(|_| anyhow!("the program panicked"))?
+            AssertUnwindSafe(work(chassis))
+                .catch_unwind()
+                .await
+                .map_err(|_| anyhow!("the program panicked"))?
         };
-        let (ended, failed) = until_failure(until_deadline(work, &shutdown), &mut failures, &shutdown).await;
+        let (ended, failed) =
+            until_failure(until_deadline(work, &shutdown), &mut failures, &shutdown).await;
         shutdown.cancel();
         let unfinished = tasks.drain(DRAIN_DEADLINE).await;
         serving.cancel();
@@ -190,15 +209,17 @@ impl Program {
         }
         ended?;
         if unfinished > 0 {
-            return Err(anyhow!("{unfinished} tasks did not end within {DRAIN_DEADLINE:?}"));
+            return Err(anyhow!(
+                "{unfinished} tasks did not end within {DRAIN_DEADLINE:?}"
+            ));
         }
         tracing::info!(program = self.name, "ended");
         Ok(())
     }
 }
 
-/// The outcome of `work`, and the first failure of a task meanwhile: then the work is to end as on a signal, so that it can put its things
-/// in order.
+/// The outcome of `work`, and the first failure of a task meanwhile: then the work is to end as on
+/// a signal, so that it can put its things in order.
 async fn until_failure(
     work: impl Future<Output = anyhow::Result<()>>,
     failures: &mut mpsc::Receiver<anyhow::Error>,
@@ -234,21 +255,38 @@ async fn until_deadline(
 }
 
 async fn tls_of_endpoints(args: &CommonArgs, tasks: &Tasks) -> anyhow::Result<Option<ServingTls>> {
-    let Some((certificate, private_key)) = args.tls_cert_file.clone().zip(args.tls_private_key_file.clone()) else {
+    let Some((certificate, private_key)) = args
+        .tls_cert_file
+        .clone()
+        .zip(args.tls_private_key_file.clone())
+    else {
         return Ok(None);
     };
-    let tls = ServingTls::load(TlsFiles { certificate, private_key, authorities: None }).await?;
-    tasks.spawn_until_shutdown("certificate reload", tls.clone().follow_files(tls::RELOAD_PERIOD));
+    let tls = ServingTls::load(TlsFiles {
+        certificate,
+        private_key,
+        authorities: None,
+    })
+    .await?;
+    tasks.spawn_until_shutdown(
+        "certificate reload",
+        tls.clone().follow_files(tls::RELOAD_PERIOD),
+    );
     Ok(Some(tls))
 }
 
 /// A registry with what is true of every program: its process and its version.
 fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
-    registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-    let build = Opts::new("plimsoll_build_info", "Always 1; the labels say what is running.")
-        .const_label("program", program.name)
-        .const_label("version", program.version);
+    registry.register(Box::new(
+        prometheus::process_collector::ProcessCollector::for_self(),
+    ))?;
+    let build = Opts::new(
+        "plimsoll_build_info",
+        "Always 1; the labels say what is running.",
+    )
+    .const_label("program", program.name)
+    .const_label("version", program.version);
     let build = IntGauge::with_opts(build)?;
     build.set(1);
     registry.register(Box::new(build))?;

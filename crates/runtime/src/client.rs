@@ -1,7 +1,9 @@
-//! The client for the Kubernetes API: where it connects, how fast it may ask, how long it waits, and what it counts.
+//! The client for the Kubernetes API: where it connects, how fast it may ask, how long it waits,
+//! and what it counts.
 //!
-//! It does not retry: whether a refusal is worth another try depends on the request (an eviction refused by a disruption
-//! budget is not), so callers say so with [`crate::retry`]. Metric names and buckets are client-go's.
+//! It does not retry: whether a refusal is worth another try depends on the request (an eviction
+//! refused by a disruption budget is not), so callers say so with [`crate::retry`]. Metric names
+//! and buckets are client-go's.
 
 use std::future::Future;
 use std::path::Path;
@@ -25,19 +27,21 @@ use crate::clock::ApiServerClock;
 use crate::flags::Program;
 use crate::throttle::Throttle;
 
-/// For one request, from its sending to the last byte of its answer, or of a watch to its first. The API server's own
-/// limit is 60 s.
+/// For one request, from its sending to the last byte of its answer, or of a watch to its first.
+/// The API server's own limit is 60 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// For a connection to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of one answer other than a watch. The largest is that of metrics-server, with about 600 bytes for each pod of the cluster; lists
-/// that could be larger come in pages.
+/// Of one answer other than a watch. The largest is that of metrics-server, with about 600 bytes
+/// for each pod of the cluster; lists that could be larger come in pages.
 const ANSWER_BYTES: usize = 128 << 20;
 
 /// component-base's buckets for REST client latencies, in seconds.
-const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const BUCKETS: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
@@ -63,9 +67,11 @@ pub enum ClientError {
     SetUp(#[from] kube::Error),
 }
 
-/// Where the API server is and who asks: `--kubeconfig`, else `KUBECONFIG`, else the pod's service account.
+/// Where the API server is and who asks: `--kubeconfig`, else `KUBECONFIG`, else the pod's service
+/// account.
 ///
-/// `~/.kube/config` is not read: a service started by hand must not act on whatever cluster was used last.
+/// `~/.kube/config` is not read: a service started by hand must not act on whatever cluster was
+/// used last.
 pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, ClientError> {
     let from_environment = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
     let options = KubeConfigOptions::default();
@@ -74,10 +80,16 @@ pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, Clie
             Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
             Err(error) => Err(error),
         };
-        loaded.map_err(|error| ClientError::Kubeconfig { from: format!("--kubeconfig={}", args.kubeconfig), error })?
+        loaded.map_err(|error| ClientError::Kubeconfig {
+            from: format!("--kubeconfig={}", args.kubeconfig),
+            error,
+        })?
     } else if from_environment {
         let loaded = Config::from_kubeconfig(&options).await;
-        loaded.map_err(|error| ClientError::Kubeconfig { from: "KUBECONFIG".to_owned(), error })?
+        loaded.map_err(|error| ClientError::Kubeconfig {
+            from: "KUBECONFIG".to_owned(),
+            error,
+        })?
     } else {
         Config::incluster().map_err(ClientError::NotInCluster)?
     };
@@ -95,15 +107,31 @@ pub fn user_agent(program: &Program) -> String {
 }
 
 /// A client whose requests share one throttle.
-pub fn connect(config: Config, throttle: Throttle, metrics: RestMetrics) -> Result<kube::Client, ClientError> {
-    let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
+pub fn connect(
+    config: Config,
+    throttle: Throttle,
+    metrics: RestMetrics,
+) -> Result<kube::Client, ClientError> {
+    let host = config
+        .cluster_url
+        .authority()
+        .map_or_else(String::new, ToString::to_string);
     let clock = metrics.clock.layer();
-    let gate = Gate { throttle: Arc::new(Mutex::new(throttle)), metrics, host: host.into(), timeout: REQUEST_TIMEOUT };
-    Ok(ClientBuilder::try_from(config)?.with_layer(&clock).with_layer(&gate).build())
+    let gate = Gate {
+        throttle: Arc::new(Mutex::new(throttle)),
+        metrics,
+        host: host.into(),
+        timeout: REQUEST_TIMEOUT,
+    };
+    Ok(ClientBuilder::try_from(config)?
+        .with_layer(&clock)
+        .with_layer(&gate)
+        .build())
 }
 
-/// An extension that makes a request go ahead of others that wait for `--kube-api-qps` and `--kube-api-burst`, as far as
-/// the reserved part of the burst reaches. For the few that somebody waits for.
+/// An extension that makes a request go ahead of others that wait for `--kube-api-qps` and
+/// `--kube-api-burst`, as far as the reserved part of the burst reaches. For the few that somebody
+/// waits for.
 #[derive(Debug, Clone, Copy)]
 pub struct Urgent;
 
@@ -120,9 +148,14 @@ pub struct RestMetrics {
 impl RestMetrics {
     /// Adds the metrics to a registry.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let requests = Opts::new("rest_client_requests_total", "Requests to the API server by code, method and host.");
-        let durations =
-            HistogramOpts::new("rest_client_request_duration_seconds", "Time until the API server's answer.");
+        let requests = Opts::new(
+            "rest_client_requests_total",
+            "Requests to the API server by code, method and host.",
+        );
+        let durations = HistogramOpts::new(
+            "rest_client_request_duration_seconds",
+            "Time until the API server's answer.",
+        );
         let waits = HistogramOpts::new(
             "rest_client_rate_limiter_duration_seconds",
             "Time that requests waited for --kube-api-qps and --kube-api-burst.",
@@ -152,7 +185,10 @@ impl<S> Layer<S> for Gate {
     type Service = Gated<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Gated { inner, gate: self.clone() }
+        Gated {
+            inner,
+            gate: self.clone(),
+        }
     }
 }
 
@@ -175,8 +211,8 @@ where
         self.inner.poll_ready(context)
     }
 
-    /// Waits in the answer's future, not in `poll_ready`: one client has one queue, and a watch must not stand behind
-    /// a thousand writes.
+    /// Waits in the answer's future, not in `poll_ready`: one client has one queue, and a watch
+    /// must not stand behind a thousand writes.
     fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
         let length = Length::of(&request);
         let is_urgent = request.extensions().get::<Urgent>().is_some();
@@ -184,7 +220,9 @@ where
             Length::Lasting => Some(Duration::ZERO),
             Length::Page | Length::Whole => self.gate.turn(is_urgent, Instant::now()),
         };
-        let Some(wait) = wait else { return Box::pin(std::future::ready(Err(TooManyWait.into()))) };
+        let Some(wait) = wait else {
+            return Box::pin(std::future::ready(Err(TooManyWait.into())));
+        };
         let turn = tokio::time::sleep(wait);
         let method = request.method().to_string();
         let gate = self.gate.clone();
@@ -192,7 +230,10 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let labels: &[&str] = &[&method, &gate.host];
-            gate.metrics.waits.with_label_values(labels).observe(wait.as_secs_f64());
+            gate.metrics
+                .waits
+                .with_label_values(labels)
+                .observe(wait.as_secs_f64());
             turn.await;
             let started = Instant::now();
             let response = match length {
@@ -200,10 +241,17 @@ where
                 Length::Page => page(answer, gate.timeout).await,
                 Length::Whole => whole_answer(answer, gate.timeout).await,
             };
-            gate.metrics.durations.with_label_values(labels).observe(started.elapsed().as_secs_f64());
-            let code =
-                response.as_ref().map_or("<error>".to_owned(), |response| response.status().as_u16().to_string());
-            gate.metrics.requests.with_label_values(&[&code, &method, &*gate.host]).inc();
+            gate.metrics
+                .durations
+                .with_label_values(labels)
+                .observe(started.elapsed().as_secs_f64());
+            let code = response.as_ref().map_or("<error>".to_owned(), |response| {
+                response.status().as_u16().to_string()
+            });
+            gate.metrics
+                .requests
+                .with_label_values(&[&code, &method, &*gate.host])
+                .inc();
             response
         })
     }
@@ -212,16 +260,21 @@ where
 impl Gate {
     fn turn(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
-        self.throttle.lock().unwrap_or_else(PoisonError::into_inner).turn(is_urgent, now)
+        self.throttle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .turn(is_urgent, now)
     }
 }
 
 /// The kinds of answers by their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
-    /// Watches, followed logs and upgraded connections: few, long, and reopened when a view would otherwise go stale.
+    /// Watches, followed logs and upgraded connections: few, long, and reopened when a view would
+    /// otherwise go stale.
     Lasting,
-    /// Pages of lists, which are handed on while they arrive: a reader of single objects never holds a whole page.
+    /// Pages of lists, which are handed on while they arrive: a reader of single objects never
+    /// holds a whole page.
     Page,
     /// All others, which are handed on when they are complete.
     Whole,
@@ -233,7 +286,10 @@ impl Length {
         let asks = |name| matches!(name, "watch=true" | "watch=1" | "follow=true" | "follow=1");
         if request.headers().contains_key(UPGRADE) || query.split('&').any(asks) {
             Self::Lasting
-        } else if query.split('&').any(|parameter| parameter.starts_with("limit=")) {
+        } else if query
+            .split('&')
+            .any(|parameter| parameter.starts_with("limit="))
+        {
             Self::Page
         } else {
             Self::Whole
@@ -249,7 +305,9 @@ async fn lasting_answer<B>(
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    let response = tokio::time::timeout(timeout, answer).await.map_err(|_| NoAnswer(timeout))??;
+    let response = tokio::time::timeout(timeout, answer)
+        .await
+        .map_err(|_| NoAnswer(timeout))??;
     Ok(response.map(Body::new))
 }
 
@@ -262,12 +320,16 @@ where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let deadline = tokio::time::Instant::now() + timeout;
-    let response = tokio::time::timeout_at(deadline, answer).await.map_err(|_| NoAnswer(timeout))??;
+    let response = tokio::time::timeout_at(deadline, answer)
+        .await
+        .map_err(|_| NoAnswer(timeout))??;
     Ok(response.map(|body| {
         let chunks = bounded(body);
         let timed = futures::stream::try_unfold(Box::pin(chunks), move |mut chunks| async move {
             let next = tokio::time::timeout_at(deadline, chunks.next()).await;
-            let chunk = next.map_err(|_| BoxError::from(NoAnswer(timeout)))?.transpose()?;
+            let chunk = next
+                .map_err(|_| BoxError::from(NoAnswer(timeout)))?
+                .transpose()?;
             Ok::<_, BoxError>(chunk.map(|chunk| (chunk, chunks)))
         });
         Body::from_stream(timed)
@@ -283,7 +345,11 @@ where
     Body::new(body).into_data_stream().map(move |chunk| {
         let chunk = chunk?;
         length = length.saturating_add(chunk.len());
-        if length > ANSWER_BYTES { Err(TooLong.into()) } else { Ok(chunk) }
+        if length > ANSWER_BYTES {
+            Err(TooLong.into())
+        } else {
+            Ok(chunk)
+        }
     })
 }
 
@@ -303,7 +369,9 @@ where
         }
         Ok(Response::from_parts(parts, Body::from(bytes)))
     };
-    tokio::time::timeout(timeout, whole).await.map_err(|_| NoAnswer(timeout))?
+    tokio::time::timeout(timeout, whole)
+        .await
+        .map_err(|_| NoAnswer(timeout))?
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -317,7 +385,8 @@ pub struct TooLong;
 
 /// Whether an error is, or comes from, [`TooLong`].
 pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<TooLong>)
+    std::iter::successors(Some(error), |error| error.source())
+        .any(<dyn std::error::Error>::is::<TooLong>)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -331,7 +400,11 @@ mod tests {
     use super::*;
     use crate::args::tests::parse;
 
-    const PROGRAM: Program = Program { name: "recommender", version: "1.2.3", defaults: &[] };
+    const PROGRAM: Program = Program {
+        name: "recommender",
+        version: "1.2.3",
+        defaults: &[],
+    };
 
     type Answer = Result<Response<Body>, BoxError>;
 
@@ -339,15 +412,28 @@ mod tests {
     fn gated<R>(
         throttle: Throttle,
         answer: impl Fn() -> R + Clone,
-    ) -> (Gated<impl Service<Request<KubeBody>, Response = Response<Body>, Error = BoxError, Future = R>>, Registry)
+    ) -> (
+        Gated<
+            impl Service<Request<KubeBody>, Response = Response<Body>, Error = BoxError, Future = R>,
+        >,
+        Registry,
+    )
     where
         R: Future<Output = Answer> + Send + 'static,
     {
         let registry = Registry::new();
         let metrics = RestMetrics::register(&registry).unwrap();
         let throttle = Arc::new(Mutex::new(throttle));
-        let gate = Gate { throttle, metrics, host: "api:6443".into(), timeout: REQUEST_TIMEOUT };
-        (gate.layer(tower::service_fn(move |_request| answer())), registry)
+        let gate = Gate {
+            throttle,
+            metrics,
+            host: "api:6443".into(),
+            timeout: REQUEST_TIMEOUT,
+        };
+        (
+            gate.layer(tower::service_fn(move |_request| answer())),
+            registry,
+        )
     }
 
     fn get(path: &str) -> Request<KubeBody> {
@@ -360,7 +446,9 @@ mod tests {
 
     async fn never_ending() -> Answer {
         let begun = futures::stream::iter([Ok::<_, BoxError>("begun")]);
-        Ok(Response::new(Body::from_stream(begun.chain(futures::stream::pending()))))
+        Ok(Response::new(Body::from_stream(
+            begun.chain(futures::stream::pending()),
+        )))
     }
 
     #[tokio::test(start_paused = true)]
@@ -368,13 +456,23 @@ mod tests {
         let (mut gated, _registry) = gated(Throttle::new(10.0, 2), whole);
         let start = tokio::time::Instant::now();
         let writes: Vec<_> = (0..12).map(|_| gated.call(get("/api/v1/pods"))).collect();
-        gated.call(get("/api/v1/pods?allowWatchBookmarks=true&watch=true")).await.unwrap();
-        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+        gated
+            .call(get("/api/v1/pods?allowWatchBookmarks=true&watch=true"))
+            .await
+            .unwrap();
+        assert!(
+            start.elapsed() < Duration::from_millis(10),
+            "{:?}",
+            start.elapsed()
+        );
         for write in writes {
             write.await.unwrap();
         }
         let took = start.elapsed();
-        assert!((Duration::from_millis(900)..Duration::from_millis(1100)).contains(&took), "{took:?}");
+        assert!(
+            (Duration::from_millis(900)..Duration::from_millis(1100)).contains(&took),
+            "{took:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -385,9 +483,17 @@ mod tests {
         let mut urgent = get("/api/v1/pods");
         urgent.extensions_mut().insert(Urgent);
         gated.call(urgent).await.unwrap();
-        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(10),
+            "{:?}",
+            start.elapsed()
+        );
         gated.call(get("/api/v1/pods")).await.unwrap();
-        assert!(start.elapsed() > Duration::from_millis(690), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() > Duration::from_millis(690),
+            "{:?}",
+            start.elapsed()
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -398,25 +504,45 @@ mod tests {
         let mut urgent = get("/api/v1/pods");
         urgent.extensions_mut().insert(Urgent);
         gated.call(urgent).await.unwrap();
-        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_millis(10),
+            "{:?}",
+            start.elapsed()
+        );
         let answers = futures::future::join_all(others).await;
-        let refusals: Vec<_> =
-            answers.into_iter().filter_map(|answer| answer.err().map(|error| error.to_string())).collect();
-        assert_eq!(refusals, vec!["too many requests wait for the API server"; 85]);
+        let refusals: Vec<_> = answers
+            .into_iter()
+            .filter_map(|answer| answer.err().map(|error| error.to_string()))
+            .collect();
+        assert_eq!(
+            refusals,
+            vec!["too many requests wait for the API server"; 85]
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_does_not_end_fails_unless_it_is_a_watch() {
         let (mut gated, registry) = gated(Throttle::new(10.0, 2), never_ending);
         let error = gated.call(get("/api/v1/pods")).await.unwrap_err();
-        assert_eq!(error.to_string(), "no answer from the API server within 65s");
+        assert_eq!(
+            error.to_string(),
+            "no answer from the API server within 65s"
+        );
 
         let watch = gated.call(get("/api/v1/pods?watch=1")).await.unwrap();
         tokio::time::sleep(Duration::from_hours(5)).await;
-        let first = watch.into_body().into_data_stream().next().await.unwrap().unwrap();
+        let first = watch
+            .into_body()
+            .into_data_stream()
+            .next()
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(first, "begun");
 
-        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let text = prometheus::TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap();
         for line in [
             r#"rest_client_requests_total{code="200",host="api:6443",method="GET"} 1"#,
             r#"rest_client_requests_total{code="<error>",host="api:6443",method="GET"} 1"#,
@@ -427,38 +553,68 @@ mod tests {
     }
 
     async fn endless() -> Answer {
-        Ok(Response::new(Body::from_stream(futures::stream::repeat_with(|| Ok::<_, BoxError>(vec![b' '; 1 << 20])))))
+        Ok(Response::new(Body::from_stream(
+            futures::stream::repeat_with(|| Ok::<_, BoxError>(vec![b' '; 1 << 20])),
+        )))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_page_is_handed_on_while_it_arrives_and_must_end_in_time() {
         let (mut gated, _registry) = gated(Throttle::new(10.0, 2), never_ending);
-        let page = gated.call(get("/api/v1/pods?limit=500&continue=x")).await.unwrap();
+        let page = gated
+            .call(get("/api/v1/pods?limit=500&continue=x"))
+            .await
+            .unwrap();
         let mut chunks = page.into_body().into_data_stream();
         assert_eq!(chunks.next().await.unwrap().unwrap(), "begun");
         let error = chunks.next().await.unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "no answer from the API server within 65s");
+        assert_eq!(
+            error.to_string(),
+            "no answer from the API server within 65s"
+        );
     }
 
     #[tokio::test]
     async fn an_answer_that_is_too_long_fails_whether_it_is_a_page_or_not() {
         let (mut gated, _registry) = gated(Throttle::new(10.0, 2), endless);
         let page = gated.call(get("/api/v1/pods?limit=500")).await.unwrap();
-        let chunks: Vec<_> =
-            page.into_body().into_data_stream().map(|chunk| chunk.map(|chunk| chunk.len())).collect().await;
+        let chunks: Vec<_> = page
+            .into_body()
+            .into_data_stream()
+            .map(|chunk| chunk.map(|chunk| chunk.len()))
+            .collect()
+            .await;
         let (last, before) = chunks.split_last().unwrap();
-        assert_eq!(before.iter().map(|length| length.as_ref().unwrap()).sum::<usize>(), ANSWER_BYTES);
-        assert_eq!(last.as_ref().unwrap_err().to_string(), "an answer of the API server is longer than 128 MiB");
+        assert_eq!(
+            before
+                .iter()
+                .map(|length| length.as_ref().unwrap())
+                .sum::<usize>(),
+            ANSWER_BYTES
+        );
+        assert_eq!(
+            last.as_ref().unwrap_err().to_string(),
+            "an answer of the API server is longer than 128 MiB"
+        );
         let whole = gated.call(get("/api/v1/pods")).await.unwrap_err();
-        assert_eq!(whole.to_string(), "an answer of the API server is longer than 128 MiB");
+        assert_eq!(
+            whole.to_string(),
+            "an answer of the API server is longer than 128 MiB"
+        );
         assert!(is_too_long(&*whole));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_does_not_begin_fails() {
         let (gated, _registry) = gated(Throttle::new(10.0, 2), std::future::pending::<Answer>);
-        let error = gated.oneshot(get("/api/v1/pods?watch=true")).await.unwrap_err();
-        assert_eq!(error.to_string(), "no answer from the API server within 65s");
+        let error = gated
+            .oneshot(get("/api/v1/pods?watch=true"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no answer from the API server within 65s"
+        );
     }
 
     #[tokio::test]
@@ -469,10 +625,18 @@ mod tests {
             clusters: [{name: c, cluster: {server: 'https://127.0.0.1:7'}}]\n\
             contexts: [{name: c, context: {cluster: c, user: ''}}]\n";
         std::fs::write(&path, kubeconfig).unwrap();
-        let args = parse(&format!("--kubeconfig={}", path.display())).unwrap().common;
+        let args = parse(&format!("--kubeconfig={}", path.display()))
+            .unwrap()
+            .common;
         let config = config(&args, &PROGRAM).await.unwrap();
         assert_eq!(config.cluster_url, "https://127.0.0.1:7");
-        assert_eq!(config.headers, [(USER_AGENT, HeaderValue::from_static("plimsoll-recommender/1.2.3"))]);
+        assert_eq!(
+            config.headers,
+            [(
+                USER_AGENT,
+                HeaderValue::from_static("plimsoll-recommender/1.2.3")
+            )]
+        );
         assert!(config.read_timeout.is_none(), "it would end quiet watches");
     }
 
@@ -480,6 +644,9 @@ mod tests {
     async fn a_wrong_kubeconfig_is_named() {
         let args = parse("--kubeconfig=/nonexistent/config").unwrap().common;
         let error = config(&args, &PROGRAM).await.unwrap_err().to_string();
-        assert!(error.contains("--kubeconfig=/nonexistent/config"), "{error}");
+        assert!(
+            error.contains("--kubeconfig=/nonexistent/config"),
+            "{error}"
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! The API server's time, as the `Date` headers of its answers give it.
 //!
-//! Answers of aggregated APIs and those that pass through `proxy` subresources carry the date of another server and do not count.
+//! Answers of aggregated APIs and those that pass through `proxy` subresources carry the date of
+//! another server and do not count.
 //!
-//! The API server judges certificates by its own clock and dates objects by it. A node's clock may be hours or months off, so
-//! times that are compared with certificates or written into objects come from here. Replicas that ask the same API server thereby
-//! have the same time.
+//! The API server judges certificates by its own clock and dates objects by it. A node's clock may
+//! be hours or months off, so times that are compared with certificates or written into objects
+//! come from here. Replicas that ask the same API server thereby have the same time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,10 +22,12 @@ use tower::{Layer, Service};
 
 /// The offset of the own clock from which on it is logged.
 const NOTABLE: Duration = Duration::from_mins(1);
-/// The shortest time between two log lines about the offset. API servers whose clocks differ take turns in answering.
+/// The shortest time between two log lines about the offset. API servers whose clocks differ take
+/// turns in answering.
 const LOG_INTERVAL: Duration = Duration::from_mins(10);
 
-/// The API server's clock. Before the first answer it shows the time of the own machine. Clones share it.
+/// The API server's clock. Before the first answer it shows the time of the own machine. Clones
+/// share it.
 #[derive(Debug, Clone, Default)]
 pub struct ApiServerClock(Arc<Mutex<State>>);
 
@@ -48,9 +51,15 @@ impl ApiServerClock {
     /// A clock that exports the offset of the own one as a metric.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = "plimsoll_clock_offset_seconds";
-        let offset = Gauge::new(name, "This machine's clock minus the API server's, at the last answer.")?;
+        let offset = Gauge::new(
+            name,
+            "This machine's clock minus the API server's, at the last answer.",
+        )?;
         registry.register(Box::new(offset.clone()))?;
-        Ok(Self(Arc::new(Mutex::new(State { offset: Some(offset), ..State::default() }))))
+        Ok(Self(Arc::new(Mutex::new(State {
+            offset: Some(offset),
+            ..State::default()
+        }))))
     }
 
     /// The time now.
@@ -70,13 +79,22 @@ impl ApiServerClock {
         reading.and_then(time).unwrap_or(own)
     }
 
-    /// Takes over the `Date` of an answer that arrives when the own clock shows `own` and the steady one `now`.
+    /// Takes over the `Date` of an answer that arrives when the own clock shows `own` and the
+    /// steady one `now`.
     pub fn observe(&self, date: SystemTime, own: SystemTime, now: Instant) {
         let mut state = self.state();
         state.reading = Some(Reading { date, at: now });
         let (ahead, behind) = (own.duration_since(date), date.duration_since(own));
-        let apart = ahead.as_ref().or(behind.as_ref()).copied().unwrap_or_default();
-        let offset = if ahead.is_ok() { apart.as_secs_f64() } else { -apart.as_secs_f64() };
+        let apart = ahead
+            .as_ref()
+            .or(behind.as_ref())
+            .copied()
+            .unwrap_or_default();
+        let offset = if ahead.is_ok() {
+            apart.as_secs_f64()
+        } else {
+            -apart.as_secs_f64()
+        };
         if let Some(gauge) = &state.offset {
             gauge.set(offset);
         }
@@ -88,13 +106,16 @@ impl ApiServerClock {
                     "this machine's clock differs from the API server's; certificates and Leases follow the API server's"
                 );
             } else {
-                tracing::info!(offset_seconds = offset, "this machine's clock agrees with the API server's again");
+                tracing::info!(
+                    offset_seconds = offset,
+                    "this machine's clock agrees with the API server's again"
+                );
             }
         }
     }
 
-    /// A layer of a client to the API server that sets the clock by each answer of the API server itself, as soon as its headers are
-    /// there.
+    /// A layer of a client to the API server that sets the clock by each answer of the API server
+    /// itself, as soon as its headers are there.
     pub fn layer(&self) -> ClockLayer {
         ClockLayer(self.clone())
     }
@@ -108,7 +129,9 @@ impl ApiServerClock {
 impl State {
     /// Whether the log should say that the own clock is off, or no longer off.
     fn is_change_to_log(&mut self, is_off: bool, now: Instant) -> bool {
-        let is_due = self.logged_at.is_none_or(|at| now.saturating_duration_since(at) >= LOG_INTERVAL);
+        let is_due = self
+            .logged_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= LOG_INTERVAL);
         let is_logged = is_off != self.is_off && is_due;
         if is_logged {
             self.is_off = is_off;
@@ -126,7 +149,10 @@ impl<S> Layer<S> for ClockLayer {
     type Service = ClockService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ClockService { inner, clock: self.0.clone() }
+        ClockService {
+            inner,
+            clock: self.0.clone(),
+        }
     }
 }
 
@@ -163,7 +189,8 @@ where
     }
 }
 
-/// Whether the API server itself answers requests for a path: those for the core API, and those for Leases.
+/// Whether the API server itself answers requests for a path: those for the core API, and those for
+/// Leases.
 fn is_own(path: &str) -> bool {
     let is_built_in = path.starts_with("/api/") || path.starts_with("/apis/coordination.k8s.io/");
     is_built_in && path.split('/').all(|segment| segment != "proxy")
@@ -171,7 +198,10 @@ fn is_own(path: &str) -> bool {
 
 fn date<B>(response: &Response<B>) -> Option<SystemTime> {
     let text = response.headers().get(DATE)?.to_str().ok()?;
-    DateTimeParser::new().parse_timestamp(text).ok().map(SystemTime::from)
+    DateTimeParser::new()
+        .parse_timestamp(text)
+        .ok()
+        .map(SystemTime::from)
 }
 
 /// The steady clock. In tests it stands still where tokio's does.
@@ -209,17 +239,24 @@ mod tests {
     fn the_offset_of_the_own_clock_is_exported() {
         let registry = Registry::new();
         let clock = ApiServerClock::register(&registry).unwrap();
-        for (date, own, expected) in [(1000, 1000, 0.0), (1000, 4600, 3600.0), (1000, 400, -600.0)] {
+        for (date, own, expected) in [(1000, 1000, 0.0), (1000, 4600, 3600.0), (1000, 400, -600.0)]
+        {
             clock.observe(at(date), at(own), Instant::now());
             let exported = registry.gather()[0].get_metric()[0].get_gauge().get_value();
-            assert!((exported - expected).abs() < 1e-9, "{exported} for {expected}");
+            assert!(
+                (exported - expected).abs() < 1e-9,
+                "{exported} for {expected}"
+            );
         }
     }
 
     #[test]
     fn the_date_of_an_answer_is_read_as_go_writes_it() {
         let answer = |text: &str| Response::builder().header(DATE, text).body(()).unwrap();
-        assert_eq!(date(&answer("Sun, 06 Nov 1994 08:49:37 GMT")), Some(at(784_111_777)));
+        assert_eq!(
+            date(&answer("Sun, 06 Nov 1994 08:49:37 GMT")),
+            Some(at(784_111_777))
+        );
         for text in ["", "yesterday", "1994-11-06T08:49:37Z"] {
             assert_eq!(date(&answer(text)), None, "{text:?}");
         }
@@ -230,7 +267,10 @@ mod tests {
     async fn only_answers_of_the_api_server_itself_set_the_clock() {
         for (path, is_taken) in [
             ("/api/v1/namespaces/shop/pods?watch=true", true),
-            ("/apis/coordination.k8s.io/v1/namespaces/shop/leases/updater", true),
+            (
+                "/apis/coordination.k8s.io/v1/namespaces/shop/leases/updater",
+                true,
+            ),
             ("/apis/metrics.k8s.io/v1beta1/pods", false),
             ("/apis/custom.metrics.k8s.io/v1beta2", false),
             ("/apis/autoscaling.k8s.io/v1/verticalpodautoscalers", false),
@@ -239,7 +279,9 @@ mod tests {
         ] {
             let clock = ApiServerClock::default();
             let service = tower::service_fn(|_: Request<()>| {
-                let answer = Response::builder().header(DATE, "Sun, 06 Nov 1994 08:49:37 GMT").body(());
+                let answer = Response::builder()
+                    .header(DATE, "Sun, 06 Nov 1994 08:49:37 GMT")
+                    .body(());
                 std::future::ready(answer)
             });
             let request = Request::get(path).body(()).unwrap();
@@ -260,7 +302,9 @@ mod tests {
     #[test]
     fn two_api_servers_whose_clocks_differ_do_not_flood_the_log() {
         let lines = Arc::new(AtomicU64::new(0));
-        let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Lines(Arc::clone(&lines))));
+        let _guard = tracing::subscriber::set_default(
+            tracing_subscriber::registry().with(Lines(Arc::clone(&lines))),
+        );
         let (clock, start) = (ApiServerClock::default(), Instant::now());
         let minute = Duration::from_mins(1);
         let observe = |date, after| {
@@ -270,7 +314,13 @@ mod tests {
         assert_eq!(observe(1000, Duration::ZERO), 0);
         assert_eq!(observe(5000, minute), 1, "off");
         for second in 0..599 {
-            assert_eq!(observe([1000, 5000][second % 2], minute + Duration::from_secs(second as u64)), 1);
+            assert_eq!(
+                observe(
+                    [1000, 5000][second % 2],
+                    minute + Duration::from_secs(second as u64)
+                ),
+                1
+            );
         }
         assert_eq!(observe(1000, minute * 11), 2, "on again");
         assert_eq!(observe(5000, minute * 12), 2);

@@ -1,7 +1,8 @@
 //! Durations as Go programs read and print them: `1m0s`, `90s`, `1.5h`, `100ms`.
 //!
-//! Unit: nanoseconds in a `std::time::Duration`, at most 2^63 - 1 of them as in Go.
-//! Source: Go's `time.ParseDuration` and `time.Duration.String`. Negative durations are refused: no flag here has a meaning for them.
+//! Unit: nanoseconds in a `std::time::Duration`, at most 2^63 - 1 of them as in Go. Source: Go's
+//! `time.ParseDuration` and `time.Duration.String`. Negative durations are refused: no flag here
+//! has a meaning for them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,8 +37,14 @@ pub enum DurationError {
 
 /// Reads a duration that may not be shorter than `least`.
 pub fn at_least(least: Duration, text: &str) -> Result<GoDuration, String> {
-    let duration: GoDuration = text.parse().map_err(|error: DurationError| error.to_string())?;
-    if duration.0 < least { Err(format!("must be at least {}", GoDuration(least))) } else { Ok(duration) }
+    let duration: GoDuration = text
+        .parse()
+        .map_err(|error: DurationError| error.to_string())?;
+    if duration.0 < least {
+        Err(format!("must be at least {}", GoDuration(least)))
+    } else {
+        Ok(duration)
+    }
 }
 
 /// Reads how often something is done, or how long it may take, which must be at least 100ms.
@@ -76,7 +83,8 @@ fn sum_of_parts(mut rest: &str) -> Result<u64, DurationError> {
     while !rest.is_empty() {
         let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
         let (unit, after) = split_while(after, |c| !c.is_ascii_digit() && c != '.');
-        let whole_and_fraction = decimal(number).ok_or_else(|| DurationError::Number(rest.to_owned()))?;
+        let whole_and_fraction =
+            decimal(number).ok_or_else(|| DurationError::Number(rest.to_owned()))?;
         total += nanos_of(whole_and_fraction, unit_nanos(unit)?)?;
         rest = after;
     }
@@ -90,7 +98,8 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
-/// Splits `1.5` into its whole digits and the digits of its fraction; at least one digit is needed in all.
+/// Splits `1.5` into its whole digits and the digits of its fraction; at least one digit is needed
+/// in all.
 fn decimal(number: &str) -> Option<(&str, &str)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let malformed = fraction.contains('.') || number.trim_matches('.').is_empty();
@@ -110,8 +119,15 @@ fn unit_nanos(unit: &str) -> Result<u128, DurationError> {
 }
 
 fn nanos_of((whole, fraction): (&str, &str), unit: u128) -> Result<u128, DurationError> {
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::TooLong)? };
-    let nanos = whole.checked_mul(unit).filter(|nanos| *nanos <= MAX_NANOS).ok_or(DurationError::TooLong)?;
+    let whole: u128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().map_err(|_| DurationError::TooLong)?
+    };
+    let nanos = whole
+        .checked_mul(unit)
+        .filter(|nanos| *nanos <= MAX_NANOS)
+        .ok_or(DurationError::TooLong)?;
     let (mut numerator, mut scale) = (0u64, 1f64);
     for digit in fraction.bytes() {
         // Digits past the 19th cannot matter.
@@ -141,7 +157,11 @@ impl fmt::Display for GoDuration {
                 if hours > 0 || minutes > 0 {
                     write!(f, "{minutes}m")?;
                 }
-                write!(f, "{}s", with_fraction(nanos % 60_000_000_000, 1_000_000_000))
+                write!(
+                    f,
+                    "{}s",
+                    with_fraction(nanos % 60_000_000_000, 1_000_000_000)
+                )
             }
         }
     }
@@ -159,7 +179,9 @@ mod tests {
     use super::*;
 
     fn check(text: &str, printed: &str) {
-        let duration: GoDuration = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        let duration: GoDuration = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(duration.to_string(), printed, "{text}");
         assert_eq!(printed.parse(), Ok(duration), "{printed} reads back");
     }
@@ -202,7 +224,10 @@ mod tests {
             ("1m.s", DurationError::Number(".s".to_owned())),
             ("1.2.3s", DurationError::Number("1.2.3s".to_owned())),
             ("2562047h47m16.854775808s", DurationError::TooLong),
-            ("99999999999999999999999999999999999999999999h", DurationError::TooLong),
+            (
+                "99999999999999999999999999999999999999999999h",
+                DurationError::TooLong,
+            ),
         ] {
             assert_eq!(text.parse::<GoDuration>(), Err(error), "{text}");
         }

@@ -1,5 +1,5 @@
-//! One candidate's way to leadership and through it. The rules are in [`crate::lease`]; what it knows of the Lease object is in
-//! `election/record.rs`.
+//! One candidate's way to leadership and through it. The rules are in [`crate::lease`]; what it
+//! knows of the Lease object is in `election/record.rs`.
 
 mod record;
 #[cfg(test)]
@@ -47,18 +47,36 @@ enum Step {
 }
 
 impl Candidate {
-    pub(crate) fn new(api: Api<Lease>, name: String, me: String, timings: Timings, clock: ApiServerClock) -> Self {
-        // No answer is awaited for longer than leaves time for a second request before the renew deadline.
+    pub(crate) fn new(
+        api: Api<Lease>,
+        name: String,
+        me: String,
+        timings: Timings,
+        clock: ApiServerClock,
+    ) -> Self {
+        // No answer is awaited for longer than leaves time for a second request before the renew
+        // deadline.
         let record = Record::new(api, name.clone(), timings.renew_deadline / 2);
-        Self { record, name, me, timings, clock, perhaps_held: false }
+        Self {
+            record,
+            name,
+            me,
+            timings,
+            clock,
+            perhaps_held: false,
+        }
     }
 
     /// The same; while it holds the lease, that has these annotations beside others.
     pub(crate) fn annotating(self, annotations: BTreeMap<String, String>) -> Self {
-        Self { record: self.record.annotating(annotations), ..self }
+        Self {
+            record: self.record.annotating(annotations),
+            ..self
+        }
     }
 
-    /// Takes the lease, runs `work` while it lasts, and begins again when it is lost; ends when `work` returns.
+    /// Takes the lease, runs `work` while it lasts, and begins again when it is lost; ends when
+    /// `work` returns.
     pub(crate) async fn lead<W>(
         mut self,
         shutdown: &CancellationToken,
@@ -69,25 +87,36 @@ impl Candidate {
         W: Future<Output = anyhow::Result<()>>,
     {
         loop {
-            tracing::info!(lease = self.name, identity = self.me, "waiting for leadership");
+            tracing::info!(
+                lease = self.name,
+                identity = self.me,
+                "waiting for leadership"
+            );
             let Some(since) = shutdown.run_until_cancelled(self.acquire()).await else {
                 self.release().await;
                 return Ok(());
             };
             tracing::info!(lease = self.name, "leading");
             status.set(1);
-            let leading = Leading::new(self.record.term(), Some(since + self.timings.renew_deadline));
+            let leading = Leading::new(
+                self.record.term(),
+                Some(since + self.timings.renew_deadline),
+            );
             let enough = CancellationToken::new();
-            // In a task of its own: work that computes for long must not keep the lease from being renewed, or its loss
-            // from being told.
-            let mut holding =
-                AbortOnDropHandle::new(tokio::spawn(self.hold_until(enough.clone(), since, leading.clone())));
+            // In a task of its own: work that computes for long must not keep the lease from being
+            // renewed, or its loss from being told.
+            let mut holding = AbortOnDropHandle::new(tokio::spawn(self.hold_until(
+                enough.clone(),
+                since,
+                leading.clone(),
+            )));
             let ended = tokio::select! {
                 ended = work(leading.clone()) => {
                     let is_lost = leading.lost().is_cancelled();
                     enough.cancel();
                     self = holding.await?;
-                    // Work may end well because its term is over, and be seen to before the candidate is back.
+                    // Work may end well because its term is over, and be seen to before the
+                    // candidate is back.
                     (!is_lost || ended.is_err()).then_some(ended)
                 }
                 candidate = &mut holding => {
@@ -103,7 +132,12 @@ impl Candidate {
         }
     }
 
-    async fn hold_until(mut self, enough: CancellationToken, since: Instant, leading: Leading) -> Self {
+    async fn hold_until(
+        mut self,
+        enough: CancellationToken,
+        since: Instant,
+        leading: Leading,
+    ) -> Self {
         enough.run_until_cancelled(self.hold(since, &leading)).await;
         leading.end();
         self
@@ -136,7 +170,10 @@ impl Candidate {
                 }
             };
             // client-go's jitter: candidates that start together do not ask together.
-            let pause = self.timings.retry_period.mul_f64(1.0 + 1.2 * rand::random::<f64>());
+            let pause = self
+                .timings
+                .retry_period
+                .mul_f64(1.0 + 1.2 * rand::random::<f64>());
             known = match tokio::time::timeout(pause.min(wait), self.record.change()).await {
                 Ok(()) => Ok(()),
                 Err(_) => self.record.refresh().await,
@@ -146,7 +183,11 @@ impl Candidate {
 
     /// Renews until the lease is lost; then returns, at the latest when the renew deadline is over.
     async fn hold(&mut self, mut since: Instant, leading: &Leading) {
-        let Timings { renew_deadline, retry_period, .. } = self.timings;
+        let Timings {
+            renew_deadline,
+            retry_period,
+            ..
+        } = self.timings;
         loop {
             let attempt = async {
                 tokio::time::sleep(retry_period).await;
@@ -166,7 +207,10 @@ impl Candidate {
                     leading.extend(since + renew_deadline);
                 }
                 Ok(Step::Theirs { .. }) => {
-                    tracing::error!(lease = self.name, "leadership lost: the lease is no longer ours");
+                    tracing::error!(
+                        lease = self.name,
+                        "leadership lost: the lease is no longer ours"
+                    );
                     return;
                 }
                 Err(error) => tracing::warn!(lease = self.name, %error, "cannot renew the lease"),
@@ -174,20 +218,36 @@ impl Candidate {
         }
     }
 
-    /// Does what the rules say about the lease as last seen; reads it again when a write shows that it has changed.
+    /// Does what the rules say about the lease as last seen; reads it again when a write shows that
+    /// it has changed.
     async fn step(&mut self, holding: bool) -> kube::Result<Step> {
         let mut conflicts = 0;
         loop {
             let spec = self.record.spec();
             let since = now();
             let unchanged_since = self.record.unchanged_since();
-            let written = match decide(spec.as_ref(), unchanged_since, since, &self.me, self.timings.lease_duration) {
+            let written = match decide(
+                spec.as_ref(),
+                unchanged_since,
+                since,
+                &self.me,
+                self.timings.lease_duration,
+            ) {
                 Action::Wait(wait) => return Ok(Step::Theirs { wait }),
                 // Whoever gave the lease away while we held it meant another to lead.
-                Action::Take if holding => return Ok(Step::Theirs { wait: Duration::ZERO }),
+                Action::Take if holding => {
+                    return Ok(Step::Theirs {
+                        wait: Duration::ZERO,
+                    });
+                }
                 Action::Create | Action::Take | Action::Renew => {
                     self.perhaps_held = true;
-                    let spec = held(spec.as_ref(), &self.me, self.timings.lease_duration, self.clock.timestamp());
+                    let spec = held(
+                        spec.as_ref(),
+                        &self.me,
+                        self.timings.lease_duration,
+                        self.clock.timestamp(),
+                    );
                     self.record.write(spec).await
                 }
             };
@@ -202,7 +262,8 @@ impl Candidate {
         }
     }
 
-    /// Gives the lease away if it is ours, so that the next candidate need not wait for it to run out.
+    /// Gives the lease away if it is ours, so that the next candidate need not wait for it to run
+    /// out.
     async fn release(&mut self) {
         if !self.perhaps_held {
             return;
@@ -210,8 +271,13 @@ impl Candidate {
         match tokio::time::timeout(RELEASE_TIMEOUT, self.try_release()).await {
             Ok(Ok(true)) => tracing::info!(lease = self.name, "released the lease"),
             Ok(Ok(false)) => {}
-            Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "cannot release the lease; it will run out"),
-            Err(_) => tracing::warn!(lease = self.name, "no answer to releasing the lease; it will run out"),
+            Ok(Err(error)) => {
+                tracing::warn!(lease = self.name, %error, "cannot release the lease; it will run out")
+            }
+            Err(_) => tracing::warn!(
+                lease = self.name,
+                "no answer to releasing the lease; it will run out"
+            ),
         }
     }
 
@@ -219,11 +285,17 @@ impl Candidate {
         let mut conflicts = 0;
         loop {
             self.record.refresh().await?;
-            let Some(spec) = self.record.spec() else { return Ok(false) };
+            let Some(spec) = self.record.spec() else {
+                return Ok(false);
+            };
             if spec.holder_identity.as_deref() != Some(&self.me) {
                 return Ok(false);
             }
-            match self.record.write(released(&spec, self.clock.timestamp())).await {
+            match self
+                .record
+                .write(released(&spec, self.clock.timestamp()))
+                .await
+            {
                 Ok(()) => {
                     self.perhaps_held = false;
                     return Ok(true);
@@ -238,6 +310,9 @@ impl Candidate {
 
 /// Someone else wrote, created or deleted the lease since we read it.
 fn is_outdated(error: &kube::Error) -> bool {
-    let outdated = [StatusCode::CONFLICT.as_u16(), StatusCode::NOT_FOUND.as_u16()];
+    let outdated = [
+        StatusCode::CONFLICT.as_u16(),
+        StatusCode::NOT_FOUND.as_u16(),
+    ];
     matches!(error, kube::Error::Api(status) if outdated.contains(&status.code))
 }

@@ -1,4 +1,5 @@
-//! The endpoints that every program serves beside its work: /metrics, /healthz, /livez, /readyz and /health-check.
+//! The endpoints that every program serves beside its work: /metrics, /healthz, /livez, /readyz and
+//! /health-check.
 
 use std::time::Instant;
 
@@ -41,7 +42,11 @@ impl Endpoints {
 async fn metrics(State(Endpoints { registry, .. }): State<Endpoints>) -> Response {
     match TextEncoder::new().encode_to_string(&registry.gather()) {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode metrics: {error}\n")).into_response(),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("cannot encode metrics: {error}\n"),
+        )
+            .into_response(),
     }
 }
 
@@ -62,13 +67,26 @@ fn answer(outcome: Result<&'static str, String>) -> Response {
 }
 
 /// With `?verbose` every condition is listed.
-async fn ready(State(Endpoints { readiness, shutdown, .. }): State<Endpoints>, uri: Uri) -> Response {
-    let is_verbose = uri.query().is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
+async fn ready(
+    State(Endpoints {
+        readiness,
+        shutdown,
+        ..
+    }): State<Endpoints>,
+    uri: Uri,
+) -> Response {
+    let is_verbose = uri
+        .query()
+        .is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
     let mut missing = readiness.missing();
     if shutdown.is_cancelled() {
         missing.push("shutting down".to_owned());
     }
-    let code = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let code = if missing.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let text = match (is_verbose, missing.is_empty()) {
         (true, _) => readiness.report(),
         (false, true) => "ok\n".to_owned(),
@@ -100,7 +118,9 @@ mod tests {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = endpoints.clone().router().oneshot(request).await.unwrap();
         let code = response.status().as_u16();
-        let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 20)
+            .await
+            .unwrap();
         let text = String::from_utf8(body.to_vec()).unwrap();
         assert_eq!((code, text.as_str()), expected, "{path}");
     }
@@ -111,8 +131,12 @@ mod tests {
         check(&endpoints, "/health-check", (200, "OK")).await;
         check(&endpoints, "/healthz", (200, "ok\n")).await;
 
-        let long_ago = Instant::now().checked_sub(Duration::from_secs(301)).unwrap();
-        endpoints.activity.expect_every(Duration::from_mins(5), long_ago);
+        let long_ago = Instant::now()
+            .checked_sub(Duration::from_secs(301))
+            .unwrap();
+        endpoints
+            .activity
+            .expect_every(Duration::from_mins(5), long_ago);
         let request = Request::get("/health-check").body(Body::empty()).unwrap();
         let response = endpoints.clone().router().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -137,7 +161,10 @@ mod tests {
     async fn metrics_are_in_the_text_format() {
         let endpoints = endpoints();
         let counter = prometheus::IntCounter::new("vpa_things_total", "Things.").unwrap();
-        endpoints.registry.register(Box::new(counter.clone())).unwrap();
+        endpoints
+            .registry
+            .register(Box::new(counter.clone()))
+            .unwrap();
         counter.inc();
         let text = "# HELP vpa_things_total Things.\n# TYPE vpa_things_total counter\nvpa_things_total 1\n";
         check(&endpoints, "/metrics", (200, text)).await;

@@ -1,32 +1,39 @@
 //! Command lines as users of Go's pflag write them, and an environment twin for every flag.
 //!
 //! * `--a_b` is `--a-b`; `--flag=v` and `--flag v` are the same; the last of a repeated flag wins.
-//! * A boolean stands alone or takes `=true`, `=false` and the other words of Go's `strconv.ParseBool`.
+//! * A boolean stands alone or takes `=true`, `=false` and the other words of Go's
+//!   `strconv.ParseBool`.
 //! * A value may start with a dash (`--eviction-rate-limit -1`).
-//! * The flag `--kube-api-qps` of the program `recommender` is also read from `PLIMSOLL_RECOMMENDER_KUBE_API_QPS`.
-//!   The command line wins over the environment, the environment over the default. A twin with a value such as
-//!   `tcp://10.0.0.1:443` is ignored: Kubernetes sets it for a Service whose name begins like the twins.
+//! * The flag `--kube-api-qps` of the program `recommender` is also read from
+//!   `PLIMSOLL_RECOMMENDER_KUBE_API_QPS`. The command line wins over the environment, the
+//!   environment over the default. A twin with a value such as `tcp://10.0.0.1:443` is ignored:
+//!   Kubernetes sets it for a Service whose name begins like the twins.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::TypedValueParser as _;
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
-/// What sets one program's command line apart: the values that `clap::Args` shared by several programs cannot hold.
+/// What sets one program's command line apart: the values that `clap::Args` shared by several
+/// programs cannot hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// The crate name, which is the name in logs, metrics, the user agent and the environment twins.
+    /// The crate name, which is the name in logs, metrics, the user agent and the environment
+    /// twins.
     pub name: &'static str,
     /// `env!("CARGO_PKG_VERSION")` of the program.
     pub version: &'static str,
-    /// Defaults of shared flags that differ from program to program, such as `("address", ":8942")`.
+    /// Defaults of shared flags that differ from program to program, such as
+    /// `("address", ":8942")`.
     pub defaults: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
-    /// Reads the process's command line; prints the help or a usage error and exits where it does not fit.
+    /// Reads the process's command line; prints the help or a usage error and exits where it does
+    /// not fit.
     pub fn parse<A: CommandFactory + FromArgMatches>(&self) -> A {
-        self.try_parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+        self.try_parse_from(std::env::args_os())
+            .unwrap_or_else(|error| error.exit())
     }
 
     /// Reads a command line whose first word is the program.
@@ -39,39 +46,57 @@ impl Program {
         A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// Reads words between blanks as a command line, without the program before them. Tells what a user would be shown in vain.
+    /// Reads words between blanks as a command line, without the program before them. Tells what a
+    /// user would be shown in vain.
     pub fn parse_line<A: CommandFactory + FromArgMatches>(&self, line: &str) -> Result<A, String> {
         let words = std::iter::once(self.name).chain(line.split_whitespace());
-        self.try_parse_from(words).map_err(|error| error.to_string())
+        self.try_parse_from(words)
+            .map_err(|error| error.to_string())
     }
 
     /// The command line as clap sees it, with defaults and environment twins filled in.
     pub fn command<A: CommandFactory>(&self) -> Command {
-        let command = A::command().name(self.name).version(self.version).args_override_self(true);
-        let command = self.defaults.iter().fold(command, |command, (flag, default)| {
-            command.mut_args(|arg| {
-                if arg.get_long() == Some(flag) { arg.required(false).default_value(*default) } else { arg }
-            })
-        });
+        let command = A::command()
+            .name(self.name)
+            .version(self.version)
+            .args_override_self(true);
+        let command = self
+            .defaults
+            .iter()
+            .fold(command, |command, (flag, default)| {
+                command.mut_args(|arg| {
+                    if arg.get_long() == Some(flag) {
+                        arg.required(false).default_value(*default)
+                    } else {
+                        arg
+                    }
+                })
+            });
         with_go_habits(command, self.name)
     }
 }
 
 fn with_go_habits(command: Command, program: &str) -> Command {
     command
-        .mut_args(|arg| match arg.get_long().map(|long| environment_twin(program, long)) {
-            Some(twin) if takes_values(&arg) => {
-                let arg = as_boolean(arg).allow_hyphen_values(true);
-                let is_link = std::env::var_os(&twin).is_some_and(|value| is_service_link(&value));
-                if is_link { arg } else { arg.env(twin) }
-            }
-            _ => arg,
-        })
+        .mut_args(
+            |arg| match arg.get_long().map(|long| environment_twin(program, long)) {
+                Some(twin) if takes_values(&arg) => {
+                    let arg = as_boolean(arg).allow_hyphen_values(true);
+                    let is_link =
+                        std::env::var_os(&twin).is_some_and(|value| is_service_link(&value));
+                    if is_link { arg } else { arg.env(twin) }
+                }
+                _ => arg,
+            },
+        )
         .mut_subcommands(|subcommand| with_go_habits(subcommand.args_override_self(true), program))
 }
 
 fn takes_values(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue | ArgAction::SetFalse)
+    matches!(
+        arg.get_action(),
+        ArgAction::Set | ArgAction::Append | ArgAction::SetTrue | ArgAction::SetFalse
+    )
 }
 
 /// Gives a clap flag the value that a Go boolean may carry: absent, bare, `=true` or `=false`.
@@ -79,13 +104,19 @@ fn as_boolean(arg: Arg) -> Arg {
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return arg;
     }
-    let arg = if arg.get_default_values().is_empty() { arg.default_value("false") } else { arg };
+    let arg = if arg.get_default_values().is_empty() {
+        arg.default_value("false")
+    } else {
+        arg
+    };
     arg.action(ArgAction::Set)
         .num_args(0..=1)
         .require_equals(true)
         .default_missing_value("true")
         .value_name("BOOL")
-        .value_parser(clap::builder::NonEmptyStringValueParser::new().try_map(|word| go_bool(&word)))
+        .value_parser(
+            clap::builder::NonEmptyStringValueParser::new().try_map(|word| go_bool(&word)),
+        )
 }
 
 /// The words of Go's `strconv.ParseBool`.
@@ -103,14 +134,18 @@ pub(crate) struct NotABoolean;
 
 /// The environment variable that stands in for a flag: `PLIMSOLL_<PROGRAM>_<FLAG>`.
 pub fn environment_twin(program: &str, flag: &str) -> String {
-    format!("PLIMSOLL_{program}_{flag}").replace('-', "_").to_uppercase()
+    format!("PLIMSOLL_{program}_{flag}")
+        .replace('-', "_")
+        .to_uppercase()
 }
 
 /// Warns of environment twins that Kubernetes set and that are ignored.
 pub(crate) fn warn_of_service_links(program: &str) {
     let prefix = environment_twin(program, "");
     for (name, value) in std::env::vars_os() {
-        let is_twin = name.to_str().is_some_and(|name| name.starts_with(&prefix) && name.ends_with("_PORT"));
+        let is_twin = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(&prefix) && name.ends_with("_PORT"));
         if is_twin && is_service_link(&value) {
             tracing::warn!(
                 ?name,
@@ -121,11 +156,13 @@ pub(crate) fn warn_of_service_links(program: &str) {
     }
 }
 
-/// Whether a value is one that Kubernetes gives each pod for each Service of its namespace, such as `tcp://10.0.0.1:443` in
-/// `PLIMSOLL_WEBHOOK_PORT` for the Service `plimsoll-webhook`.
+/// Whether a value is one that Kubernetes gives each pod for each Service of its namespace, such as
+/// `tcp://10.0.0.1:443` in `PLIMSOLL_WEBHOOK_PORT` for the Service `plimsoll-webhook`.
 fn is_service_link(value: &OsStr) -> bool {
     let protocols = ["tcp://", "udp://", "sctp://"];
-    value.to_str().is_some_and(|value| protocols.iter().any(|protocol| value.starts_with(protocol)))
+    value
+        .to_str()
+        .is_some_and(|value| protocols.iter().any(|protocol| value.starts_with(protocol)))
 }
 
 /// Writes `--a_b=c_d` as `--a-b=c_d`. Words after a bare `--` stay as they are.
@@ -167,7 +204,11 @@ mod tests {
         port: u16,
     }
 
-    const PROGRAM: Program = Program { name: "some-program", version: "1.2.3", defaults: &[("name", "default")] };
+    const PROGRAM: Program = Program {
+        name: "some-program",
+        version: "1.2.3",
+        defaults: &[("name", "default")],
+    };
 
     fn parse(line: &str) -> Result<Flags, String> {
         PROGRAM.parse_line(line)
@@ -181,8 +222,12 @@ mod tests {
 
     #[test]
     fn flags_are_read_as_by_pflag() {
-        check("--full_interval=90s", |flags| flags.full_interval = "1m30s".parse().unwrap());
-        check("--full-interval 1.5h", |flags| flags.full_interval = "1h30m".parse().unwrap());
+        check("--full_interval=90s", |flags| {
+            flags.full_interval = "1m30s".parse().unwrap()
+        });
+        check("--full-interval 1.5h", |flags| {
+            flags.full_interval = "1h30m".parse().unwrap()
+        });
         check("--rate_limit -2", |flags| flags.rate_limit = -2.0);
         check("--memory-saver", |flags| flags.memory_saver = true);
         check("--memory_saver=T --use-status=0", |flags| {
@@ -196,7 +241,9 @@ mod tests {
         check("-v=5", |flags| flags.v = 5);
         check("-v 6", |flags| flags.v = 6);
         check("--v=1 --v=7", |flags| flags.v = 7);
-        check("--name=a_b --name --c=d_e", |flags| flags.name = "--c=d_e".to_owned());
+        check("--name=a_b --name --c=d_e", |flags| {
+            flags.name = "--c=d_e".to_owned()
+        });
     }
 
     #[test]
@@ -214,13 +261,19 @@ mod tests {
             let error = parse(line).unwrap_err();
             assert!(error.contains(flag), "{line}: {error}");
         }
-        assert!(parse("--memory-saver true").is_err(), "pflag takes no separate word for a boolean either");
+        assert!(
+            parse("--memory-saver true").is_err(),
+            "pflag takes no separate word for a boolean either"
+        );
     }
 
     #[test]
     fn every_flag_has_an_environment_twin() {
         let command = PROGRAM.command::<Flags>();
-        let twins: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()).collect();
+        let twins: Vec<_> = command
+            .get_arguments()
+            .filter_map(|arg| arg.get_env()?.to_str())
+            .collect();
         assert_eq!(
             twins,
             [
@@ -237,10 +290,14 @@ mod tests {
 
     #[test]
     fn the_environment_gives_values_and_the_command_line_wins() {
-        // Every variable is read from a child process, because a test must not change its own environment.
+        // Every variable is read from a child process, because a test must not change its own
+        // environment.
         if let Ok(line) = std::env::var("TEST_FLAGS_LINE") {
             let flags = parse(&line).unwrap();
-            println!("RESULT {} {} {} {}", flags.full_interval, flags.memory_saver, flags.use_status, flags.port);
+            println!(
+                "RESULT {} {} {} {}",
+                flags.full_interval, flags.memory_saver, flags.use_status, flags.port
+            );
             return;
         }
         let run = |line: &str, port: &str| {
@@ -258,11 +315,19 @@ mod tests {
                 .output()
                 .unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
-            text.split("RESULT ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default().to_owned()
+            text.split("RESULT ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next())
+                .unwrap_or_default()
+                .to_owned()
         };
         assert_eq!(run("", "9000"), "5m0s true false 9000");
-        assert_eq!(run("--full-interval=7m --memory-saver=false", "9000"), "7m0s false false 9000");
-        // Kubernetes sets the variable so for a Service called `some-program` when the name has the prefix of the twins.
+        assert_eq!(
+            run("--full-interval=7m --memory-saver=false", "9000"),
+            "7m0s false false 9000"
+        );
+        // Kubernetes sets the variable so for a Service called `some-program` when the name has the
+        // prefix of the twins.
         for port in ["tcp://10.0.0.1:443", "udp://[fd00::1]:53"] {
             assert_eq!(run("", port), "5m0s true false 8000");
         }

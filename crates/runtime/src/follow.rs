@@ -1,4 +1,5 @@
-//! Follows who holds a Lease, and where it is reached: its holder's identity ends with an address (see [`crate::lease`]).
+//! Follows who holds a Lease, and where it is reached: its holder's identity ends with an address
+//! (see [`crate::lease`]).
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,13 +14,16 @@ use tokio::sync::watch;
 
 use crate::lease::{address_of, shard_lease};
 
-/// Follows the leaders that divide the work among `count` shards, each with a Lease of its own named after `name`: where
-/// each is reached, in their order, and the following itself.
+/// Follows the leaders that divide the work among `count` shards, each with a Lease of its own
+/// named after `name`: where each is reached, in their order, and the following itself.
 pub fn follow_shards(
     leases: &Api<Lease>,
     name: &str,
     count: u16,
-) -> (Vec<watch::Receiver<Option<String>>>, impl Future<Output = ()> + use<>) {
+) -> (
+    Vec<watch::Receiver<Option<String>>>,
+    impl Future<Output = ()> + use<>,
+) {
     let (mut leaders, mut following) = (Vec::new(), Vec::new());
     for index in 0..count {
         let (found, leader) = watch::channel(None);
@@ -30,8 +34,9 @@ pub fn follow_shards(
     (leaders, async { drop(join_all(following).await) })
 }
 
-/// Keeps `leader` at the address of the holder of the Lease `name`; absent while nobody holds it, or says no address.
-/// Runs until nobody looks at `leader`. While the API server is away, the last holder stands.
+/// Keeps `leader` at the address of the holder of the Lease `name`; absent while nobody holds it,
+/// or says no address. Runs until nobody looks at `leader`. While the API server is away, the last
+/// holder stands.
 pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender<Option<String>>) {
     let mut states = pin!(watch_object(leases, name).default_backoff());
     let mut said = false;
@@ -72,16 +77,28 @@ mod tests {
     use super::*;
 
     fn check(holder: Option<&str>, expected: Option<&str>) {
-        let spec = LeaseSpec { holder_identity: holder.map(str::to_owned), ..LeaseSpec::default() };
-        let lease = Lease { spec: Some(spec), ..Lease::default() };
+        let spec = LeaseSpec {
+            holder_identity: holder.map(str::to_owned),
+            ..LeaseSpec::default()
+        };
+        let lease = Lease {
+            spec: Some(spec),
+            ..Lease::default()
+        };
         assert_eq!(address(&lease).as_deref(), expected, "{holder:?}");
     }
 
     #[test]
     fn the_leader_is_reached_where_its_identity_says() {
         let uuid = "00000000-0000-4000-8000-000000000000";
-        check(Some(&format!("pod-1_{uuid}_10.0.0.7:8950")), Some("10.0.0.7:8950"));
-        check(Some(&format!("pod-1_{uuid}_[fd00::7]:8950")), Some("[fd00::7]:8950"));
+        check(
+            Some(&format!("pod-1_{uuid}_10.0.0.7:8950")),
+            Some("10.0.0.7:8950"),
+        );
+        check(
+            Some(&format!("pod-1_{uuid}_[fd00::7]:8950")),
+            Some("[fd00::7]:8950"),
+        );
         check(Some(&format!("pod-1_{uuid}")), None);
         check(Some(""), None);
         check(None, None);

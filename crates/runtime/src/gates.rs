@@ -1,7 +1,8 @@
 //! Feature gates: `--feature-gates=InPlace=true,AllAlpha=false`.
 //!
-//! Source of the rules: Kubernetes component-base `featuregate`. A gate that is named wins over `AllAlpha` and `AllBeta`,
-//! whatever the order; a gate that graduated can only be set to the value it is locked to.
+//! Source of the rules: Kubernetes component-base `featuregate`. A gate that is named wins over
+//! `AllAlpha` and `AllBeta`, whatever the order; a gate that graduated can only be set to the value
+//! it is locked to.
 
 pub mod suite;
 
@@ -61,20 +62,36 @@ pub enum GateError {
 }
 
 impl FeatureGates {
-    /// Reads a comma-separated list of `Name=bool`; a later entry of the same name wins. Empty text gives the defaults.
+    /// Reads a comma-separated list of `Name=bool`; a later entry of the same name wins. Empty text
+    /// gives the defaults.
     pub fn parse(known: &[Gate], text: &str) -> Result<Self, GateError> {
         let mut named: BTreeMap<&str, bool> = BTreeMap::new();
-        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            let (gate, value) = entry.split_once('=').ok_or_else(|| GateError::MissingValue(entry.to_owned()))?;
+        for entry in text
+            .split(',')
+            .map(str::trim)
+            .filter(|entry| !entry.is_empty())
+        {
+            let (gate, value) = entry
+                .split_once('=')
+                .ok_or_else(|| GateError::MissingValue(entry.to_owned()))?;
             let (gate, value) = (gate.trim(), value.trim());
-            let on = crate::flags::go_bool(value)
-                .map_err(|_| GateError::Value { gate: gate.to_owned(), value: value.to_owned() })?;
+            let on = crate::flags::go_bool(value).map_err(|_| GateError::Value {
+                gate: gate.to_owned(),
+                value: value.to_owned(),
+            })?;
             if !is_group(gate) && !known.iter().any(|candidate| candidate.name == gate) {
-                return Err(GateError::Unknown { gate: gate.to_owned(), known: names(known) });
+                return Err(GateError::Unknown {
+                    gate: gate.to_owned(),
+                    known: names(known),
+                });
             }
             named.insert(gate, on);
         }
-        known.iter().map(|gate| Ok((gate.name, value(gate, &named)?))).collect::<Result<_, _>>().map(Self)
+        known
+            .iter()
+            .map(|gate| Ok((gate.name, value(gate, &named)?)))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// Whether a feature is on; a gate that was not among the known ones is off.
@@ -88,7 +105,10 @@ fn is_group(gate: &str) -> bool {
 }
 
 fn names(known: &[Gate]) -> String {
-    let names: Vec<_> = ["AllAlpha", "AllBeta"].into_iter().chain(known.iter().map(|gate| gate.name)).collect();
+    let names: Vec<_> = ["AllAlpha", "AllBeta"]
+        .into_iter()
+        .chain(known.iter().map(|gate| gate.name))
+        .collect();
     names.join(", ")
 }
 
@@ -96,10 +116,16 @@ fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> Result<bool, GateError> {
     let group = match gate.stage {
         Stage::Alpha => named.get("AllAlpha"),
         Stage::Beta => named.get("AllBeta"),
-        Stage::Stable if named.get(gate.name) == Some(&false) => return Err(GateError::Locked(gate.name)),
+        Stage::Stable if named.get(gate.name) == Some(&false) => {
+            return Err(GateError::Locked(gate.name));
+        }
         Stage::Stable => None,
     };
-    Ok(named.get(gate.name).or(group).copied().unwrap_or(gate.default))
+    Ok(named
+        .get(gate.name)
+        .or(group)
+        .copied()
+        .unwrap_or(gate.default))
 }
 
 #[cfg(test)]
@@ -107,16 +133,41 @@ mod tests {
     use super::*;
 
     const KNOWN: [Gate; 4] = [
-        Gate { name: "Boost", stage: Stage::Alpha, default: false },
-        Gate { name: "InPlace", stage: Stage::Alpha, default: false },
-        Gate { name: "Feed", stage: Stage::Beta, default: true },
-        Gate { name: "Old", stage: Stage::Stable, default: true },
+        Gate {
+            name: "Boost",
+            stage: Stage::Alpha,
+            default: false,
+        },
+        Gate {
+            name: "InPlace",
+            stage: Stage::Alpha,
+            default: false,
+        },
+        Gate {
+            name: "Feed",
+            stage: Stage::Beta,
+            default: true,
+        },
+        Gate {
+            name: "Old",
+            stage: Stage::Stable,
+            default: true,
+        },
     ];
 
     fn check(text: &str, expected: Result<&[&str], &str>) {
-        let on = FeatureGates::parse(&KNOWN, text)
-            .map(|gates| KNOWN.iter().map(|gate| gate.name).filter(|name| gates.enabled(name)).collect::<Vec<_>>());
-        assert_eq!(on.map_err(|error| error.to_string()), expected.map(<[_]>::to_vec).map_err(str::to_owned), "{text}");
+        let on = FeatureGates::parse(&KNOWN, text).map(|gates| {
+            KNOWN
+                .iter()
+                .map(|gate| gate.name)
+                .filter(|name| gates.enabled(name))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(
+            on.map_err(|error| error.to_string()),
+            expected.map(<[_]>::to_vec).map_err(str::to_owned),
+            "{text}"
+        );
     }
 
     #[test]
@@ -131,12 +182,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_set_is_said() {
-        check("InPlace", Err("missing value for feature gate InPlace, expected InPlace=true or InPlace=false"));
-        check("InPlace=yes", Err("invalid value \"yes\" of feature gate InPlace, expected true or false"));
+        check(
+            "InPlace",
+            Err("missing value for feature gate InPlace, expected InPlace=true or InPlace=false"),
+        );
+        check(
+            "InPlace=yes",
+            Err("invalid value \"yes\" of feature gate InPlace, expected true or false"),
+        );
         check(
             "InPlaceOrRecreate=true",
-            Err("unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old"),
+            Err(
+                "unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old",
+            ),
         );
-        check("Old=false", Err("feature gate Old is stable and cannot be switched off"));
+        check(
+            "Old=false",
+            Err("feature gate Old is stable and cannot be switched off"),
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Whether the process is alive and whether it is ready, as values that the parts of a program hold.
+//! Whether the process is alive and whether it is ready, as values that the parts of a program
+//! hold.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::duration::GoDuration;
 
-/// When the program's main loop last did something; upstream's `HealthCheck`. Clones share one record.
+/// When the program's main loop last did something; upstream's `HealthCheck`. Clones share one
+/// record.
 ///
-/// Nothing is expected before [`Activity::expect_every`], so that a standby waiting for leadership is alive.
+/// Nothing is expected before [`Activity::expect_every`], so that a standby waiting for leadership
+/// is alive.
 #[derive(Debug, Clone, Default)]
 pub struct Activity(Arc<Mutex<Option<Expectation>>>);
 
@@ -19,7 +22,8 @@ struct Expectation {
 }
 
 impl Activity {
-    /// From `now` on, activity is due at least once per `timeout`. Upstream takes five times the loop's interval.
+    /// From `now` on, activity is due at least once per `timeout`. Upstream takes five times the
+    /// loop's interval.
     pub fn expect_every(&self, timeout: Duration, now: Instant) {
         *lock(&self.0) = Some(Expectation { timeout, last: now });
     }
@@ -38,7 +42,9 @@ impl Activity {
 
     /// `Err` with upstream's text when nothing happened for longer than allowed.
     pub fn check(&self, now: Instant) -> Result<(), String> {
-        let Some(Expectation { timeout, last }) = *lock(&self.0) else { return Ok(()) };
+        let Some(Expectation { timeout, last }) = *lock(&self.0) else {
+            return Ok(());
+        };
         let quiet = now.saturating_duration_since(last);
         if quiet <= timeout {
             return Ok(());
@@ -60,7 +66,8 @@ enum State {
     Missing(String),
 }
 
-/// One thing that must hold, kept by the part of the program that knows. Dropping it does not change what it last said.
+/// One thing that must hold, kept by the part of the program that knows. Dropping it does not
+/// change what it last said.
 #[derive(Debug)]
 pub struct Condition {
     name: String,
@@ -70,7 +77,10 @@ pub struct Condition {
 impl Readiness {
     /// Adds a condition that does not hold yet.
     pub fn condition(&self, name: impl Into<String>) -> Condition {
-        let condition = Condition { name: name.into(), all: self.clone() };
+        let condition = Condition {
+            name: name.into(),
+            all: self.clone(),
+        };
         condition.missing("not yet");
         condition
     }
@@ -118,7 +128,8 @@ impl Condition {
     }
 }
 
-/// The values behind these locks are whole after every statement, so a panic elsewhere leaves nothing half-done.
+/// The values behind these locks are whole after every statement, so a panic elsewhere leaves
+/// nothing half-done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -137,7 +148,10 @@ mod tests {
 
         activity.expect_every(Duration::from_mins(5), after(1000));
         assert_eq!(activity.check(after(1300)), Ok(()));
-        assert_eq!(activity.check(after(1301)), Err("Error: last activity more than 5m1s ago".to_owned()));
+        assert_eq!(
+            activity.check(after(1301)),
+            Err("Error: last activity more than 5m1s ago".to_owned())
+        );
 
         activity.record(after(1302));
         assert_eq!(activity.check(after(1303)), Ok(()));
@@ -150,8 +164,14 @@ mod tests {
     fn readiness_lists_what_is_missing() {
         let readiness = Readiness::default();
         assert!(readiness.missing().is_empty());
-        let (pods, leader) = (readiness.condition("pod watch"), readiness.condition("leader"));
-        assert_eq!(readiness.missing(), ["leader: not yet", "pod watch: not yet"]);
+        let (pods, leader) = (
+            readiness.condition("pod watch"),
+            readiness.condition("leader"),
+        );
+        assert_eq!(
+            readiness.missing(),
+            ["leader: not yet", "pod watch: not yet"]
+        );
         pods.ready();
         leader.ready();
         assert!(readiness.missing().is_empty());
@@ -159,6 +179,9 @@ mod tests {
         assert_eq!(readiness.missing(), ["pod watch: watch ended"]);
         leader.ready_but("alone");
         assert_eq!(readiness.missing(), ["pod watch: watch ended"]);
-        assert_eq!(readiness.report(), "[+]leader ok: alone\n[-]pod watch failed: watch ended\n");
+        assert_eq!(
+            readiness.report(),
+            "[+]leader ok: alone\n[-]pod watch failed: watch ended\n"
+        );
     }
 }

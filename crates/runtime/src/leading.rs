@@ -40,7 +40,11 @@ pub struct Leading {
 
 impl Leading {
     pub(crate) fn new(term: u64, until: Option<Instant>) -> Self {
-        Self { lost: CancellationToken::new(), term, until: Arc::new(Mutex::new(until)) }
+        Self {
+            lost: CancellationToken::new(),
+            term,
+            until: Arc::new(Mutex::new(until)),
+        }
     }
 
     /// A term without end that begins at `now`, for a program that runs alone.
@@ -58,8 +62,8 @@ impl Leading {
         &self.lost
     }
 
-    /// Whether the term lasts at `now`. Worth asking before each write: a process that was stopped and goes on runs its
-    /// next line before any timer.
+    /// Whether the term lasts at `now`. Worth asking before each write: a process that was stopped
+    /// and goes on runs its next line before any timer.
     pub fn holds(&self, now: Instant) -> bool {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         !self.lost.is_cancelled() && until.is_none_or(|until| now < until)
@@ -75,11 +79,12 @@ impl Leading {
 }
 
 impl Chassis {
-    /// Runs `work` for each term of leadership, or once without an end where `--leader-elect` is off.
+    /// Runs `work` for each term of leadership, or once without an end where `--leader-elect` is
+    /// off.
     ///
-    /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive a term is kept outside.
-    /// (Upstream's programs exit instead.) When `work` returns, which it does soon after shutdown, the lease is released,
-    /// so that the next candidate begins at once.
+    /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive
+    /// a term is kept outside. (Upstream's programs exit instead.) When `work` returns, which it
+    /// does soon after shutdown, the lease is released, so that the next candidate begins at once.
     pub async fn lead<W>(
         &self,
         args: &LeaderElectionArgs,
@@ -94,25 +99,45 @@ impl Chassis {
         }
         let ResourceLock::Leases = args.leader_elect_resource_lock;
         let timings = Timings::try_from(args)?;
-        let status = Opts::new("leader_election_master_status", "Whether this process holds the lease.")
-            .const_label("name", &args.leader_elect_resource_name);
+        let status = Opts::new(
+            "leader_election_master_status",
+            "Whether this process holds the lease.",
+        )
+        .const_label("name", &args.leader_elect_resource_name);
         let status = IntGauge::with_opts(status)?;
         self.registry.register(Box::new(status.clone()))?;
         let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
-        let Announcement { address, annotations } = announcement;
+        let Announcement {
+            address,
+            annotations,
+        } = announcement;
         let me = identity(&hostname()?, rand::random(), address.as_deref());
-        let candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings, self.clock());
+        let candidate = Candidate::new(
+            api,
+            args.leader_elect_resource_name.clone(),
+            me,
+            timings,
+            self.clock(),
+        );
         let candidate = candidate.annotating(annotations.clone());
         candidate.lead(&self.shutdown, &status, &mut work).await
     }
 
-    /// A client with a throttle of its own: renewals must not wait behind the program's other requests.
+    /// A client with a throttle of its own: renewals must not wait behind the program's other
+    /// requests.
     fn lease_client(&self) -> anyhow::Result<kube::Client> {
         let mut config = self.config.clone();
         config.headers.retain(|(name, _)| name != USER_AGENT);
         let agent = format!("{}/leader-election", client::user_agent(&self.program));
-        config.headers.push((USER_AGENT, HeaderValue::from_str(&agent).context("invalid user agent")?));
-        Ok(client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())?)
+        config.headers.push((
+            USER_AGENT,
+            HeaderValue::from_str(&agent).context("invalid user agent")?,
+        ));
+        Ok(client::connect(
+            config,
+            Throttle::new(10.0, 20),
+            self.rest_metrics.clone(),
+        )?)
     }
 }
 
@@ -121,14 +146,19 @@ pub fn hostname() -> anyhow::Result<String> {
     let kernel = "/proc/sys/kernel/hostname";
     let name = match std::env::var("HOSTNAME") {
         Ok(name) if !name.is_empty() => name,
-        _ => std::fs::read_to_string(kernel).with_context(|| format!("no HOSTNAME, and cannot read {kernel}"))?,
+        _ => std::fs::read_to_string(kernel)
+            .with_context(|| format!("no HOSTNAME, and cannot read {kernel}"))?,
     };
     Ok(name.trim().to_owned())
 }
 
-/// The namespace of this program, as its Deployment tells it in the environment variable NAMESPACE; or else kube-system.
+/// The namespace of this program, as its Deployment tells it in the environment variable NAMESPACE;
+/// or else kube-system.
 pub fn own_namespace() -> String {
-    std::env::var("NAMESPACE").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "kube-system".to_owned())
+    std::env::var("NAMESPACE")
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "kube-system".to_owned())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The rules of leader election on a `coordination.k8s.io/v1` Lease, as pure functions.
 //!
-//! They are client-go's (`tools/leaderelection`), so that candidates of ours and of upstream exclude each other:
-//! a lease stands for its duration after the moment at which *this* candidate first saw its present content (clocks of
-//! different machines are never compared), an empty holder can be followed at once, and every change of holder counts
-//! as one transition.
+//! They are client-go's (`tools/leaderelection`), so that candidates of ours and of upstream
+//! exclude each other: a lease stands for its duration after the moment at which *this* candidate
+//! first saw its present content (clocks of different machines are never compared), an empty holder
+//! can be followed at once, and every change of holder counts as one transition.
 
 use std::time::{Duration, Instant};
 
@@ -26,27 +26,48 @@ pub enum Action {
     Wait(Duration),
 }
 
-/// Decides from the lease (absent: there is none), since when it has been seen unchanged, the time, and who we are.
-pub fn decide(lease: Option<&LeaseSpec>, unchanged_since: Instant, now: Instant, me: &str, own: Duration) -> Action {
-    let Some(lease) = lease else { return Action::Create };
+/// Decides from the lease (absent: there is none), since when it has been seen unchanged, the time,
+/// and who we are.
+pub fn decide(
+    lease: Option<&LeaseSpec>,
+    unchanged_since: Instant,
+    now: Instant,
+    me: &str,
+    own: Duration,
+) -> Action {
+    let Some(lease) = lease else {
+        return Action::Create;
+    };
     match lease.holder_identity.as_deref().unwrap_or_default() {
         "" => Action::Take,
         holder if holder == me => Action::Renew,
         _ => {
             let stands_until = unchanged_since + duration(lease).unwrap_or(own);
-            if stands_until <= now { Action::Take } else { Action::Wait(stands_until - now) }
+            if stands_until <= now {
+                Action::Take
+            } else {
+                Action::Wait(stands_until - now)
+            }
         }
     }
 }
 
-/// The holder's promise. A lease without one (written by neither client-go nor us) is given our own duration.
+/// The holder's promise. A lease without one (written by neither client-go nor us) is given our own
+/// duration.
 fn duration(lease: &LeaseSpec) -> Option<Duration> {
-    let seconds = u64::try_from(lease.lease_duration_seconds?).ok().filter(|seconds| *seconds > 0)?;
+    let seconds = u64::try_from(lease.lease_duration_seconds?)
+        .ok()
+        .filter(|seconds| *seconds > 0)?;
     Some(Duration::from_secs(seconds))
 }
 
 /// The lease that `me` writes to create, take or renew it at wall-clock time `now`.
-pub fn held(previous: Option<&LeaseSpec>, me: &str, duration: Duration, now: Timestamp) -> LeaseSpec {
+pub fn held(
+    previous: Option<&LeaseSpec>,
+    me: &str,
+    duration: Duration,
+    now: Timestamp,
+) -> LeaseSpec {
     let renewed = previous.filter(|lease| lease.holder_identity.as_deref() == Some(me));
     let now = Some(MicroTime(now));
     LeaseSpec {
@@ -74,8 +95,9 @@ pub fn released(previous: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// Numbers a term of leadership, so that later terms of one lease have greater numbers: by when the lease was created, then
-/// by how often its holder changed. A lease that was deleted and made anew goes on above its predecessor.
+/// Numbers a term of leadership, so that later terms of one lease have greater numbers: by when the
+/// lease was created, then by how often its holder changed. A lease that was deleted and made anew
+/// goes on above its predecessor.
 pub fn term(created: Timestamp, transitions: i32) -> u64 {
     let seconds = u64::try_from(created.as_second()).unwrap_or(0);
     let transitions = u64::try_from(transitions).unwrap_or(0);
@@ -85,13 +107,24 @@ pub fn term(created: Timestamp, transitions: i32) -> u64 {
 /// Sixteen million changes of holder; the seconds above them last for thousands of years.
 const TRANSITION_BITS: u32 = 24;
 
-/// Names a candidate `<hostname>_<uuid>`, with the address at which others reach the leader appended where there is one.
+/// Names a candidate `<hostname>_<uuid>`, with the address at which others reach the leader
+/// appended where there is one.
 pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     // Version 4, variant 1, as RFC 9562 marks a random UUID.
     let uuid = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{uuid:032x}");
-    let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
-    address.map_or_else(|| format!("{hostname}_{uuid}"), |address| format!("{hostname}_{uuid}_{address}"))
+    let uuid = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ]
+    .join("-");
+    address.map_or_else(
+        || format!("{hostname}_{uuid}"),
+        |address| format!("{hostname}_{uuid}_{address}"),
+    )
 }
 
 /// The address that [`identity`] appended to a holder's name.
@@ -100,10 +133,14 @@ pub fn address_of(holder: &str) -> Option<&str> {
     parts.nth(2)
 }
 
-/// The name of the lease of one of several leaders that divide the work, counted from zero; a leader of everything has the
-/// lease itself.
+/// The name of the lease of one of several leaders that divide the work, counted from zero; a
+/// leader of everything has the lease itself.
 pub fn shard_lease(name: &str, index: u16, count: u16) -> String {
-    if count > 1 { format!("{name}-{index}") } else { name.to_owned() }
+    if count > 1 {
+        format!("{name}-{index}")
+    } else {
+        name.to_owned()
+    }
 }
 
 /// The three periods of an election, in the order in which each bounds the next.
@@ -142,7 +179,11 @@ impl TryFrom<&LeaderElectionArgs> for Timings {
             renew_deadline: args.leader_elect_renew_deadline.0,
             retry_period: args.leader_elect_retry_period.0,
         };
-        let Self { lease_duration, renew_deadline, retry_period } = timings;
+        let Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        } = timings;
         if lease_duration.is_zero() || lease_duration.subsec_nanos() > 0 {
             return Err(TimingError::LeaseDuration);
         }
@@ -179,7 +220,11 @@ mod tests {
 
     fn check(lease: Option<&LeaseSpec>, unchanged_for: Duration, expected: Action) {
         let start = Instant::now();
-        assert_eq!(decide(lease, start, start + unchanged_for, "me", OWN), expected, "{lease:?} for {unchanged_for:?}");
+        assert_eq!(
+            decide(lease, start, start + unchanged_for, "me", OWN),
+            expected,
+            "{lease:?} for {unchanged_for:?}"
+        );
     }
 
     #[test]
@@ -188,20 +233,52 @@ mod tests {
         check(None, seconds(0), Action::Create);
         check(Some(&lease(None, Some(15))), seconds(0), Action::Take);
         check(Some(&lease(Some(""), Some(1))), seconds(0), Action::Take);
-        check(Some(&lease(Some("me"), Some(15))), seconds(0), Action::Renew);
-        check(Some(&lease(Some("me"), Some(15))), seconds(60), Action::Renew);
-        check(Some(&lease(Some("other"), Some(15))), seconds(0), Action::Wait(seconds(15)));
-        check(Some(&lease(Some("other"), Some(15))), seconds(14), Action::Wait(seconds(1)));
-        check(Some(&lease(Some("other"), Some(15))), seconds(15), Action::Take);
+        check(
+            Some(&lease(Some("me"), Some(15))),
+            seconds(0),
+            Action::Renew,
+        );
+        check(
+            Some(&lease(Some("me"), Some(15))),
+            seconds(60),
+            Action::Renew,
+        );
+        check(
+            Some(&lease(Some("other"), Some(15))),
+            seconds(0),
+            Action::Wait(seconds(15)),
+        );
+        check(
+            Some(&lease(Some("other"), Some(15))),
+            seconds(14),
+            Action::Wait(seconds(1)),
+        );
+        check(
+            Some(&lease(Some("other"), Some(15))),
+            seconds(15),
+            Action::Take,
+        );
     }
 
     #[test]
     fn the_holders_own_duration_counts() {
         let seconds = Duration::from_secs;
-        check(Some(&lease(Some("other"), Some(60))), seconds(59), Action::Wait(seconds(1)));
-        check(Some(&lease(Some("other"), Some(5))), seconds(5), Action::Take);
+        check(
+            Some(&lease(Some("other"), Some(60))),
+            seconds(59),
+            Action::Wait(seconds(1)),
+        );
+        check(
+            Some(&lease(Some("other"), Some(5))),
+            seconds(5),
+            Action::Take,
+        );
         for nonsense in [None, Some(0), Some(-7)] {
-            check(Some(&lease(Some("other"), nonsense)), seconds(14), Action::Wait(seconds(1)));
+            check(
+                Some(&lease(Some("other"), nonsense)),
+                seconds(14),
+                Action::Wait(seconds(1)),
+            );
         }
     }
 
@@ -227,15 +304,24 @@ mod tests {
     fn a_released_lease_is_nobodys_and_keeps_its_transitions() {
         let left = released(&lease(Some("me"), Some(15)), at(30));
         assert_eq!(left.holder_identity.as_deref(), Some(""));
-        assert_eq!((left.lease_duration_seconds, left.lease_transitions), (Some(1), Some(3)));
+        assert_eq!(
+            (left.lease_duration_seconds, left.lease_transitions),
+            (Some(1), Some(3))
+        );
         assert_eq!(left.renew_time, Some(MicroTime(at(30))));
     }
 
     #[test]
     fn an_identity_is_a_hostname_a_random_uuid_and_perhaps_an_address() {
-        assert_eq!(identity("pod-1", 0, None), "pod-1_00000000-0000-4000-8000-000000000000");
+        assert_eq!(
+            identity("pod-1", 0, None),
+            "pod-1_00000000-0000-4000-8000-000000000000"
+        );
         let named = identity("pod-1", u128::MAX, Some("10.0.0.7:8945"));
-        assert_eq!(named, "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945");
+        assert_eq!(
+            named,
+            "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945"
+        );
         assert_eq!(address_of(&named), Some("10.0.0.7:8945"));
         assert_eq!(address_of(&identity("pod-1", 7, None)), None);
     }
@@ -243,25 +329,54 @@ mod tests {
     #[test]
     fn leaders_that_divide_the_work_have_a_lease_each() {
         assert_eq!(shard_lease("lease", 0, 1), "lease");
-        assert_eq!([0, 1].map(|index| shard_lease("lease", index, 2)), ["lease-0", "lease-1"]);
+        assert_eq!(
+            [0, 1].map(|index| shard_lease("lease", index, 2)),
+            ["lease-0", "lease-1"]
+        );
     }
 
     #[test]
     fn later_terms_have_greater_numbers() {
-        let in_order = [(10, -1), (10, 1), (10, 2), (10, i32::MAX), (11, 0), (11, 5), (4_000_000_000, 0)];
+        let in_order = [
+            (10, -1),
+            (10, 1),
+            (10, 2),
+            (10, i32::MAX),
+            (11, 0),
+            (11, 5),
+            (4_000_000_000, 0),
+        ];
         let terms = in_order.map(|(created, transitions)| term(at(created), transitions));
-        assert!(terms.is_sorted_by(|earlier, later| earlier < later), "{terms:?}");
+        assert!(
+            terms.is_sorted_by(|earlier, later| earlier < later),
+            "{terms:?}"
+        );
     }
 
     #[test]
     fn periods_must_bound_each_other() {
         for (line, expected) in [
             ("", Ok(())),
-            ("--leader-elect-lease-duration=1500ms", Err(TimingError::LeaseDuration)),
-            ("--leader-elect-lease-duration=0s", Err(TimingError::LeaseDuration)),
-            ("--leader-elect-lease-duration=10s", Err(TimingError::RenewDeadline)),
-            ("--leader-elect-retry-period=0s", Err(TimingError::RetryPeriod)),
-            ("--leader-elect-retry-period=9s", Err(TimingError::RetryPeriod)),
+            (
+                "--leader-elect-lease-duration=1500ms",
+                Err(TimingError::LeaseDuration),
+            ),
+            (
+                "--leader-elect-lease-duration=0s",
+                Err(TimingError::LeaseDuration),
+            ),
+            (
+                "--leader-elect-lease-duration=10s",
+                Err(TimingError::RenewDeadline),
+            ),
+            (
+                "--leader-elect-retry-period=0s",
+                Err(TimingError::RetryPeriod),
+            ),
+            (
+                "--leader-elect-retry-period=9s",
+                Err(TimingError::RetryPeriod),
+            ),
         ] {
             let args = crate::args::tests::parse(line).unwrap().election;
             assert_eq!(Timings::try_from(&args).map(|_| ()), expected, "{line}");

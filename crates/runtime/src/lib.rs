@@ -1,4 +1,5 @@
-//! The chassis of every program: flags, logs, metrics and health, the API client, orderly shutdown, leadership, TLS.
+//! The chassis of every program: flags, logs, metrics and health, the API client, orderly shutdown,
+//! leadership, TLS.
 //!
 //! A program's `main` says who it is and hands over its work:
 //!

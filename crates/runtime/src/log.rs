@@ -20,7 +20,15 @@ pub enum Format {
 }
 
 /// Libraries that say at debug level what only their authors can use; heard from verbosity 8 on.
-const CHATTY: [&str; 7] = ["h2", "hyper", "hyper_util", "kube_client", "rustls", "tokio_util", "tower"];
+const CHATTY: [&str; 7] = [
+    "h2",
+    "hyper",
+    "hyper_util",
+    "kube_client",
+    "rustls",
+    "tokio_util",
+    "tower",
+];
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +48,9 @@ pub fn init(args: &CommonArgs) -> Result<(), LogError> {
         .with_span_events(FmtSpan::NONE)
         .with_writer(std::io::stderr);
     let set = match args.log_format {
-        Format::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        Format::Text => builder
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .try_init(),
         Format::Json => builder.json().flatten_event(true).try_init(),
     };
     set.map_err(|_| LogError::AlreadySet)?;
@@ -53,7 +63,11 @@ pub fn init(args: &CommonArgs) -> Result<(), LogError> {
 }
 
 fn threshold(args: &CommonArgs) -> Severity {
-    if args.legacy_stderr_threshold_behavior { Severity::Info } else { args.stderrthreshold }
+    if args.legacy_stderr_threshold_behavior {
+        Severity::Info
+    } else {
+        args.stderrthreshold
+    }
 }
 
 fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFilter, ParseError> {
@@ -61,13 +75,21 @@ fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFil
         return EnvFilter::builder().parse(directives);
     }
     let level = level(verbosity).min(threshold.level());
-    let quiet: &[&str] = if level == LevelFilter::DEBUG { &CHATTY } else { &[] };
-    let directives: Vec<_> = quiet.iter().map(|library| format!("{library}=info")).chain([level.to_string()]).collect();
+    let quiet: &[&str] = if level == LevelFilter::DEBUG {
+        &CHATTY
+    } else {
+        &[]
+    };
+    let directives: Vec<_> = quiet
+        .iter()
+        .map(|library| format!("{library}=info"))
+        .chain([level.to_string()])
+        .collect();
     EnvFilter::builder().parse(directives.join(","))
 }
 
-/// klog prints its information lines from verbosity 0 on and upstream runs at 4; a line here is one decision, which is
-/// what upstream says between 2 and 4.
+/// klog prints its information lines from verbosity 0 on and upstream runs at 4; a line here is one
+/// decision, which is what upstream says between 2 and 4.
 fn level(verbosity: u8) -> LevelFilter {
     match verbosity {
         0..=1 => LevelFilter::WARN,
@@ -93,8 +115,16 @@ mod tests {
         check("--v=0", "warn");
         check("--v=4", "info");
         check("--v=9", "trace");
-        check("--v=4 --log-filter=warn,recommender=debug", "recommender=debug,warn");
-        assert!(filter(5, Severity::Info, "").unwrap().to_string().contains("hyper=info"));
+        check(
+            "--v=4 --log-filter=warn,recommender=debug",
+            "recommender=debug,warn",
+        );
+        assert!(
+            filter(5, Severity::Info, "")
+                .unwrap()
+                .to_string()
+                .contains("hyper=info")
+        );
     }
 
     #[test]
@@ -102,7 +132,10 @@ mod tests {
         check("--stderrthreshold=info", "info");
         check("--stderrthreshold=warning --v=9", "warn");
         check("--stderrthreshold=2", "error");
-        check("--stderrthreshold=fatal --legacy_stderr_threshold_behavior", "info");
+        check(
+            "--stderrthreshold=fatal --legacy_stderr_threshold_behavior",
+            "info",
+        );
         check("--stderrthreshold=error --log-filter=debug", "debug");
     }
 

@@ -27,14 +27,24 @@ pub struct Namespaces {
 impl NamespaceArgs {
     /// The namespaces that the flags leave.
     pub fn namespaces(self) -> anyhow::Result<Namespaces> {
-        let Self { vpa_object_namespace: only, ignored_vpa_object_namespaces: ignored } = self;
-        let ignored: BTreeSet<String> =
-            ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
+        let Self {
+            vpa_object_namespace: only,
+            ignored_vpa_object_namespaces: ignored,
+        } = self;
+        let ignored: BTreeSet<String> = ignored
+            .split(',')
+            .map(str::trim)
+            .filter(|namespace| !namespace.is_empty())
+            .map(str::to_owned)
+            .collect();
         ensure!(
             only.is_empty() || ignored.is_empty(),
             "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
         );
-        Ok(Namespaces { only: Some(only).filter(|only| !only.is_empty()), ignored })
+        Ok(Namespaces {
+            only: Some(only).filter(|only| !only.is_empty()),
+            ignored,
+        })
     }
 }
 
@@ -44,11 +54,16 @@ mod tests {
 
     /// `expected`: the only namespace, and those that are ignored; none where the flags exclude each other.
     fn check(only: &str, ignored: &str, expected: Option<(Option<&str>, &[&str])>) {
-        let flags =
-            NamespaceArgs { vpa_object_namespace: only.to_owned(), ignored_vpa_object_namespaces: ignored.to_owned() };
+        let flags = NamespaceArgs {
+            vpa_object_namespace: only.to_owned(),
+            ignored_vpa_object_namespaces: ignored.to_owned(),
+        };
         let expected = expected.map(|(only, ignored)| Namespaces {
             only: only.map(str::to_owned),
-            ignored: ignored.iter().map(|&namespace| namespace.to_owned()).collect(),
+            ignored: ignored
+                .iter()
+                .map(|&namespace| namespace.to_owned())
+                .collect(),
         });
         assert_eq!(flags.namespaces().ok(), expected, "{only:?} {ignored:?}");
     }

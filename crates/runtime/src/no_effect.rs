@@ -1,5 +1,6 @@
-//! Flags of upstream's programs that cannot mean anything here. They are accepted, so that an existing Deployment starts
-//! unchanged; one that asks for anything but what happens anyway is named in the log.
+//! Flags of upstream's programs that cannot mean anything here. They are accepted, so that an
+//! existing Deployment starts unchanged; one that asks for anything but what happens anyway is
+//! named in the log.
 //!
 //! Source: klog's `InitFlags`, and `--profiling` of the Vertical Pod Autoscaler's common flags.
 
@@ -16,24 +17,73 @@ pub struct Flag {
     pub why: &'static str,
 }
 
-const LOG_FILE: &str = "every log line goes to standard error, and where it is kept is the cluster's business";
+const LOG_FILE: &str =
+    "every log line goes to standard error, and where it is kept is the cluster's business";
 const HEADER: &str = "log lines have a form of their own; see --log-format";
 const SOURCE_FILE: &str = "it names source files of upstream; --log-filter sets levels per module";
 
 /// All flags without effect. Those whose default is `true` or `false` are switches.
 pub const FLAGS: [Flag; 12] = [
-    Flag { name: "profiling", default: "false", why: "there is no profiler in the program; profile it from outside" },
-    Flag { name: "logtostderr", default: "true", why: LOG_FILE },
-    Flag { name: "alsologtostderr", default: "false", why: LOG_FILE },
-    Flag { name: "log-dir", default: "", why: LOG_FILE },
-    Flag { name: "log-file", default: "", why: LOG_FILE },
-    Flag { name: "log-file-max-size", default: "1800", why: LOG_FILE },
-    Flag { name: "one-output", default: "false", why: LOG_FILE },
-    Flag { name: "skip-log-headers", default: "false", why: LOG_FILE },
-    Flag { name: "skip-headers", default: "false", why: HEADER },
-    Flag { name: "add-dir-header", default: "false", why: HEADER },
-    Flag { name: "log-backtrace-at", default: ":0", why: SOURCE_FILE },
-    Flag { name: "vmodule", default: "", why: SOURCE_FILE },
+    Flag {
+        name: "profiling",
+        default: "false",
+        why: "there is no profiler in the program; profile it from outside",
+    },
+    Flag {
+        name: "logtostderr",
+        default: "true",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "alsologtostderr",
+        default: "false",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "log-dir",
+        default: "",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "log-file",
+        default: "",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "log-file-max-size",
+        default: "1800",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "one-output",
+        default: "false",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "skip-log-headers",
+        default: "false",
+        why: LOG_FILE,
+    },
+    Flag {
+        name: "skip-headers",
+        default: "false",
+        why: HEADER,
+    },
+    Flag {
+        name: "add-dir-header",
+        default: "false",
+        why: HEADER,
+    },
+    Flag {
+        name: "log-backtrace-at",
+        default: ":0",
+        why: SOURCE_FILE,
+    },
+    Flag {
+        name: "vmodule",
+        default: "",
+        why: SOURCE_FILE,
+    },
 ];
 
 impl Flag {
@@ -42,9 +92,16 @@ impl Flag {
     }
 
     fn arg(&self) -> Arg {
-        let arg = Arg::new(self.name).long(self.name).default_value(self.default).help(self.why);
+        let arg = Arg::new(self.name)
+            .long(self.name)
+            .default_value(self.default)
+            .help(self.why);
         let arg = arg.help_heading("Accepted without effect, since existing manifests pass them");
-        if self.is_switch() { arg.action(ArgAction::SetTrue) } else { arg.action(ArgAction::Set).value_name("VALUE") }
+        if self.is_switch() {
+            arg.action(ArgAction::SetTrue)
+        } else {
+            arg.action(ArgAction::Set).value_name("VALUE")
+        }
     }
 
     fn value(&self, matches: &ArgMatches) -> Option<String> {
@@ -85,8 +142,12 @@ impl Args for NoEffect {
 
 impl FromArgMatches for NoEffect {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let set = FLAGS.iter().filter_map(|flag| Some((*flag, flag.value(matches)?)));
-        Ok(Self(set.filter(|(flag, value)| value != flag.default).collect()))
+        let set = FLAGS
+            .iter()
+            .filter_map(|flag| Some((*flag, flag.value(matches)?)));
+        Ok(Self(
+            set.filter(|(flag, value)| value != flag.default).collect(),
+        ))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -103,7 +164,10 @@ mod tests {
     /// `expected`: the flags that are named in the log.
     fn check(line: &str, expected: &[(&str, &str)]) {
         let no_effect = parse(line).expect(line).common.no_effect;
-        let named: Vec<_> = no_effect.iter().map(|(flag, value)| (flag.name, value)).collect();
+        let named: Vec<_> = no_effect
+            .iter()
+            .map(|(flag, value)| (flag.name, value))
+            .collect();
         assert_eq!(named, expected, "{line}");
     }
 
@@ -114,9 +178,15 @@ mod tests {
             check(&format!("--{name}={default}"), &[]);
         }
         check("--logtostderr --alsologtostderr=f", &[]);
-        check("--logtostderr=false --log_file=/var/log/vpa", &[("logtostderr", "false"), ("log-file", "/var/log/vpa")]);
+        check(
+            "--logtostderr=false --log_file=/var/log/vpa",
+            &[("logtostderr", "false"), ("log-file", "/var/log/vpa")],
+        );
         check("--profiling", &[("profiling", "true")]);
-        check("--vmodule=cluster*=6 --skip_headers", &[("skip-headers", "true"), ("vmodule", "cluster*=6")]);
+        check(
+            "--vmodule=cluster*=6 --skip_headers",
+            &[("skip-headers", "true"), ("vmodule", "cluster*=6")],
+        );
         check("--log-file-max-size 10", &[("log-file-max-size", "10")]);
     }
 }

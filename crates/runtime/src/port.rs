@@ -1,4 +1,5 @@
-//! The port on which a program answers others over TLS: opened where the pod listens, and served for a while after the end was asked for.
+//! The port on which a program answers others over TLS: opened where the pod listens, and served
+//! for a while after the end was asked for.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,10 @@ impl Port {
         let limits = limits.within(want_connections(limits.connections)?);
         let listen: ListenAddress = format!(":{number}").parse()?;
         let listen = listen.or_host(listen_ip_from_environment()?);
-        let listener = listen.bind().await.with_context(|| format!("cannot listen on --{flag}={number}"))?;
+        let listener = listen
+            .bind()
+            .await
+            .with_context(|| format!("cannot listen on --{flag}={number}"))?;
         Ok(Self { listener, limits })
     }
 
@@ -40,11 +44,23 @@ impl Port {
         self.listener.local_addr()
     }
 
-    /// Serves until `leaving` after `shutdown`: others go on sending requests until they know of it. Returns when the last connection is
-    /// closed.
-    pub async fn serve(self, router: Router, tls: CurrentServerTls, shutdown: CancellationToken, leaving: Duration) {
+    /// Serves until `leaving` after `shutdown`: others go on sending requests until they know of
+    /// it. Returns when the last connection is closed.
+    pub async fn serve(
+        self,
+        router: Router,
+        tls: CurrentServerTls,
+        shutdown: CancellationToken,
+        leaving: Duration,
+    ) {
         let serving = CancellationToken::new();
-        let server = serve(self.listener, router, Some(tls), self.limits, serving.clone());
+        let server = serve(
+            self.listener,
+            router,
+            Some(tls),
+            self.limits,
+            serving.clone(),
+        );
         let end = async {
             shutdown.cancelled().await;
             tokio::time::sleep(leaving).await;

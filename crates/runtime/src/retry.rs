@@ -1,7 +1,9 @@
-//! Tries a request to the API server again where another try can help, after growing, jittered pauses.
+//! Tries a request to the API server again where another try can help, after growing, jittered
+//! pauses.
 //!
-//! The pause before try `n + 1` is `initial * 2^n`, at most `cap`, of which a random half to whole is waited, so that
-//! clients that failed together do not come back together. A longer pause asked for by the server is kept.
+//! The pause before try `n + 1` is `initial * 2^n`, at most `cap`, of which a random half to whole
+//! is waited, so that clients that failed together do not come back together. A longer pause asked
+//! for by the server is kept.
 
 use std::future::Future;
 use std::time::Duration;
@@ -21,17 +23,25 @@ pub enum Class {
 /// The longest pause that a server may ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Sorts an error: connections, conflicts (409), overload (429) and server errors (5xx) are worth another try.
+/// Sorts an error: connections, conflicts (409), overload (429) and server errors (5xx) are worth
+/// another try.
 ///
 /// After a conflict the request must be made anew from what is then read.
 pub fn class(error: &kube::Error) -> Class {
     match error {
         kube::Error::Api(status) if matches!(status.code, 409 | 429 | 500..=599) => {
-            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-            Class::Retry { after: Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER) }
+            let seconds = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
+            Class::Retry {
+                after: Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER),
+            }
         }
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
-            Class::Retry { after: Duration::ZERO }
+            Class::Retry {
+                after: Duration::ZERO,
+            }
         }
         _ => Class::Final,
     }
@@ -51,23 +61,35 @@ pub struct Backoff {
 impl Default for Backoff {
     /// About six seconds in all.
     fn default() -> Self {
-        Self { initial: Duration::from_millis(200), cap: Duration::from_secs(5), tries: 6 }
+        Self {
+            initial: Duration::from_millis(200),
+            cap: Duration::from_secs(5),
+            tries: 6,
+        }
     }
 }
 
 impl Backoff {
-    /// The pause after `failures` failed tries, or nothing when there have been enough. `random` is in 0..1.
+    /// The pause after `failures` failed tries, or nothing when there have been enough. `random` is
+    /// in 0..1.
     pub fn pause(&self, failures: u32, class: Class, random: f64) -> Option<Duration> {
-        let Class::Retry { after } = class else { return None };
+        let Class::Retry { after } = class else {
+            return None;
+        };
         if failures >= self.tries {
             return None;
         }
         let doubled = 2u32.saturating_pow(failures.saturating_sub(1));
         let longest = self.initial.saturating_mul(doubled).min(self.cap);
-        Some(longest.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0).max(after))
+        Some(
+            longest
+                .mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
+                .max(after),
+        )
     }
 
-    /// Makes a request until it succeeds, fails for good, or has failed often enough; then the last error is the answer.
+    /// Makes a request until it succeeds, fails for good, or has failed often enough; then the last
+    /// error is the answer.
     pub async fn retry<T, R>(&self, mut request: impl FnMut() -> R) -> kube::Result<T>
     where
         R: Future<Output = kube::Result<T>>,
@@ -79,7 +101,9 @@ impl Backoff {
                 Err(error) => error,
             };
             failures += 1;
-            let Some(pause) = self.pause(failures, class(&error), rand::random()) else { return Err(error) };
+            let Some(pause) = self.pause(failures, class(&error), rand::random()) else {
+                return Err(error);
+            };
             tracing::debug!(%error, failures, ?pause, "trying again");
             tokio::time::sleep(pause).await;
         }
@@ -90,7 +114,11 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), cap: Duration::from_secs(1), tries: 7 };
+    const BACKOFF: Backoff = Backoff {
+        initial: Duration::from_millis(100),
+        cap: Duration::from_secs(1),
+        tries: 7,
+    };
 
     fn refusal(code: u16, retry_after_seconds: u32) -> kube::Error {
         let status = serde_json::json!({"code": code, "details": {"retryAfterSeconds": retry_after_seconds}});
@@ -99,13 +127,20 @@ mod tests {
 
     fn check(failures: u32, class: Class, random: f64, expected_ms: Option<u64>) {
         let pause = BACKOFF.pause(failures, class, random);
-        assert_eq!(pause, expected_ms.map(Duration::from_millis), "{failures} failures, {class:?}, {random}");
+        assert_eq!(
+            pause,
+            expected_ms.map(Duration::from_millis),
+            "{failures} failures, {class:?}, {random}"
+        );
     }
 
     #[test]
     fn pauses_double_up_to_the_cap_and_end() {
-        let retry = Class::Retry { after: Duration::ZERO };
-        for (failures, longest_ms) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (6, 1000)] {
+        let retry = Class::Retry {
+            after: Duration::ZERO,
+        };
+        for (failures, longest_ms) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (6, 1000)]
+        {
             check(failures, retry, 1.0, Some(longest_ms));
             check(failures, retry, 0.0, Some(longest_ms / 2));
         }
@@ -115,14 +150,30 @@ mod tests {
 
     #[test]
     fn the_servers_wish_is_a_lower_bound() {
-        check(1, Class::Retry { after: Duration::from_secs(3) }, 0.5, Some(3000));
-        check(3, Class::Retry { after: Duration::from_millis(10) }, 1.0, Some(400));
+        check(
+            1,
+            Class::Retry {
+                after: Duration::from_secs(3),
+            },
+            0.5,
+            Some(3000),
+        );
+        check(
+            3,
+            Class::Retry {
+                after: Duration::from_millis(10),
+            },
+            1.0,
+            Some(400),
+        );
         check(1, Class::Final, 0.5, None);
     }
 
     #[test]
     fn errors_are_sorted_by_what_another_try_can_change() {
-        let later = |seconds| Class::Retry { after: Duration::from_secs(seconds) };
+        let later = |seconds| Class::Retry {
+            after: Duration::from_secs(seconds),
+        };
         for (error, expected) in [
             (refusal(409, 0), later(0)),
             (refusal(429, 7), later(7)),
@@ -142,7 +193,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_is_made_until_it_succeeds_or_cannot() {
         let mut answers = vec![Ok(7), Err(refusal(409, 0)), Err(refusal(503, 2))];
-        let answer = BACKOFF.retry(|| std::future::ready(answers.pop().unwrap())).await;
+        let answer = BACKOFF
+            .retry(|| std::future::ready(answers.pop().unwrap()))
+            .await;
         assert_eq!(answer.unwrap(), 7);
 
         for (code, expected_tries) in [(404, 1), (503, 7)] {

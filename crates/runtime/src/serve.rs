@@ -1,4 +1,5 @@
-//! Serves a router on a bound port, over TLS or not, with a limit on everything a client can hold on to.
+//! Serves a router on a bound port, over TLS or not, with a limit on everything a client can hold
+//! on to.
 
 mod places;
 #[cfg(test)]
@@ -40,21 +41,25 @@ pub use places::Visitor;
 pub struct Limits {
     /// Open connections.
     pub connections: usize,
-    /// Those among them for whom nobody vouches ([`Visitor::vouch`]). Whoever comes then is let in, and another one of these has to
-    /// go: of the address that has most of them, the one that was quiet for longest.
+    /// Those among them for whom nobody vouches ([`Visitor::vouch`]). Whoever comes then is let in,
+    /// and another one of these has to go: of the address that has most of them, the one that was
+    /// quiet for longest.
     pub strangers: usize,
     /// Concurrent HTTP/2 streams of one connection.
     pub streams: u32,
     /// For the TLS handshake, and again until a connection's first request.
     pub header_timeout: Duration,
-    /// For the headers of each further HTTP/1 request, from the answer before. A client that closes its idle connections
-    /// itself must do so earlier: it cannot know whether a request that meets a closing connection was read.
+    /// For the headers of each further HTTP/1 request, from the answer before. A client that closes
+    /// its idle connections itself must do so earlier: it cannot know whether a request that meets
+    /// a closing connection was read.
     pub idle_timeout: Duration,
     /// For the answer to one request, including reading its body.
     pub request_timeout: Duration,
-    /// Of one connection. After it the next answer is the last one; soon after that even a client that never reads has lost it.
+    /// Of one connection. After it the next answer is the last one; soon after that even a client
+    /// that never reads has lost it.
     pub connection_age: Duration,
-    /// Lines of one request's headers, for which memory is taken with each request. Of HTTP/2, where bytes are counted, 256 bytes each.
+    /// Lines of one request's headers, for which memory is taken with each request. Of HTTP/2,
+    /// where bytes are counted, 256 bytes each.
     pub headers: usize,
     /// Of a request body, where a handler extracts it.
     pub body_bytes: usize,
@@ -84,7 +89,11 @@ impl Limits {
             return self;
         }
         let strangers = self.strangers.saturating_mul(connections) / self.connections.max(1);
-        Self { connections, strangers: strangers.max(1), ..self }
+        Self {
+            connections,
+            strangers: strangers.max(1),
+            ..self
+        }
     }
 }
 
@@ -97,7 +106,8 @@ const HEADER_BYTES: usize = 256;
 /// Pause after the system refused to accept, which is mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown`, then lets requests that have begun finish. Returns when the last connection is closed.
+/// Serves until `shutdown`, then lets requests that have begun finish. Returns when the last
+/// connection is closed.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -105,7 +115,12 @@ pub async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    let server = Arc::new(Server { router: bounded(router, limits), tls, limits, shutdown: shutdown.clone() });
+    let server = Arc::new(Server {
+        router: bounded(router, limits),
+        tls,
+        limits,
+        shutdown: shutdown.clone(),
+    });
     let places = Places::new(limits.connections, limits.strangers);
     let connections = TaskTracker::new();
     // The loop ends when shutdown is requested: then `next` is dropped between two accepts.
@@ -134,16 +149,27 @@ pub async fn serve(
     connections.wait().await;
 }
 
-/// Asks the system to let the process have so many connections, besides what else it has open. Gives how many it may have.
+/// Asks the system to let the process have so many connections, besides what else it has open.
+/// Gives how many it may have.
 pub fn want_connections(count: usize) -> io::Result<usize> {
-    let wanted = u64::try_from(count).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
+    let wanted = u64::try_from(count)
+        .unwrap_or(u64::MAX)
+        .saturating_add(OTHER_FILES);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(count);
     }
     let most = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum })?;
-    Ok(usize::try_from(most.saturating_sub(OTHER_FILES)).unwrap_or(count).max(FEWEST))
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(most),
+            maximum: limit.maximum,
+        },
+    )?;
+    Ok(usize::try_from(most.saturating_sub(OTHER_FILES))
+        .unwrap_or(count)
+        .max(FEWEST))
 }
 
 /// Files that a program has open besides the connections of one server.
@@ -155,8 +181,9 @@ const FEWEST: usize = 64;
 /// One connection more than there are places may be open, while another one goes for it.
 async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, Place)> {
     let (stream, peer): (TcpStream, SocketAddr) = listener.accept().await?;
-    // Otherwise the kernel holds the second part of a response until the first is acknowledged, which takes up to 40 ms. It fails
-    // where the connection has ended already, which shows when it is read.
+    // Otherwise the kernel holds the second part of a response until the first is acknowledged,
+    // which takes up to 40 ms. It fails where the connection has ended already, which shows when it
+    // is read.
     let _ = stream.set_nodelay(true);
     Ok((stream, places.take(peer.ip()).await?))
 }
@@ -164,7 +191,10 @@ async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream,
 /// Whether only the client that has just come is concerned, which may be why it came.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
 }
 
 fn bounded(router: Router, limits: Limits) -> Router {
@@ -174,7 +204,9 @@ fn bounded(router: Router, limits: Limits) -> Router {
             Err(_) => (StatusCode::GATEWAY_TIMEOUT, "no answer in time\n").into_response(),
         }
     };
-    router.layer(from_fn(within)).layer(DefaultBodyLimit::max(limits.body_bytes))
+    router
+        .layer(from_fn(within))
+        .layer(DefaultBodyLimit::max(limits.body_bytes))
 }
 
 struct Server {
@@ -186,14 +218,26 @@ struct Server {
 
 impl Server {
     async fn connection(&self, stream: TcpStream, visitor: Visitor) {
-        let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1, None, visitor).await };
+        let Some(tls) = &self.tls else {
+            return self.requests(stream, Protocol::Http1, None, visitor).await;
+        };
         let handshake = TlsAcceptor::from(tls()).accept(stream);
         match timeout(self.limits.header_timeout, handshake).await {
             Ok(Ok(stream)) => {
                 let tls = &stream.get_ref().1;
                 let http2 = tls.alpn_protocol() == Some(b"h2");
                 let peer = PeerCertificates::of(tls);
-                self.requests(stream, if http2 { Protocol::Http2 } else { Protocol::Http1 }, peer, visitor).await;
+                self.requests(
+                    stream,
+                    if http2 {
+                        Protocol::Http2
+                    } else {
+                        Protocol::Http1
+                    },
+                    peer,
+                    visitor,
+                )
+                .await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -226,14 +270,18 @@ impl Server {
                 let standing = Arc::clone(&standing);
                 move |response| standing.mark(response, protocol)
             });
-        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+        let mut connection =
+            pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
         let begun = async {
             tokio::time::sleep(self.limits.header_timeout).await;
             if standing.asked.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
         };
-        let (mut begun, mut age) = (pin!(begun), pin!(tokio::time::sleep(self.limits.connection_age)));
+        let (mut begun, mut age) = (
+            pin!(begun),
+            pin!(tokio::time::sleep(self.limits.connection_age)),
+        );
         let limits = self.limits;
         let ended = tokio::select! {
             ended = connection.as_mut() => Ok(ended),
@@ -264,10 +312,12 @@ impl Server {
         }
     }
 
-    /// The protocol is known beforehand. Detecting it from the first bytes would wait for them without a limit.
+    /// The protocol is known beforehand. Detecting it from the first bytes would wait for them
+    /// without a limit.
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        let header_bytes = u32::try_from(self.limits.headers.saturating_mul(HEADER_BYTES)).unwrap_or(u32::MAX);
+        let header_bytes =
+            u32::try_from(self.limits.headers.saturating_mul(HEADER_BYTES)).unwrap_or(u32::MAX);
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -303,10 +353,13 @@ struct Standing {
 }
 
 impl Standing {
-    /// Says with the answer that it is the last one. Closing an idle connection instead could meet a request on its way.
+    /// Says with the answer that it is the last one. Closing an idle connection instead could meet
+    /// a request on its way.
     fn mark(&self, mut response: Response, protocol: Protocol) -> Response {
         if self.is_old.load(Ordering::Relaxed) && matches!(protocol, Protocol::Http1) {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }

@@ -1,4 +1,5 @@
-//! klog's severities: `--stderrthreshold` names one, or its number, and less severe lines are not written.
+//! klog's severities: `--stderrthreshold` names one, or its number, and less severe lines are not
+//! written.
 
 use std::fmt;
 use std::str::FromStr;

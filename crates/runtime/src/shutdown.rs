@@ -1,4 +1,5 @@
-//! How a program ends: on a signal, on an error, or because one of its tasks ended when it should not have.
+//! How a program ends: on a signal, on an error, or because one of its tasks ended when it should
+//! not have.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -24,7 +25,10 @@ pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
         };
         let (name, _) = next().await;
         shutdown.cancel();
-        tracing::info!(signal = name, "shutting down; a second signal exits at once");
+        tracing::info!(
+            signal = name,
+            "shutting down; a second signal exits at once"
+        );
         let (name, code) = next().await;
         tracing::warn!(signal = name, "exiting without waiting");
         std::process::exit(code);
@@ -47,17 +51,36 @@ impl Tasks {
     pub fn new(shutdown: CancellationToken) -> (Self, mpsc::Receiver<anyhow::Error>) {
         // One error is enough to end the process; later ones are only logged.
         let (failed, first_failure) = mpsc::channel(1);
-        (Self { tracker: TaskTracker::new(), end: shutdown.clone(), shutdown, failed }, first_failure)
+        (
+            Self {
+                tracker: TaskTracker::new(),
+                end: shutdown.clone(),
+                shutdown,
+                failed,
+            },
+            first_failure,
+        )
     }
 
-    /// The same set; tasks spawned through this handle that have no end of their own are dropped at `end`, which is not before shutdown.
+    /// The same set; tasks spawned through this handle that have no end of their own are dropped at
+    /// `end`, which is not before shutdown.
     pub(crate) fn until(&self, end: CancellationToken) -> Self {
-        Self { end, ..self.clone() }
+        Self {
+            end,
+            ..self.clone()
+        }
     }
 
-    /// Runs a task that lasts until shutdown. An error, a panic, or an end before shutdown brings the process down.
-    pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
-        let Self { shutdown, failed, .. } = self.clone();
+    /// Runs a task that lasts until shutdown. An error, a panic, or an end before shutdown brings
+    /// the process down.
+    pub fn spawn(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        let Self {
+            shutdown, failed, ..
+        } = self.clone();
         self.tracker.spawn(async move {
             let error = match AssertUnwindSafe(task).catch_unwind().await {
                 Ok(Ok(())) if shutdown.is_cancelled() => return,
@@ -71,8 +94,13 @@ impl Tasks {
         });
     }
 
-    /// Runs a task that has no end of its own and is dropped at shutdown, or at the end given to [`crate::Chassis::until`].
-    pub fn spawn_until_shutdown(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    /// Runs a task that has no end of its own and is dropped at shutdown, or at the end given to
+    /// [`crate::Chassis::until`].
+    pub fn spawn_until_shutdown(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
         let end = self.end.clone();
         self.spawn(name, async move {
             end.run_until_cancelled(task).await;
@@ -92,14 +120,18 @@ impl Tasks {
 
 fn message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn check(task: impl Future<Output = anyhow::Result<()>> + Send + 'static, expected: &str) {
+    async fn check(
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+        expected: &str,
+    ) {
         let (tasks, mut failures) = Tasks::new(CancellationToken::new());
         tasks.spawn("pod watch", task);
         assert_eq!(format!("{:#}", failures.recv().await.unwrap()), expected);
@@ -108,8 +140,16 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_ends_too_early_is_a_failure() {
         check(async { Ok(()) }, "task pod watch ended unexpectedly").await;
-        check(async { Err(anyhow!("no such file")) }, "task pod watch failed: no such file").await;
-        check(async { panic!("index {}", 7) }, "task pod watch panicked: index 7").await;
+        check(
+            async { Err(anyhow!("no such file")) },
+            "task pod watch failed: no such file",
+        )
+        .await;
+        check(
+            async { panic!("index {}", 7) },
+            "task pod watch panicked: index 7",
+        )
+        .await;
     }
 
     #[tokio::test]
@@ -133,7 +173,12 @@ mod tests {
         let (tasks, mut failures) = Tasks::new(shutdown.clone());
         let end = CancellationToken::new();
         let (sender, mut steps) = mpsc::channel(1);
-        tasks.until(end.clone()).spawn_until_shutdown("watches", async move { while sender.send(()).await.is_ok() {} });
+        tasks
+            .until(end.clone())
+            .spawn_until_shutdown(
+                "watches",
+                async move { while sender.send(()).await.is_ok() {} },
+            );
         shutdown.cancel();
         for _ in 0..10 {
             assert_eq!(steps.recv().await, Some(()));

@@ -1,7 +1,8 @@
-//! A token bucket: at most `burst` requests at once and `qps` per second after that. Those over it wait their turn.
+//! A token bucket: at most `burst` requests at once and `qps` per second after that. Those over it
+//! wait their turn.
 //!
-//! A part of the burst can be reserved for urgent requests, so that they do not wait behind others. They count like the
-//! others, so the limits hold for all of them together.
+//! A part of the burst can be reserved for urgent requests, so that they do not wait behind others.
+//! They count like the others, so the limits hold for all of them together.
 //!
 //! Source: client-go's `flowcontrol.NewTokenBucketRateLimiter`. Time is an argument.
 
@@ -26,21 +27,35 @@ impl Throttle {
     pub fn new(qps: f64, burst: u32) -> Self {
         let per_token = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
         let capacity = per_token.saturating_mul(burst.max(1));
-        Self { per_token, capacity, reserved: Duration::ZERO, refuses: false, full_at: None }
+        Self {
+            per_token,
+            capacity,
+            reserved: Duration::ZERO,
+            refuses: false,
+            full_at: None,
+        }
     }
 
-    /// The same, with so many tokens of the burst for urgent requests only. One at least is left for the others.
+    /// The same, with so many tokens of the burst for urgent requests only. One at least is left
+    /// for the others.
     #[must_use]
     pub fn reserving(self, tokens: u32) -> Self {
         let most = self.capacity.saturating_sub(self.per_token);
-        Self { reserved: self.per_token.saturating_mul(tokens).min(most), ..self }
+        Self {
+            reserved: self.per_token.saturating_mul(tokens).min(most),
+            ..self
+        }
     }
 
-    /// The same, where others are refused that would wait for longer than half of what is reserved lasts. Whoever waits uses up what comes
-    /// after, so without this many who wait make urgent requests wait, too.
+    /// The same, where others are refused that would wait for longer than half of what is reserved
+    /// lasts. Whoever waits uses up what comes after, so without this many who wait make urgent
+    /// requests wait, too.
     #[must_use]
     pub fn refusing(self) -> Self {
-        Self { refuses: true, ..self }
+        Self {
+            refuses: true,
+            ..self
+        }
     }
 
     /// Takes one token, if that is not refused, and says how long to wait before using it.
@@ -57,7 +72,8 @@ impl Throttle {
         Some(wait)
     }
 
-    /// Takes one token and says how long to wait before using it. Requests are served in the order of their calls.
+    /// Takes one token and says how long to wait before using it. Requests are served in the order
+    /// of their calls.
     pub fn take(&mut self, now: Instant) -> Duration {
         self.wait(now, self.capacity.saturating_sub(self.reserved))
     }
@@ -74,7 +90,9 @@ impl Throttle {
 
     fn wait(&mut self, now: Instant, capacity: Duration) -> Duration {
         let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
-        let Some(full_at) = full_at.checked_add(self.per_token) else { return Duration::MAX };
+        let Some(full_at) = full_at.checked_add(self.per_token) else {
+            return Duration::MAX;
+        };
         self.full_at = Some(full_at);
         (full_at - now).saturating_sub(capacity)
     }
@@ -98,8 +116,16 @@ mod tests {
     fn tokens_come_back_with_time_up_to_the_burst() {
         let start = Instant::now();
         let mut throttle = Throttle::new(10.0, 2);
-        for (at_ms, wait_ms) in [(0, 0), (0, 0), (0, 100), (50, 150), (400, 0), (10_000, 0), (10_000, 0), (10_000, 100)]
-        {
+        for (at_ms, wait_ms) in [
+            (0, 0),
+            (0, 0),
+            (0, 100),
+            (50, 150),
+            (400, 0),
+            (10_000, 0),
+            (10_000, 0),
+            (10_000, 100),
+        ] {
             let wait = throttle.take(start + Duration::from_millis(at_ms));
             assert_eq!(wait, Duration::from_millis(wait_ms), "at {at_ms} ms");
         }
@@ -111,11 +137,21 @@ mod tests {
         let mut throttle = Throttle::new(50.0, 100).reserving(25);
         let waits: Vec<_> = (0..95).map(|_| throttle.take(start)).collect();
         assert!(waits[..75].iter().all(Duration::is_zero));
-        assert_eq!((waits[75], waits[94]), (Duration::from_millis(20), Duration::from_millis(400)));
+        assert_eq!(
+            (waits[75], waits[94]),
+            (Duration::from_millis(20), Duration::from_millis(400))
+        );
         let urgent: Vec<_> = (0..7).map(|_| throttle.take_urgent(start)).collect();
         assert!(urgent[..5].iter().all(Duration::is_zero), "{urgent:?}");
-        assert_eq!((urgent[5], urgent[6]), (Duration::from_millis(20), Duration::from_millis(40)));
-        assert_eq!(throttle.take(start), Duration::from_millis(560), "what was urgent counts");
+        assert_eq!(
+            (urgent[5], urgent[6]),
+            (Duration::from_millis(20), Duration::from_millis(40))
+        );
+        assert_eq!(
+            throttle.take(start),
+            Duration::from_millis(560),
+            "what was urgent counts"
+        );
     }
 
     #[test]
@@ -123,21 +159,40 @@ mod tests {
         let start = Instant::now();
         let mut throttle = Throttle::new(200.0, 400).reserving(100).refusing();
         let turns: Vec<_> = (0..1000).map(|_| throttle.turn(false, start)).collect();
-        assert!(turns[..300].iter().all(|turn| *turn == Some(Duration::ZERO)));
-        assert_eq!((turns[349], turns[350], turns[999]), (Some(Duration::from_millis(250)), None, None));
+        assert!(
+            turns[..300]
+                .iter()
+                .all(|turn| *turn == Some(Duration::ZERO))
+        );
+        assert_eq!(
+            (turns[349], turns[350], turns[999]),
+            (Some(Duration::from_millis(250)), None, None)
+        );
         let urgent: Vec<_> = (0..51).map(|_| throttle.turn(true, start)).collect();
-        assert!(urgent[..50].iter().all(|turn| *turn == Some(Duration::ZERO)), "{urgent:?}");
+        assert!(
+            urgent[..50]
+                .iter()
+                .all(|turn| *turn == Some(Duration::ZERO)),
+            "{urgent:?}"
+        );
         assert_eq!(urgent[50], Some(Duration::from_millis(5)));
         assert_eq!(throttle.turn(false, start), None);
         let later = start + Duration::from_millis(260);
-        assert_eq!(throttle.turn(false, later), Some(Duration::from_millis(250)), "refusals took nothing");
+        assert_eq!(
+            throttle.turn(false, later),
+            Some(Duration::from_millis(250)),
+            "refusals took nothing"
+        );
     }
 
     #[test]
     fn a_small_burst_keeps_one_token_for_everybody() {
         let start = Instant::now();
         let mut throttle = Throttle::new(10.0, 2).reserving(7);
-        assert_eq!((throttle.take(start), throttle.take_urgent(start)), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(
+            (throttle.take(start), throttle.take_urgent(start)),
+            (Duration::ZERO, Duration::ZERO)
+        );
         assert_eq!(throttle.take_urgent(start), Duration::from_millis(100));
     }
 }

@@ -1,9 +1,10 @@
 //! Certificates that follow their files, on the side that serves and on the side that connects.
 //!
-//! Certificate, key and authorities change together: they are one configuration of `rustls`, swapped whole between two
-//! handshakes. Files are compared by content every few seconds, because a kubelet replaces mounted Secrets by moving a
-//! symbolic link, which no watch on the file itself reports. A new set that does not fit together (a half-written one,
-//! for instance) leaves the old one in place and is tried again.
+//! Certificate, key and authorities change together: they are one configuration of `rustls`,
+//! swapped whole between two handshakes. Files are compared by content every few seconds, because a
+//! kubelet replaces mounted Secrets by moving a symbolic link, which no watch on the file itself
+//! reports. A new set that does not fit together (a half-written one, for instance) leaves the old
+//! one in place and is tried again.
 
 mod peer;
 mod profile;
@@ -33,7 +34,8 @@ pub const RELOAD_PERIOD: Duration = Duration::from_secs(5);
 
 /// Makes aws-lc-rs the process's one cryptography library. Later calls change nothing.
 pub fn install_crypto_provider() {
-    // An error says that another thread was first, with the same provider: there is no other in the build.
+    // An error says that another thread was first, with the same provider: there is no other in the
+    // build.
     drop(aws_lc_rs::default_provider().install_default());
 }
 
@@ -44,8 +46,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The own certificate's private key.
     pub private_key: PathBuf,
-    /// Authorities that the other side's certificate must come from. A server without them asks its clients for none; a
-    /// client needs them.
+    /// Authorities that the other side's certificate must come from. A server without them asks its
+    /// clients for none; a client needs them.
     pub authorities: Option<PathBuf>,
 }
 
@@ -126,7 +128,9 @@ struct Contents {
 
 impl<C> fmt::Debug for FollowedTls<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FollowedTls").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("FollowedTls")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -138,7 +142,10 @@ impl ServingTls {
 
     /// The same, with a say in what is offered to clients.
     pub async fn load_as(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
-        Self::follow(files, move |contents, files| contents.server(files, &profile)).await
+        Self::follow(files, move |contents, files| {
+            contents.server(files, &profile)
+        })
+        .await
     }
 
     /// The certificates that the next handshake shows, in PEM.
@@ -186,7 +193,11 @@ impl<C> FollowedTls<C> {
         let contents = Contents::read(&files).await?;
         let config = Arc::new(configure(&contents, &files)?);
         let current = Arc::new(ArcSwap::from_pointee(Loaded { contents, config }));
-        Ok(Self { files: Arc::new(files), configure: Arc::new(configure), current })
+        Ok(Self {
+            files: Arc::new(files),
+            configure: Arc::new(configure),
+            current,
+        })
     }
 
     /// What the next handshake uses.
@@ -260,20 +271,31 @@ impl Contents {
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(MinTlsVersion::default().versions())?;
         let (chain, key) = self.pair(files)?;
-        let mut config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key)?;
+        let mut config = builder
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
     }
 
-    fn pair(&self, files: &TlsFiles) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    fn pair(
+        &self,
+        files: &TlsFiles,
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let chain = certificates(&self.certificate, &files.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&self.private_key)
-            .map_err(|error| TlsError::Pem { path: files.private_key.clone(), error })?;
+        let key =
+            PrivateKeyDer::from_pem_slice(&self.private_key).map_err(|error| TlsError::Pem {
+                path: files.private_key.clone(),
+                error,
+            })?;
         Ok((chain, key))
     }
 
     fn authorities(&self, files: &TlsFiles) -> Result<Option<RootCertStore>, TlsError> {
-        let found = self.authorities.as_deref().zip(files.authorities.as_deref());
+        let found = self
+            .authorities
+            .as_deref()
+            .zip(files.authorities.as_deref());
         found.map(|(pem, path)| roots(pem, path)).transpose()
     }
 }
@@ -287,8 +309,8 @@ pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore, TlsError> 
     Ok(roots)
 }
 
-/// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one of them. Without, the profile says
-/// whether clients are asked for one.
+/// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one
+/// of them. Without, the profile says whether clients are asked for one.
 pub(crate) fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -300,24 +322,41 @@ pub(crate) fn server_config(
         .with_protocol_versions(profile.min_version.versions())?;
     let builder = match clients {
         Some(roots) => builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?,
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()?,
         ),
-        None if profile.asks_clients => builder.with_client_cert_verifier(Possession::new(&provider)),
+        None if profile.asks_clients => {
+            builder.with_client_cert_verifier(Possession::new(&provider))
+        }
         None => builder.with_no_client_auth(),
     };
     // Refuses a key that is not the certificate's.
     let mut config = builder.with_single_cert(chain, key)?;
     let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
-    config.alpn_protocols = if profile.http1_only { vec![http1] } else { vec![http2, http1] };
+    config.alpn_protocols = if profile.http1_only {
+        vec![http1]
+    } else {
+        vec![http2, http1]
+    };
     Ok(config)
 }
 
 pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    tokio::fs::read(path).await.map_err(|error| TlsError::Read { path: path.to_owned(), error })
+    tokio::fs::read(path).await.map_err(|error| TlsError::Read {
+        path: path.to_owned(),
+        error,
+    })
 }
 
 fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|error| TlsError::Pem { path: path.to_owned(), error })?;
-    if chain.is_empty() { Err(TlsError::NoCertificate(path.to_owned())) } else { Ok(chain) }
+    let chain = chain.map_err(|error| TlsError::Pem {
+        path: path.to_owned(),
+        error,
+    })?;
+    if chain.is_empty() {
+        Err(TlsError::NoCertificate(path.to_owned()))
+    } else {
+        Ok(chain)
+    }
 }

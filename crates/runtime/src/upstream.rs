@@ -1,4 +1,5 @@
-//! The flags that all of upstream's programs have, with their defaults, for the tests that hold ours to them.
+//! The flags that all of upstream's programs have, with their defaults, for the tests that hold
+//! ours to them.
 //!
 //! Source: upstream 1.8 `docs/flags.md` (common flags, leader election), and klog's `InitFlags`.
 
@@ -7,7 +8,8 @@ use std::fmt::Debug;
 use crate::flags::Program;
 use crate::no_effect;
 
-/// Name and default of each. The name of the Lease is each program's own; `v` is set by the programs, the others after it by klog.
+/// Name and default of each. The name of the Lease is each program's own; `v` is set by the
+/// programs, the others after it by klog.
 pub const FLAGS: [(&str, &str); 30] = [
     ("kubeconfig", ""),
     ("kube-api-qps", "50"),
@@ -49,12 +51,14 @@ pub const FLAGS: [(&str, &str); 30] = [
 /// When the program does not take it.
 pub fn shown<A: clap::Parser + Debug>(program: &Program, words: &[String]) -> String {
     let words = std::iter::once(program.name.to_owned()).chain(words.iter().cloned());
-    let args: A = program.try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+    let args: A = program
+        .try_parse_from(words)
+        .unwrap_or_else(|error| panic!("{error}"));
     format!("{args:?}")
 }
 
-/// Holds a program to all flags of its counterpart, of which `own` are those that not all programs have: it takes each one, and its own
-/// default is upstream's.
+/// Holds a program to all flags of its counterpart, of which `own` are those that not all programs
+/// have: it takes each one, and its own default is upstream's.
 ///
 /// # Panics
 ///
@@ -62,9 +66,15 @@ pub fn shown<A: clap::Parser + Debug>(program: &Program, words: &[String]) -> St
 pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, &str)]) {
     let nothing = shown::<A>(program, &[]);
     let flags = own.iter().copied().chain(FLAGS);
-    let words: Vec<String> = flags.map(|(flag, default)| format!("--{flag}={default}")).collect();
+    let words: Vec<String> = flags
+        .map(|(flag, default)| format!("--{flag}={default}"))
+        .collect();
     for word in &words {
-        assert_eq!(shown::<A>(program, std::slice::from_ref(word)), nothing, "{word}");
+        assert_eq!(
+            shown::<A>(program, std::slice::from_ref(word)),
+            nothing,
+            "{word}"
+        );
     }
     assert_eq!(shown::<A>(program, &words), nothing);
 }
@@ -76,6 +86,10 @@ pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, 
 /// When it does not.
 pub fn check_readme(readme: &str) {
     for flag in no_effect::FLAGS {
-        assert!(readme.contains(&format!("`--{}`", flag.name)), "--{}", flag.name);
+        assert!(
+            readme.contains(&format!("`--{}`", flag.name)),
+            "--{}",
+            flag.name
+        );
     }
 }

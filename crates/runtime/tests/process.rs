@@ -23,7 +23,8 @@ impl Drop for Hello {
 }
 
 impl Hello {
-    /// Starts the example program. Nothing listens at its API server's address, and it does not ask.
+    /// Starts the example program. Nothing listens at its API server's address, and it does not
+    /// ask.
     fn start(arguments: &[&str]) -> Self {
         let kubeconfig = tempfile::tempdir().unwrap();
         let path = kubeconfig.path().join("config");
@@ -39,18 +40,30 @@ impl Hello {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        Self { child, lines, _kubeconfig: kubeconfig }
+        Self {
+            child,
+            lines,
+            _kubeconfig: kubeconfig,
+        }
     }
 
     /// The first log line that holds `text`.
     fn line(&mut self, text: &str) -> serde_json::Value {
-        let line = self.lines.find(|line| line.as_ref().unwrap().contains(text));
-        let line = line.unwrap_or_else(|| panic!("no line with {text:?} before the end")).unwrap();
+        let line = self
+            .lines
+            .find(|line| line.as_ref().unwrap().contains(text));
+        let line = line
+            .unwrap_or_else(|| panic!("no line with {text:?} before the end"))
+            .unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line}"))
     }
 
     fn address(&mut self) -> SocketAddr {
-        self.line("starting")["address"].as_str().unwrap().parse().unwrap()
+        self.line("starting")["address"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     fn signal(&self, signal: Signal) {
@@ -65,14 +78,25 @@ impl Hello {
 /// Examples are built beside the tests.
 fn example() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
-    let example = deps.parent().and_then(|deps| deps.parent()).unwrap().join("examples/hello");
-    assert!(example.exists(), "`cargo test -p runtime` builds it; `--test process` alone does not");
+    let example = deps
+        .parent()
+        .and_then(|deps| deps.parent())
+        .unwrap()
+        .join("examples/hello");
+    assert!(
+        example.exists(),
+        "`cargo test -p runtime` builds it; `--test process` alone does not"
+    );
     example
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
@@ -92,7 +116,10 @@ fn a_process_serves_its_endpoints_and_ends_on_a_signal() {
             ("/metrics", "process_resident_memory_bytes"),
         ] {
             let text = get(address, path);
-            assert!(text.starts_with("HTTP/1.1 200") && text.contains(expected), "{path}: {text}");
+            assert!(
+                text.starts_with("HTTP/1.1 200") && text.contains(expected),
+                "{path}: {text}"
+            );
         }
         hello.signal(signal);
         assert_eq!(hello.code(), Some(0), "{signal:?}");
@@ -107,7 +134,10 @@ fn a_second_signal_ends_a_stubborn_process() {
     hello.signal(Signal::TERM);
     hello.line("a second signal exits at once");
     let text = get(address, "/readyz");
-    assert!(text.starts_with("HTTP/1.1 503") && text.contains("shutting down"), "{text}");
+    assert!(
+        text.starts_with("HTTP/1.1 503") && text.contains("shutting down"),
+        "{text}"
+    );
     hello.signal(Signal::TERM);
     assert_eq!(hello.code(), Some(143));
 }
@@ -124,8 +154,14 @@ fn a_task_that_fails_ends_the_process_and_is_named() {
 fn a_panic_is_a_log_line_and_ends_the_process() {
     let mut hello = Hello::start(&["--panic"]);
     let line = hello.line("\"panicked\"");
-    assert!(line["panic"].as_str().unwrap().contains("no words"), "{line}");
-    assert_eq!(hello.line("\"ended\"")["error"], "task greeting panicked: no words");
+    assert!(
+        line["panic"].as_str().unwrap().contains("no words"),
+        "{line}"
+    );
+    assert_eq!(
+        hello.line("\"ended\"")["error"],
+        "task greeting panicked: no words"
+    );
     assert_eq!(hello.code(), Some(1));
 }
 
@@ -155,6 +191,12 @@ fn a_candidate_without_an_api_server_waits_and_still_ends_on_a_signal() {
 fn periods_that_do_not_fit_are_refused() {
     let mut hello = Hello::start(&["--leader-elect", "--leader-elect-renew-deadline=20s"]);
     let line = hello.line("\"ended\"");
-    assert!(line["error"].as_str().unwrap().contains("--leader-elect-renew-deadline"), "{line}");
+    assert!(
+        line["error"]
+            .as_str()
+            .unwrap()
+            .contains("--leader-elect-renew-deadline"),
+        "{line}"
+    );
     assert_eq!(hello.code(), Some(1));
 }

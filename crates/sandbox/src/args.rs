@@ -19,7 +19,12 @@ use crate::{
 #[command(name = "sandbox", version)]
 pub struct Args {
     /// Name of the sandbox; any number can be up side by side.
-    #[arg(long, global = true, env = "PLIMSOLL_SANDBOX_NAME", default_value = "default")]
+    #[arg(
+        long,
+        global = true,
+        env = "PLIMSOLL_SANDBOX_NAME",
+        default_value = "default"
+    )]
     name: String,
     #[command(subcommand)]
     command: Verb,
@@ -109,7 +114,12 @@ pub(crate) struct PlayArgs {
     #[arg(long, env = "PLIMSOLL_SANDBOX_TARGET")]
     pub(crate) target: Target,
     /// Namespace of the workload.
-    #[arg(long, short, env = "PLIMSOLL_SANDBOX_NAMESPACE", default_value = "default")]
+    #[arg(
+        long,
+        short,
+        env = "PLIMSOLL_SANDBOX_NAMESPACE",
+        default_value = "default"
+    )]
     pub(crate) namespace: String,
     /// Seconds of the trace per second.
     #[arg(long, env = "PLIMSOLL_SANDBOX_SPEED", default_value_t = 1.0)]
@@ -154,7 +164,9 @@ impl Args {
                 let (program, arguments) = program.split_first().context("no program")?;
                 shim::become_program(parent, program, arguments)
             }
-            Verb::EchoServer(args) => Runtime::new().context("start the runtime")?.block_on(echo::echo(args)),
+            Verb::EchoServer(args) => Runtime::new()
+                .context("start the runtime")?
+                .block_on(echo::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),
@@ -182,9 +194,20 @@ mod tests {
     fn every_flag_has_an_environment_twin() {
         let mut commands = vec![Args::command()];
         while let Some(command) = commands.pop() {
-            for flag in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
-                let twin = flag.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                assert!(twin.starts_with("PLIMSOLL_SANDBOX_"), "{} of {}", flag.get_id(), command.get_name());
+            for flag in command
+                .get_arguments()
+                .filter(|argument| argument.get_long().is_some())
+            {
+                let twin = flag
+                    .get_env()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default();
+                assert!(
+                    twin.starts_with("PLIMSOLL_SANDBOX_"),
+                    "{} of {}",
+                    flag.get_id(),
+                    command.get_name()
+                );
             }
             commands.extend(command.get_subcommands().cloned());
         }

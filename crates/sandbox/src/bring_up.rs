@@ -1,4 +1,5 @@
-//! Starts a supervisor and listens to it until its sandbox is up, unless one of this name is up already.
+//! Starts a supervisor and listens to it until its sandbox is up, unless one of this name is up
+//! already.
 
 use std::{
     fs::File,
@@ -42,7 +43,10 @@ impl Owned {
 
     /// Waits for the end of a supervisor that was told to end.
     pub(crate) fn wait(mut self) -> Result<()> {
-        self.supervisor.wait().context("wait for the supervisor").map(drop)
+        self.supervisor
+            .wait()
+            .context("wait for the supervisor")
+            .map(drop)
     }
 }
 
@@ -81,7 +85,10 @@ fn running(layout: &Layout) -> Result<Option<Record>> {
 
 fn plan(options: Options) -> Result<Plan> {
     let control_plane = ensure_built(&CONTROL_PLANE, &options.program)?;
-    let prometheus = options.prometheus.then(|| ensure_built(&PROMETHEUS, &options.program)).transpose()?;
+    let prometheus = options
+        .prometheus
+        .then(|| ensure_built(&PROMETHEUS, &options.program))
+        .transpose()?;
     Ok(Plan {
         name: options.name,
         nodes: options.nodes,
@@ -103,8 +110,14 @@ fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) ->
         .stderr(log)
         .spawn()
         .with_context(|| format!("start {}", plan.sandbox.display()))?;
-    let mut leash = supervisor.stdin.take().context("no pipe to the supervisor")?;
-    let news = supervisor.stdout.take().context("no pipe from the supervisor")?;
+    let mut leash = supervisor
+        .stdin
+        .take()
+        .context("no pipe to the supervisor")?;
+    let news = supervisor
+        .stdout
+        .take()
+        .context("no pipe from the supervisor")?;
     let line = serde_json::to_string(plan).context("render the plan")?;
     writeln!(leash, "{line}").context("send the plan")?;
     if let Err(error) = await_ready(news, layout, step) {
@@ -117,12 +130,18 @@ fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) ->
 
 fn await_ready(news: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
     for line in BufReader::new(news).lines().map_while(Result::ok) {
-        match serde_json::from_str(&line).with_context(|| format!("the supervisor said {line:?}"))? {
+        match serde_json::from_str(&line)
+            .with_context(|| format!("the supervisor said {line:?}"))?
+        {
             News::Step(what) => step(&what),
             News::Ready => return Ok(()),
             News::Failed(why) => bail!("the sandbox did not come up: {why}"),
         }
     }
     let log = layout.supervisor_log();
-    bail!("the supervisor died; the end of its log {}:\n{}", log.display(), log_tail(&log, SHOWN_LINES))
+    bail!(
+        "the supervisor died; the end of its log {}:\n{}",
+        log.display(),
+        log_tail(&log, SHOWN_LINES)
+    )
 }

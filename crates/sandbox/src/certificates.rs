@@ -1,5 +1,6 @@
-//! One certificate authority signs every certificate of a sandbox: servers, clients, and the CSRs that the controller manager signs.
-//! ECDSA P-256 throughout; keys are readable by their owner only.
+//! One certificate authority signs every certificate of a sandbox: servers, clients, and the CSRs
+//! that the controller manager signs. ECDSA P-256 throughout; keys are readable by their owner
+//! only.
 
 use std::{
     fs,
@@ -10,8 +11,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
 };
 
 /// A certificate and its key, as files.
@@ -47,12 +48,21 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name = distinguished("plimsoll-sandbox", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        let authority = Self { issuer, folder: folder.to_owned() };
+        let authority = Self {
+            issuer,
+            folder: folder.to_owned(),
+        };
         write_new(&authority.own().certificate, &authority.issuer.pem())?;
-        write_new(&authority.own().key, &authority.issuer.key().serialize_pem())?;
+        write_new(
+            &authority.own().key,
+            &authority.issuer.key().serialize_pem(),
+        )?;
         Ok(authority)
     }
 
@@ -72,7 +82,10 @@ impl Authority {
         let mut params = CertificateParams::new(hosts)?;
         params.distinguished_name = distinguished(subject.name, subject.group);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ClientAuth,
+            ExtendedKeyUsagePurpose::ServerAuth,
+        ];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
@@ -97,7 +110,10 @@ impl Authority {
 
 /// Where a certificate of this name lies in a folder of certificates.
 pub(crate) fn identity(folder: &Path, file: &str) -> Identity {
-    Identity { certificate: folder.join(format!("{file}.crt")), key: folder.join(format!("{file}.key")) }
+    Identity {
+        certificate: folder.join(format!("{file}.crt")),
+        key: folder.join(format!("{file}.key")),
+    }
 }
 
 fn distinguished(name: &str, group: Option<&str>) -> DistinguishedName {
@@ -110,8 +126,14 @@ fn distinguished(name: &str, group: Option<&str>) -> DistinguishedName {
 }
 
 fn write_new(path: &Path, text: &str) -> Result<()> {
-    let write =
-        || fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes());
+    let write = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?
+            .write_all(text.as_bytes())
+    };
     write().with_context(|| format!("write {}", path.display()))
 }
 
@@ -125,10 +147,21 @@ mod tests {
     fn keys_are_for_their_owner_only_and_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::create(folder.path()).unwrap();
-        let subject = Subject { name: "kwok", group: Some("system:masters"), hosts: &["127.0.0.1", "localhost"] };
+        let subject = Subject {
+            name: "kwok",
+            group: Some("system:masters"),
+            hosts: &["127.0.0.1", "localhost"],
+        };
         let identity = authority.issue("kwok", subject).unwrap();
-        assert_eq!(fs::metadata(&identity.key).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(fs::read_to_string(&identity.certificate).unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
+        assert_eq!(
+            fs::metadata(&identity.key).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(
+            fs::read_to_string(&identity.certificate)
+                .unwrap()
+                .starts_with("-----BEGIN CERTIFICATE-----")
+        );
         assert!(authority.issue("kwok", subject).is_err());
     }
 }

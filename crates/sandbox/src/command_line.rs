@@ -95,7 +95,10 @@ impl Setting<'_> {
             .with("bind-address", "127.0.0.1")
             .with("advertise-address", "127.0.0.1")
             .with("secure-port", self.ports.api_server.to_string())
-            .with("etcd-servers", format!("https://127.0.0.1:{}", self.ports.etcd))
+            .with(
+                "etcd-servers",
+                format!("https://127.0.0.1:{}", self.ports.etcd),
+            )
             .with("etcd-cafile", &authority)
             .with("etcd-certfile", &etcd.certificate)
             .with("etcd-keyfile", &etcd.key)
@@ -106,14 +109,20 @@ impl Setting<'_> {
             .with("enable-admission-plugins", "NodeRestriction")
             .with("allow-privileged", "true")
             .with("service-cluster-ip-range", SERVICE_RANGE)
-            .with("service-account-issuer", "https://kubernetes.default.svc.cluster.local")
+            .with(
+                "service-account-issuer",
+                "https://kubernetes.default.svc.cluster.local",
+            )
             .with("service-account-key-file", &tokens.certificate)
             .with("service-account-signing-key-file", &tokens.key)
             .with("kubelet-certificate-authority", &authority)
             .with("kubelet-client-certificate", &kubelet.certificate)
             .with("kubelet-client-key", &kubelet.key)
             .with("kubelet-preferred-address-types", "InternalIP")
-            .with("egress-selector-config-file", self.layout.config("egress.yaml"))
+            .with(
+                "egress-selector-config-file",
+                self.layout.config("egress.yaml"),
+            )
             .with("requestheader-client-ca-file", &authority)
             .with("requestheader-allowed-names", "aggregator")
             .with("requestheader-username-headers", "X-Remote-User")
@@ -125,21 +134,29 @@ impl Setting<'_> {
 
     fn controller_manager(self) -> Flags {
         let authority = self.identity("ca");
-        self.control_loop(Component::KubeControllerManager, self.ports.controller_manager)
-            // After an outage it may take a busy machine longer than usual until a node is heard again; its pods ran all the time.
-            .with("node-monitor-grace-period", "10m")
-            .with("use-service-account-credentials", "true")
-            .with("service-account-private-key-file", self.layout.certificates().join("service-accounts.key"))
-            .with("root-ca-file", &authority.certificate)
-            .with("cluster-signing-cert-file", &authority.certificate)
-            .with("cluster-signing-key-file", &authority.key)
-            // The default of 20 makes it spend 4 s on the service accounts of its controllers before it starts them.
-            .with("kube-api-qps", "500")
-            .with("kube-api-burst", "1000")
-            // The default of 5 lets thousands of pods that are replaced at a time wait for it.
-            .with("concurrent-replicaset-syncs", "50")
-            // The default of 15 s would make every test of the HPA wait.
-            .with("horizontal-pod-autoscaler-sync-period", "2s")
+        self.control_loop(
+            Component::KubeControllerManager,
+            self.ports.controller_manager,
+        )
+        // After an outage it may take a busy machine longer than usual until a node is heard again;
+        // its pods ran all the time.
+        .with("node-monitor-grace-period", "10m")
+        .with("use-service-account-credentials", "true")
+        .with(
+            "service-account-private-key-file",
+            self.layout.certificates().join("service-accounts.key"),
+        )
+        .with("root-ca-file", &authority.certificate)
+        .with("cluster-signing-cert-file", &authority.certificate)
+        .with("cluster-signing-key-file", &authority.key)
+        // The default of 20 makes it spend 4 s on the service accounts of its controllers before it
+        // starts them.
+        .with("kube-api-qps", "500")
+        .with("kube-api-burst", "1000")
+        // The default of 5 lets thousands of pods that are replaced at a time wait for it.
+        .with("concurrent-replicaset-syncs", "50")
+        // The default of 15 s would make every test of the HPA wait.
+        .with("horizontal-pod-autoscaler-sync-period", "2s")
     }
 
     fn scheduler(self) -> Flags {
@@ -182,7 +199,10 @@ impl Setting<'_> {
             .with("secure-port", self.ports.metrics_server.to_string())
             .with("tls-cert-file", &serving.certificate)
             .with("tls-private-key-file", &serving.key)
-            .with("kubelet-certificate-authority", self.identity("ca").certificate)
+            .with(
+                "kubelet-certificate-authority",
+                self.identity("ca").certificate,
+            )
             .with("kubelet-preferred-address-types", "InternalIP")
             .with("kubelet-use-node-status-port", "true")
             // The resolution must be above the timeout; 10 s is the shortest that it takes.
@@ -194,8 +214,14 @@ impl Setting<'_> {
         Flags::default()
             .with("config.file", self.layout.config("prometheus.yaml"))
             .with("web.config.file", self.layout.config("prometheus-web.yaml"))
-            .with("web.listen-address", format!("127.0.0.1:{}", self.ports.prometheus))
-            .with("web.external-url", format!("https://127.0.0.1:{}", self.ports.prometheus))
+            .with(
+                "web.listen-address",
+                format!("127.0.0.1:{}", self.ports.prometheus),
+            )
+            .with(
+                "web.external-url",
+                format!("https://127.0.0.1:{}", self.ports.prometheus),
+            )
             .with("storage.tsdb.path", self.layout.data(Component::Prometheus))
             // Recorded history may be older than the default of 15 days.
             .with("storage.tsdb.retention.time", "400d")

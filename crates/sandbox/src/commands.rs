@@ -31,8 +31,17 @@ use crate::{
 const INTERRUPTED: i32 = 130;
 
 pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
-    let UpArgs { nodes, prometheus, foreground, hosted_programs } = args;
-    let mut options = Options { nodes, prometheus, ..Options::new(&name, this_program()?) };
+    let UpArgs {
+        nodes,
+        prometheus,
+        foreground,
+        hosted_programs,
+    } = args;
+    let mut options = Options {
+        nodes,
+        prometheus,
+        ..Options::new(&name, this_program()?)
+    };
     options.hosted_programs = hosted_programs.unwrap_or(options.hosted_programs);
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let started = std::time::Instant::now();
@@ -74,7 +83,10 @@ async fn give_up(name: &str) -> ! {
 
 pub(crate) async fn down(name: &str) -> Result<()> {
     let was_up = take_down::down(name).await?;
-    eprintln!("Sandbox {name:?} {}", if was_up { "is down" } else { "was not up" });
+    eprintln!(
+        "Sandbox {name:?} {}",
+        if was_up { "is down" } else { "was not up" }
+    );
     Ok(())
 }
 
@@ -95,10 +107,26 @@ pub(crate) async fn resume(name: &str, component: Component) -> Result<()> {
 }
 
 pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
-    let PlayArgs { file, target, namespace, speed, cpu_column, memory_column, cpu_scale, memory_scale, repeat } = args;
+    let PlayArgs {
+        file,
+        target,
+        namespace,
+        speed,
+        cpu_column,
+        memory_column,
+        cpu_scale,
+        memory_scale,
+        repeat,
+    } = args;
     let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-    let columns = Columns { cpu: cpu_column, memory: memory_column, cpu_scale, memory_scale };
-    let trace = Trace::parse(&text, &columns).with_context(|| format!("parse {}", file.display()))?;
+    let columns = Columns {
+        cpu: cpu_column,
+        memory: memory_column,
+        cpu_scale,
+        memory_scale,
+    };
+    let trace =
+        Trace::parse(&text, &columns).with_context(|| format!("parse {}", file.display()))?;
     let seconds = trace.duration_seconds() / speed;
     eprintln!(
         "Playing {} for {target} at {speed} times its speed: {seconds:.0} s{}",
@@ -106,7 +134,13 @@ pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
         if repeat { ", again and again" } else { "" }
     );
     let client = Sandbox::attach(name)?.client().await?;
-    let play = Play { trace, target, namespace, speed, repeat };
+    let play = Play {
+        trace,
+        target,
+        namespace,
+        speed,
+        repeat,
+    };
     tokio::select! {
         played = play.run(client, CancellationToken::new()) => played,
         _ = ctrl_c() => Ok(()),
@@ -116,7 +150,9 @@ pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
 pub(crate) fn status() -> Result<()> {
     let mut shown = 0;
     for name in Layout::names()? {
-        let Some(record) = Record::read(&Layout::of(&name)?) else { continue };
+        let Some(record) = Record::read(&Layout::of(&name)?) else {
+            continue;
+        };
         print!("{}", describe(&name, &record));
         shown += 1;
     }
@@ -127,7 +163,11 @@ pub(crate) fn status() -> Result<()> {
 }
 
 fn describe(name: &str, record: &Record) -> String {
-    let state = if record.ready { "up" } else { "starting or going down" };
+    let state = if record.ready {
+        "up"
+    } else {
+        "starting or going down"
+    };
     if !record.is_alive() {
         return format!("{name}: dead; `sandbox down --name {name}` clears it away\n");
     }
@@ -138,12 +178,23 @@ fn describe(name: &str, record: &Record) -> String {
             Phase::Paused => "paused",
             Phase::BackingOff => "backing off",
         };
-        let pid = status.process.as_ref().map_or_else(|| "-".to_owned(), |process| process.pid.to_string());
-        let exit = status.last_exit.as_ref().map(|exit| format!(", last {exit}")).unwrap_or_default();
+        let pid = status
+            .process
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |process| process.pid.to_string());
+        let exit = status
+            .last_exit
+            .as_ref()
+            .map(|exit| format!(", last {exit}"))
+            .unwrap_or_default();
         let restarts = status.restarts;
         format!("  {component:<24} {phase:<12} pid {pid:<8} {restarts} restarts{exit}\n")
     });
-    format!("{name}: {state}, https://127.0.0.1:{}\n{}", record.ports.api_server, components.collect::<String>())
+    format!(
+        "{name}: {state}, https://127.0.0.1:{}\n{}",
+        record.ports.api_server,
+        components.collect::<String>()
+    )
 }
 
 pub(crate) fn logs(name: &str, component: Option<Component>) -> Result<()> {
@@ -154,13 +205,21 @@ pub(crate) fn logs(name: &str, component: Option<Component>) -> Result<()> {
     };
     let path = layout.log(component);
     let mut log = File::open(&path).with_context(|| format!("open {}", path.display()))?;
-    copy(&mut log, &mut stdout()).context("print the log").map(drop)
+    copy(&mut log, &mut stdout())
+        .context("print the log")
+        .map(drop)
 }
 
 pub(crate) fn env(name: &str) -> Result<()> {
     let sandbox = Sandbox::attach(name)?;
-    println!("export KUBECONFIG={}", quote(&sandbox.kubeconfig().to_string_lossy()));
-    println!("export PATH={}:\"$PATH\"", quote(&sandbox.programs().to_string_lossy()));
+    println!(
+        "export KUBECONFIG={}",
+        quote(&sandbox.kubeconfig().to_string_lossy())
+    );
+    println!(
+        "export PATH={}:\"$PATH\"",
+        quote(&sandbox.programs().to_string_lossy())
+    );
     Ok(())
 }
 
@@ -171,7 +230,10 @@ fn quote(text: &str) -> String {
 
 pub(crate) fn kubectl(name: &str, arguments: &[OsString]) -> Result<()> {
     let sandbox = Sandbox::attach(name)?;
-    let error = Command::new(sandbox.kubectl()).args(arguments).env("KUBECONFIG", sandbox.kubeconfig()).exec();
+    let error = Command::new(sandbox.kubectl())
+        .args(arguments)
+        .env("KUBECONFIG", sandbox.kubeconfig())
+        .exec();
     Err(error).context("run kubectl")
 }
 

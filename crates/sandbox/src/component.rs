@@ -6,7 +6,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// One process of the control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
     /// The store.
@@ -64,7 +66,9 @@ mod tests {
     #[test]
     fn flags_files_and_records_use_one_name() {
         for component in Component::ALL {
-            let flag = component.to_possible_value().expect("no component is hidden");
+            let flag = component
+                .to_possible_value()
+                .expect("no component is hidden");
             assert_eq!(flag.get_name(), component.name());
             assert_eq!(serde_json::to_value(component).unwrap(), component.name());
         }

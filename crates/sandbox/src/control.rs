@@ -32,8 +32,9 @@ pub(crate) enum Order {
 
 /// Sends an order and waits until it is carried out.
 pub(crate) async fn send(socket: &Path, order: Order) -> Result<()> {
-    let mut stream =
-        UnixStream::connect(socket).await.with_context(|| format!("reach the sandbox at {}", socket.display()))?;
+    let mut stream = UnixStream::connect(socket)
+        .await
+        .with_context(|| format!("reach the sandbox at {}", socket.display()))?;
     write_line(&mut stream, &order).await?;
     match read_line::<Result<(), String>>(&mut stream).await? {
         Ok(()) => Ok(()),
@@ -54,11 +55,17 @@ pub(crate) async fn answer(stream: &mut UnixStream, outcome: Result<()>) -> Resu
 async fn write_line(stream: &mut UnixStream, value: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(value).context("render an order")?;
     line.push(b'\n');
-    stream.write_all(&line).await.context("write to the supervisor's socket")
+    stream
+        .write_all(&line)
+        .await
+        .context("write to the supervisor's socket")
 }
 
 async fn read_line<T: for<'a> Deserialize<'a>>(stream: &mut UnixStream) -> Result<T> {
     let mut line = String::new();
-    BufReader::new(stream.take(LINE_BYTES)).read_line(&mut line).await.context("read from the supervisor's socket")?;
+    BufReader::new(stream.take(LINE_BYTES))
+        .read_line(&mut line)
+        .await
+        .context("read from the supervisor's socket")?;
     serde_json::from_str(&line).context("the supervisor's socket was closed early")
 }

@@ -1,5 +1,5 @@
-//! A small server for trying out how pods are hosted: it says what it was started with and what it sees. As an image it is
-//! `plimsoll/sandbox` with the argument `echo-server`.
+//! A small server for trying out how pods are hosted: it says what it was started with and what it
+//! sees. As an image it is `plimsoll/sandbox` with the argument `echo-server`.
 
 use std::{
     collections::BTreeMap,
@@ -44,13 +44,25 @@ pub(crate) struct EchoArgs {
 
 /// Serves until SIGTERM.
 pub(crate) async fn echo(args: EchoArgs) -> Result<()> {
-    let EchoArgs { address, tls_folder, file } = args;
+    let EchoArgs {
+        address,
+        tls_folder,
+        file,
+    } = args;
     install_crypto_provider();
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let address = address.or_host(listen_ip_from_environment().context("read the listen address")?);
-    let listener = address.bind().await.with_context(|| format!("listen on {address}"))?;
+    let listener = address
+        .bind()
+        .await
+        .with_context(|| format!("listen on {address}"))?;
     let tls = match tls_folder {
-        Some(folder) => Some(ServingTls::load(files(&folder)).await.context("load the certificate")?.current()),
+        Some(folder) => Some(
+            ServingTls::load(files(&folder))
+                .await
+                .context("load the certificate")?
+                .current(),
+        ),
         None => None,
     };
     println!("listening on {address} with {}", start());
@@ -66,7 +78,11 @@ pub(crate) async fn echo(args: EchoArgs) -> Result<()> {
 }
 
 fn files(folder: &Path) -> TlsFiles {
-    TlsFiles { certificate: folder.join("tls.crt"), private_key: folder.join("tls.key"), authorities: None }
+    TlsFiles {
+        certificate: folder.join("tls.crt"),
+        private_key: folder.join("tls.key"),
+        authorities: None,
+    }
 }
 
 /// Arguments, environment and process id.
@@ -79,30 +95,52 @@ fn start() -> Value {
 fn router(file: Option<PathBuf>) -> Router {
     let content = move || {
         let file = file.clone();
-        async move { read(file).await.map_err(|error| (StatusCode::NOT_FOUND, format!("{error:#}\n"))) }
+        async move {
+            read(file)
+                .await
+                .map_err(|error| (StatusCode::NOT_FOUND, format!("{error:#}\n")))
+        }
     };
-    let user = async || who_am_i().await.map_err(|error| (StatusCode::BAD_GATEWAY, format!("{error:#}\n")));
+    let user = async || {
+        who_am_i()
+            .await
+            .map_err(|error| (StatusCode::BAD_GATEWAY, format!("{error:#}\n")))
+    };
     Router::new()
         .route("/", get(async || Json(start())))
         .route("/healthz", get("ok\n"))
         .route("/file", get(content))
         .route("/whoami", get(user))
         .route("/stop", get(async || println!("about to be stopped")))
-        .route("/deny", post(async |Json(review): Json<Value>| Json(denial(&review))))
+        .route(
+            "/deny",
+            post(async |Json(review): Json<Value>| Json(denial(&review))),
+        )
 }
 
 async fn read(file: Option<PathBuf>) -> Result<String> {
     let file = file.context("started without --file")?;
-    tokio::fs::read_to_string(&file).await.with_context(|| format!("read {}", file.display()))
+    tokio::fs::read_to_string(&file)
+        .await
+        .with_context(|| format!("read {}", file.display()))
 }
 
 /// The user that the API server sees.
 async fn who_am_i() -> Result<String> {
     let client = Client::try_default().await.context("make a client")?;
     let reviews = Api::<SelfSubjectReview>::all(client);
-    let review = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-    let status = review.context("ask the API server")?.status.unwrap_or_default();
-    Ok(status.user_info.unwrap_or_default().username.unwrap_or_default())
+    let review = reviews
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await;
+    let status = review
+        .context("ask the API server")?
+        .status
+        .unwrap_or_default();
+    Ok(status
+        .user_info
+        .unwrap_or_default()
+        .username
+        .unwrap_or_default())
 }
 
 /// A webhook's answer that refuses the object.

@@ -1,5 +1,5 @@
-//! KWOK's configuration: its options, the stages of its own module and ours, and where usage comes from. Pods that the sandbox hosts
-//! as processes are left to their host.
+//! KWOK's configuration: its options, the stages of its own module and ours, and where usage comes
+//! from. Pods that the sandbox hosts as processes are left to their host.
 
 use std::{fs, path::Path};
 
@@ -42,14 +42,19 @@ pub(crate) fn configuration(files: &Path, ports: &Ports, serving: &Identity) -> 
     let mut documents = vec![options(ports, serving)];
     for file in MODULE_FILES {
         let path = files.join(file);
-        documents.extend(parse(&fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?)?);
+        documents.extend(parse(
+            &fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?,
+        )?);
     }
     for stage in STAGES {
         documents.extend(parse(stage)?);
     }
     documents.iter_mut().for_each(leave_hosted_pods_alone);
-    let texts: Vec<String> =
-        documents.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>().context("render a KWOK document")?;
+    let texts: Vec<String> = documents
+        .iter()
+        .map(serde_yaml_ng::to_string)
+        .collect::<Result<_, _>>()
+        .context("render a KWOK document")?;
     Ok(texts.join("---\n"))
 }
 
@@ -67,14 +72,16 @@ fn options(ports: &Ports, serving: &Identity) -> Value {
             "tlsPrivateKeyFile": serving.key,
             // A restarted KWOK waits for its leases to run out before it acts.
             "nodeLeaseDurationSeconds": 10,
-            // Serves logs and port-forwards; like the next ones without a default in a configuration file.
+            // Serves logs and port-forwards; like the next ones without a default in a
+            // configuration file.
             "enableDebuggingHandlers": true,
             // KWOK exits when one of these is zero.
             "nodeLeaseParallelism": 4,
             "nodePlayStageParallelism": 4,
             "podPlayStageParallelism": 16,
             "podsOnNodeSyncParallelism": 4,
-            // `kubectl logs` and `kubectl port-forward` for hosted pods: their host says where each one's are.
+            // `kubectl logs` and `kubectl port-forward` for hosted pods: their host says where each
+            // one's are.
             "enableCRDs": ENABLED_CRDS,
         },
     })
@@ -91,10 +98,14 @@ fn leave_hosted_pods_alone(document: &mut Value) {
         return;
     }
     let name = document["metadata"]["name"].clone();
-    if let Some(Value::Array(conditions)) = document.pointer_mut("/spec/selector/matchExpressions") {
-        conditions.push(json!({"jq": {"key": HOSTED_IMAGE_JQ, "operator": "NotIn", "values": ["true"]}}));
+    if let Some(Value::Array(conditions)) = document.pointer_mut("/spec/selector/matchExpressions")
+    {
+        conditions
+            .push(json!({"jq": {"key": HOSTED_IMAGE_JQ, "operator": "NotIn", "values": ["true"]}}));
         if name == "pod-complete" {
-            conditions.push(json!({"jq": {"key": KEEP_RUNNING, "operator": "NotIn", "values": ["true"]}}));
+            conditions.push(
+                json!({"jq": {"key": KEEP_RUNNING, "operator": "NotIn", "values": ["true"]}}),
+            );
         }
     }
 }
@@ -109,8 +120,18 @@ mod tests {
             let mut documents = parse(stage).unwrap();
             assert_eq!(documents.len(), 1);
             leave_hosted_pods_alone(&mut documents[0]);
-            let conditions = documents[0].pointer("/spec/selector/matchExpressions").unwrap().as_array().unwrap();
-            assert!(conditions.iter().any(|condition| condition["jq"]["key"] == HOSTED_IMAGE_JQ), "{}", documents[0]);
+            let conditions = documents[0]
+                .pointer("/spec/selector/matchExpressions")
+                .unwrap()
+                .as_array()
+                .unwrap();
+            assert!(
+                conditions
+                    .iter()
+                    .any(|condition| condition["jq"]["key"] == HOSTED_IMAGE_JQ),
+                "{}",
+                documents[0]
+            );
         }
     }
 }

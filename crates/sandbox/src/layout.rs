@@ -1,5 +1,5 @@
-//! Where a sandbox keeps its things: one state folder per name, and one short runtime folder for sockets, whose paths must stay below
-//! 108 bytes.
+//! Where a sandbox keeps its things: one state folder per name, and one short runtime folder for
+//! sockets, whose paths must stay below 108 bytes.
 
 use std::{
     env, fs,
@@ -29,9 +29,16 @@ impl Layout {
         let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");
         let runtime = match absolute("XDG_RUNTIME_DIR") {
             Some(runtime) => runtime.join("plimsoll"),
-            None => PathBuf::from(format!("/tmp/plimsoll-{}", rustix::process::getuid().as_raw())),
+            None => PathBuf::from(format!(
+                "/tmp/plimsoll-{}",
+                rustix::process::getuid().as_raw()
+            )),
         };
-        let layout = Self { name: name.to_owned(), states, runtime };
+        let layout = Self {
+            name: name.to_owned(),
+            states,
+            runtime,
+        };
         let socket = layout.proxy_socket();
         ensure!(
             socket.as_os_str().len() <= SOCKET_PATH_BYTES,
@@ -44,13 +51,19 @@ impl Layout {
     /// A layout below another folder.
     #[cfg(test)]
     pub(crate) fn below(name: &str, folder: &Path) -> Self {
-        Self { name: name.to_owned(), states: folder.join("states"), runtime: folder.join("runtime") }
+        Self {
+            name: name.to_owned(),
+            states: folder.join("states"),
+            runtime: folder.join("runtime"),
+        }
     }
 
     /// Names of all sandboxes that have a state folder.
     pub(crate) fn names() -> Result<Vec<String>> {
         let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");
-        let Ok(entries) = fs::read_dir(&states) else { return Ok(Vec::new()) };
+        let Ok(entries) = fs::read_dir(&states) else {
+            return Ok(Vec::new());
+        };
         let mut names: Vec<String> = entries
             .filter_map(Result::ok)
             .filter(|entry| entry.path().is_dir())
@@ -166,7 +179,9 @@ impl Layout {
 
     /// Removes what an attempt to start left behind: all but the logs and the sockets.
     pub(crate) fn forget_attempt(&self) -> Result<()> {
-        let Ok(entries) = fs::read_dir(self.state()) else { return Ok(()) };
+        let Ok(entries) = fs::read_dir(self.state()) else {
+            return Ok(());
+        };
         entries
             .filter_map(Result::ok)
             .map(|entry| entry.path())
@@ -191,7 +206,9 @@ pub(crate) fn base(variable: &str, below_home: &str) -> Result<PathBuf> {
 }
 
 fn absolute(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+    env::var_os(variable)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -210,7 +227,8 @@ fn own_folder(path: &Path) -> Result<()> {
         .mode(0o700)
         .create(path)
         .with_context(|| format!("create {}", path.display()))?;
-    let owner = fs::symlink_metadata(path).with_context(|| format!("look at {}", path.display()))?;
+    let owner =
+        fs::symlink_metadata(path).with_context(|| format!("look at {}", path.display()))?;
     if owner.uid() != rustix::process::geteuid().as_raw() || !owner.is_dir() {
         bail!("{} belongs to someone else", path.display());
     }
@@ -218,7 +236,11 @@ fn own_folder(path: &Path) -> Result<()> {
 }
 
 fn remove(path: &Path) -> Result<()> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let removed = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("remove {}", path.display()))
@@ -239,7 +261,16 @@ mod tests {
     fn names_are_short_labels_that_cannot_leave_their_folder() {
         check("default", true);
         check("two-2", true);
-        for name in ["", "..", "a/b", "-a", "a-", "A", "a_b", "a".repeat(33).as_str()] {
+        for name in [
+            "",
+            "..",
+            "a/b",
+            "-a",
+            "a-",
+            "A",
+            "a_b",
+            "a".repeat(33).as_str(),
+        ] {
             check(name, false);
         }
     }

@@ -1,5 +1,5 @@
-//! The tie between a supervisor and the process that started it: a pipe. When it is closed, by whatever end that process came to, the
-//! sandbox goes down, unless the word to detach came before.
+//! The tie between a supervisor and the process that started it: a pipe. When it is closed, by
+//! whatever end that process came to, the sandbox goes down, unless the word to detach came before.
 
 use std::{io::BufRead, thread};
 
@@ -11,11 +11,16 @@ use crate::plan::DETACH;
 pub(crate) struct Leash(oneshot::Receiver<()>);
 
 impl Leash {
-    /// Listens to the rest of the input, in a thread of its own, because a read cannot be abandoned.
+    /// Listens to the rest of the input, in a thread of its own, because a read cannot be
+    /// abandoned.
     pub(crate) fn hold(input: impl BufRead + Send + 'static) -> Self {
         let (cut, is_cut) = oneshot::channel();
         thread::spawn(move || {
-            if input.lines().map_while(Result::ok).any(|line| line == DETACH) {
+            if input
+                .lines()
+                .map_while(Result::ok)
+                .any(|line| line == DETACH)
+            {
                 // Kept forever: dropping it would look like a cut.
                 std::mem::forget(cut);
             } else {
@@ -39,7 +44,9 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_owner_cuts_the_leash() {
-        Leash::hold(std::io::Cursor::new("something else\n")).cut().await;
+        Leash::hold(std::io::Cursor::new("something else\n"))
+            .cut()
+            .await;
     }
 
     #[tokio::test]

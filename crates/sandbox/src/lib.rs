@@ -1,9 +1,11 @@
-//! A real Kubernetes control plane on one Linux machine, without a container engine: etcd, kube-apiserver, kube-controller-manager,
-//! kube-scheduler, KWOK as the kubelet of every node, metrics-server and, on demand, Prometheus, as processes on the loopback address.
-//! They are built once from pinned Go modules; see [`Sandbox::up`].
+//! A real Kubernetes control plane on one Linux machine, without a container engine: etcd,
+//! kube-apiserver, kube-controller-manager, kube-scheduler, KWOK as the kubelet of every node,
+//! metrics-server and, on demand, Prometheus, as processes on the loopback address. They are built
+//! once from pinned Go modules; see [`Sandbox::up`].
 //!
-//! Pods with an image `[REGISTRY/]plimsoll/PROGRAM[:TAG]` run as local processes ([`host`]). All others are played: they are ready at once, a
-//! resize is carried out at once, and annotations of the pod (or of its template) make them behave otherwise:
+//! Pods with an image `[REGISTRY/]plimsoll/PROGRAM[:TAG]` run as local processes ([`host`]). All
+//! others are played: they are ready at once, a resize is carried out at once, and annotations of
+//! the pod (or of its template) make them behave otherwise:
 //!
 //! | annotation | effect |
 //! |---|---|

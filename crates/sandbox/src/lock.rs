@@ -1,4 +1,5 @@
-//! One process at a time brings a sandbox of a name up or clears it away. The lock is free again when its file is closed, also by a kill.
+//! One process at a time brings a sandbox of a name up or clears it away. The lock is free again
+//! when its file is closed, also by a kill.
 
 use std::{
     fs::{self, File},
@@ -13,7 +14,8 @@ use crate::layout::Layout;
 pub(crate) fn lock(layout: &Layout) -> Result<File> {
     loop {
         let file = lock_file(layout)?;
-        file.lock().with_context(|| format!("lock {}", layout.lock().display()))?;
+        file.lock()
+            .with_context(|| format!("lock {}", layout.lock().display()))?;
         if is_in_place(&file, layout)? {
             return Ok(file);
         }

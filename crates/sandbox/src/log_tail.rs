@@ -36,7 +36,11 @@ mod tests {
     fn only_the_last_lines_are_shown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        fs::write(&path, format!("{}\nlast but one\nlast\n", "x".repeat(100_000))).unwrap();
+        fs::write(
+            &path,
+            format!("{}\nlast but one\nlast\n", "x".repeat(100_000)),
+        )
+        .unwrap();
         assert_eq!(log_tail(&path, 2), "last but one\nlast");
         assert_eq!(log_tail(&folder.path().join("none"), 2), "");
     }

@@ -1,5 +1,6 @@
-//! Keeps one component running: starts it, starts it again with a growing pause when it ends by itself, and keeps it down while it is
-//! meant to be down. Components are ended with SIGKILL: their data are thrown away, and a test that stops one means it to be gone.
+//! Keeps one component running: starts it, starts it again with a growing pause when it ends by
+//! itself, and keeps it down while it is meant to be down. Components are ended with SIGKILL: their
+//! data are thrown away, and a test that stops one means it to be gone.
 
 use std::{
     fs::OpenOptions,
@@ -65,7 +66,10 @@ impl Member {
                     _ = wishes.wait_for(|wish| *wish == Wish::Stop) => {}
                 }
             } else {
-                child.kill().await.with_context(|| format!("end {}", self.component))?;
+                child
+                    .kill()
+                    .await
+                    .with_context(|| format!("end {}", self.component))?;
             }
             self.publish_stop();
             pause = FIRST_PAUSE;
@@ -73,11 +77,16 @@ impl Member {
     }
 
     fn start(&self) -> Result<Child> {
-        let log = OpenOptions::new().create(true).append(true).open(&self.command.log);
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.command.log);
         let log = log.with_context(|| format!("open {}", self.command.log.display()))?;
         let errors = log.try_clone().context("share the log file")?;
         let mut command = shim::command(&self.command.sandbox, &self.command.program);
-        command.args(&self.command.arguments).current_dir(&self.command.folder);
+        command
+            .args(&self.command.arguments)
+            .current_dir(&self.command.folder);
         let child = Command::from(command)
             .stdin(Stdio::null())
             .stdout(log)
@@ -113,14 +122,27 @@ impl Member {
     }
 
     fn publish(&self, change: impl FnOnce(&mut Status)) {
-        self.record.send_modify(|record| change(record.components.entry(self.component).or_default()));
+        self.record
+            .send_modify(|record| change(record.components.entry(self.component).or_default()));
     }
 }
 
 /// Freezes or thaws a running component.
-pub(crate) fn freeze(record: &watch::Sender<Record>, component: Component, frozen: bool) -> Result<()> {
-    let (signal, phase) = if frozen { (Signal::STOP, Phase::Paused) } else { (Signal::CONT, Phase::Running) };
-    let process = record.borrow().components.get(&component).and_then(|status| status.process.clone());
+pub(crate) fn freeze(
+    record: &watch::Sender<Record>,
+    component: Component,
+    frozen: bool,
+) -> Result<()> {
+    let (signal, phase) = if frozen {
+        (Signal::STOP, Phase::Paused)
+    } else {
+        (Signal::CONT, Phase::Running)
+    };
+    let process = record
+        .borrow()
+        .components
+        .get(&component)
+        .and_then(|status| status.process.clone());
     let process = process.with_context(|| format!("{component} does not run"))?;
     process.signal(signal);
     record.send_modify(|record| record.components.entry(component).or_default().phase = phase);

@@ -28,27 +28,47 @@ pub(crate) struct Members {
 impl Members {
     /// None yet; their states will be published in `record`.
     pub(crate) fn new(record: Arc<watch::Sender<Record>>) -> Self {
-        Self { record, wishes: BTreeMap::new(), tasks: JoinSet::new() }
+        Self {
+            record,
+            wishes: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Starts a component and keeps it running from now on.
     pub(crate) fn start(&mut self, setting: Setting<'_>, component: Component) {
         let (wish, wishes) = watch::channel(Wish::Run);
-        let member = Member { component, command: setting.command_line(component), record: Arc::clone(&self.record) };
+        let member = Member {
+            component,
+            command: setting.command_line(component),
+            record: Arc::clone(&self.record),
+        };
         self.tasks.spawn(member.keep(wishes));
         self.wishes.insert(component, wish);
     }
 
     /// Resolves when a component has ended by itself, with the reason.
-    pub(crate) fn first_failure(&self, layout: &Layout) -> impl Future<Output = anyhow::Error> + use<> {
+    pub(crate) fn first_failure(
+        &self,
+        layout: &Layout,
+    ) -> impl Future<Output = anyhow::Error> + use<> {
         let (mut record, layout) = (self.record.subscribe(), layout.clone());
         async move {
             let failed = |record: &Record| {
-                record.components.iter().find(|(_, status)| status.restarts > 0).map(|(component, _)| *component)
+                record
+                    .components
+                    .iter()
+                    .find(|(_, status)| status.restarts > 0)
+                    .map(|(component, _)| *component)
             };
-            let component =
-                record.wait_for(|record| failed(record).is_some()).await.ok().and_then(|record| failed(&record));
-            let Some(component) = component else { return std::future::pending().await };
+            let component = record
+                .wait_for(|record| failed(record).is_some())
+                .await
+                .ok()
+                .and_then(|record| failed(&record));
+            let Some(component) = component else {
+                return std::future::pending().await;
+            };
             let log = layout.log(component);
             anyhow::anyhow!(
                 "{component} ended by itself; the end of its log {}:\n{}",
@@ -70,10 +90,22 @@ impl Members {
     }
 
     async fn wish(&self, component: Component, wish: Wish, phase: Phase) -> Result<()> {
-        let wishes = self.wishes.get(&component).with_context(|| format!("this sandbox has no {component}"))?;
+        let wishes = self
+            .wishes
+            .get(&component)
+            .with_context(|| format!("this sandbox has no {component}"))?;
         wishes.send_replace(wish);
-        let reached = |record: &Record| record.components.get(&component).is_some_and(|status| status.phase == phase);
-        self.record.subscribe().wait_for(reached).await.context("the supervisor is going down")?;
+        let reached = |record: &Record| {
+            record
+                .components
+                .get(&component)
+                .is_some_and(|status| status.phase == phase)
+        };
+        self.record
+            .subscribe()
+            .wait_for(reached)
+            .await
+            .context("the supervisor is going down")?;
         Ok(())
     }
 

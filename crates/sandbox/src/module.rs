@@ -13,7 +13,8 @@ pub(crate) struct Module {
     pub(crate) announcement: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
-    /// Files that the module's dependencies carry and the sandbox reads: module, folder in it, files.
+    /// Files that the module's dependencies carry and the sandbox reads: module, folder in it,
+    /// files.
     pub(crate) files: &'static [(&'static str, &'static [&'static str])],
     tags: &'static str,
     /// Programs whose package name is not what they are called.
@@ -73,13 +74,20 @@ impl Module {
     /// Name of the cache folder: any other pin or flag gives another name.
     pub(crate) fn folder(&self) -> String {
         let mut hash = Sha256::new();
-        for part in
-            [self.go_mod, self.go_sum, &self.arguments().join(" "), &format!("{:?}{:?}", self.files, self.programs)]
-        {
+        for part in [
+            self.go_mod,
+            self.go_sum,
+            &self.arguments().join(" "),
+            &format!("{:?}{:?}", self.files, self.programs),
+        ] {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        let digest = hash.finalize().iter().take(8).fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+        let digest = hash
+            .finalize()
+            .iter()
+            .take(8)
+            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         format!("{}-{digest}", self.name)
     }
 
@@ -87,7 +95,9 @@ impl Module {
     pub(crate) fn arguments(&self) -> Vec<String> {
         let tags = format!("-tags={}", self.tags);
         let linker = format!("-ldflags={}", self.linker_flags());
-        ["build", "-v", "-mod=readonly", "-trimpath", &tags, &linker].map(str::to_owned).to_vec()
+        ["build", "-v", "-mod=readonly", "-trimpath", &tags, &linker]
+            .map(str::to_owned)
+            .to_vec()
     }
 
     /// The text of `go.mod`.
@@ -105,9 +115,17 @@ impl Module {
     /// Without these, Kubernetes reports version v0.0.0.
     fn linker_flags(&self) -> String {
         let strip = "-s -w".to_owned();
-        let Some(version) = self.version.and_then(|module| required_version(self.go_mod, module)) else { return strip };
+        let Some(version) = self
+            .version
+            .and_then(|module| required_version(self.go_mod, module))
+        else {
+            return strip;
+        };
         let mut numbers = version.trim_start_matches('v').split('.');
-        let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+        let (major, minor) = (
+            numbers.next().unwrap_or_default(),
+            numbers.next().unwrap_or_default(),
+        );
         ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].iter().fold(strip, |flags, package| {
             format!(
                 "{flags} -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
@@ -120,7 +138,9 @@ impl Module {
 fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     go_mod.lines().find_map(|line| {
         let mut words = line.split_whitespace();
-        (words.next() == Some(module)).then(|| words.next()).flatten()
+        (words.next() == Some(module))
+            .then(|| words.next())
+            .flatten()
     })
 }
 
@@ -132,13 +152,19 @@ mod tests {
     fn kubernetes_is_told_its_own_version() {
         let flags = CONTROL_PLANE.linker_flags();
         let version = required_version(CONTROL_PLANE.go_mod, "k8s.io/kubernetes").unwrap();
-        assert!(flags.contains(&format!("client-go/pkg/version.gitVersion={version}")), "{flags}");
+        assert!(
+            flags.contains(&format!("client-go/pkg/version.gitVersion={version}")),
+            "{flags}"
+        );
         assert!(flags.contains(".gitMajor=1 "), "{flags}");
     }
 
     #[test]
     fn another_pin_is_another_folder() {
-        let other = Module { go_sum: "", ..CONTROL_PLANE };
+        let other = Module {
+            go_sum: "",
+            ..CONTROL_PLANE
+        };
         assert_ne!(other.folder(), CONTROL_PLANE.folder());
         assert_eq!(CONTROL_PLANE.folder(), CONTROL_PLANE.folder());
     }

@@ -1,4 +1,5 @@
-//! What a new cluster is given: its nodes, the custom resources that KWOK reads, and metrics-server's place in the API.
+//! What a new cluster is given: its nodes, the custom resources that KWOK reads, and
+//! metrics-server's place in the API.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -38,17 +39,28 @@ pub(crate) async fn create_nodes(client: &Client, count: u16) -> Result<()> {
     let made = (0..count).map(|number| {
         let nodes = nodes.clone();
         async move {
-            nodes.create(&PostParams::default(), &node(number)?).await.with_context(|| format!("create node {number}"))
+            nodes
+                .create(&PostParams::default(), &node(number)?)
+                .await
+                .with_context(|| format!("create node {number}"))
         }
     });
-    stream::iter(made).buffer_unordered(PARALLEL).try_collect::<Vec<_>>().await.map(drop)
+    stream::iter(made)
+        .buffer_unordered(PARALLEL)
+        .try_collect::<Vec<_>>()
+        .await
+        .map(drop)
 }
 
-/// Waits until pods can be created in namespace `default`: the controller manager has to have made their `ServiceAccount`.
+/// Waits until pods can be created in namespace `default`: the controller manager has to have made
+/// their `ServiceAccount`.
 pub(crate) async fn await_default_service_account(client: &Client) -> Result<()> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
     let is_there = |account: Option<&ServiceAccount>| account.is_some();
-    await_condition(accounts, "default", is_there).await.context("wait for the default service account").map(drop)
+    await_condition(accounts, "default", is_there)
+        .await
+        .context("wait for the default service account")
+        .map(drop)
 }
 
 /// Waits until every node is ready.
@@ -56,28 +68,36 @@ pub(crate) async fn await_nodes(client: &Client, count: u16) -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
     for number in 0..count {
         let name = format!("node-{number}");
-        await_condition(nodes.clone(), &name, is_ready).await.with_context(|| format!("wait for {name}"))?;
+        await_condition(nodes.clone(), &name, is_ready)
+            .await
+            .with_context(|| format!("wait for {name}"))?;
     }
     Ok(())
 }
 
 fn is_ready(node: Option<&Node>) -> bool {
-    let conditions = node.and_then(|node| node.status.as_ref()).and_then(|status| status.conditions.as_ref());
+    let conditions = node
+        .and_then(|node| node.status.as_ref())
+        .and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|conditions| {
-        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
     })
 }
 
 fn node(number: u16) -> Result<Node> {
     let name = format!("node-{number}");
     let size = json!({"cpu": "32", "memory": "128Gi", "ephemeral-storage": "1Ti", "pods": "1000"});
-    // KWOK sets a node's state anew when it was not ready for a while, and takes away addresses that lack a hostname.
+    // KWOK sets a node's state anew when it was not ready for a while, and takes away addresses
+    // that lack a hostname.
     let addresses = json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
     let node = json!({
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "type": "kwok"},
-            // Where metrics-server finds this node's usage at the kubelet that KWOK plays for all nodes.
+            // Where metrics-server finds this node's usage at the kubelet that KWOK plays for all
+            // nodes.
             "annotations": {"metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource")},
         },
         "status": {"addresses": addresses, "allocatable": size, "capacity": size},
@@ -93,9 +113,13 @@ pub(crate) async fn define(client: &Client, files: &[&Path]) -> Result<()> {
         let definition: CustomResourceDefinition =
             serde_yaml_ng::from_str(&text).with_context(|| format!("parse {}", file.display()))?;
         let name = definition.name_any();
-        api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&definition))
-            .await
-            .with_context(|| format!("define {name}"))?;
+        api.patch(
+            &name,
+            &PatchParams::apply(MANAGER).force(),
+            &Patch::Apply(&definition),
+        )
+        .await
+        .with_context(|| format!("define {name}"))?;
         await_condition(api.clone(), &name, conditions::is_crd_established())
             .await
             .with_context(|| format!("wait for {name}"))?;
@@ -104,20 +128,26 @@ pub(crate) async fn define(client: &Client, files: &[&Path]) -> Result<()> {
 }
 
 /// Gives metrics-server its rights and its place in the API.
-pub(crate) async fn register_metrics_server(client: &Client, ports: &Ports, authority_pem: &str) -> Result<()> {
-    let authority =
-        serde_json::to_string(&ByteString(authority_pem.as_bytes().to_vec())).context("encode the authority")?;
+pub(crate) async fn register_metrics_server(
+    client: &Client,
+    ports: &Ports,
+    authority_pem: &str,
+) -> Result<()> {
+    let authority = serde_json::to_string(&ByteString(authority_pem.as_bytes().to_vec()))
+        .context("encode the authority")?;
     let text = include_str!("../manifests/metrics-server.yaml")
         .replace("{{port}}", &ports.metrics_server.to_string())
         .replace("{{ca}}", &authority);
     for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object = DynamicObject::deserialize(document).context("parse metrics-server's manifest")?;
+        let object =
+            DynamicObject::deserialize(document).context("parse metrics-server's manifest")?;
         apply(client, &object).await?;
     }
     await_rights(client).await
 }
 
-/// The API server takes a moment to know of new rights, and metrics-server gives up at once without them.
+/// The API server takes a moment to know of new rights, and metrics-server gives up at once without
+/// them.
 async fn await_rights(client: &Client) -> Result<()> {
     let question: SubjectAccessReview = serde_json::from_value(json!({
         "spec": {
@@ -128,8 +158,10 @@ async fn await_rights(client: &Client) -> Result<()> {
     .context("build an access review")?;
     let reviews = Api::<SubjectAccessReview>::all(client.clone());
     loop {
-        let answer =
-            reviews.create(&PostParams::default(), &question).await.context("review metrics-server's rights")?;
+        let answer = reviews
+            .create(&PostParams::default(), &question)
+            .await
+            .context("review metrics-server's rights")?;
         if answer.status.is_some_and(|status| status.allowed) {
             return Ok(());
         }
@@ -143,14 +175,20 @@ async fn apply(client: &Client, object: &DynamicObject) -> Result<()> {
         .await
         .with_context(|| format!("find kind {}", types.kind))?;
     let api: Api<DynamicObject> = match (&capabilities.scope, object.namespace()) {
-        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), &namespace, &resource),
+        (Scope::Namespaced, Some(namespace)) => {
+            Api::namespaced_with(client.clone(), &namespace, &resource)
+        }
         _ => Api::all_with(client.clone(), &resource),
     };
     let name = object.name_any();
-    api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object))
-        .await
-        .with_context(|| format!("apply {} {name}", types.kind))
-        .map(drop)
+    api.patch(
+        &name,
+        &PatchParams::apply(MANAGER).force(),
+        &Patch::Apply(object),
+    )
+    .await
+    .with_context(|| format!("apply {} {name}", types.kind))
+    .map(drop)
 }
 
 #[cfg(test)]

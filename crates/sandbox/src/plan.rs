@@ -1,4 +1,5 @@
-//! What a supervisor is told when it is started, and what it tells back while it starts a sandbox: JSON lines over its standard streams.
+//! What a supervisor is told when it is started, and what it tells back while it starts a sandbox:
+//! JSON lines over its standard streams.
 
 use std::{path::PathBuf, time::Duration};
 

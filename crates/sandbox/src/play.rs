@@ -1,5 +1,6 @@
-//! Plays a trace as the usage of a workload's pods: KWOK reports what two annotations of a pod say, as the usage of each of its containers.
-//! Pods that appear while the trace plays get the current value too.
+//! Plays a trace as the usage of a workload's pods: KWOK reports what two annotations of a pod say,
+//! as the usage of each of its containers. Pods that appear while the trace plays get the current
+//! value too.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -59,7 +60,9 @@ impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (kind, name) = text.split_once('/').with_context(|| format!("target {text:?} must be KIND/NAME"))?;
+        let (kind, name) = text
+            .split_once('/')
+            .with_context(|| format!("target {text:?} must be KIND/NAME"))?;
         ensure!(!name.is_empty(), "target {text:?} has no name");
         let kind = match kind {
             "deployment" | "deployments" | "deploy" => Kind::Deployment,
@@ -67,9 +70,14 @@ impl FromStr for Target {
             "statefulset" | "statefulsets" | "sts" => Kind::StatefulSet,
             "daemonset" | "daemonsets" | "ds" => Kind::DaemonSet,
             "job" | "jobs" => Kind::Job,
-            other => bail!("kind {other:?} must be deployment, replicaset, statefulset, daemonset or job"),
+            other => bail!(
+                "kind {other:?} must be deployment, replicaset, statefulset, daemonset or job"
+            ),
         };
-        Ok(Self { kind, name: name.to_owned() })
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -97,7 +105,11 @@ pub struct Play {
 impl Play {
     /// Plays until the trace ends or is cancelled. The pods keep their last usage.
     pub async fn run(&self, client: Client, cancel: CancellationToken) -> Result<()> {
-        ensure!(self.speed.is_finite() && self.speed > 0.0, "speed {} must be above zero", self.speed);
+        ensure!(
+            self.speed.is_finite() && self.speed > 0.0,
+            "speed {} must be above zero",
+            self.speed
+        );
         let selector = self.selector(&client).await?;
         let pods = Api::<Pod>::namespaced(client, &self.namespace);
         let started = Instant::now();
@@ -108,9 +120,12 @@ impl Play {
                 _ = ticks.tick() => {}
                 () = cancel.cancelled() => return Ok(()),
             }
-            let Some(usage) = self.usage(started.elapsed()) else { return Ok(()) };
+            let Some(usage) = self.usage(started.elapsed()) else {
+                return Ok(());
+            };
             tokio::select! {
-                // The API server may be away for a while, which is a test's matter; the trace goes on.
+                // The API server may be away for a while, which is a test's matter; the trace goes
+                // on.
                 played = set_usage(&pods, &selector, usage) => if let Err(error) = played {
                     tracing::debug!("{error:#}");
                 },
@@ -121,23 +136,31 @@ impl Play {
 
     fn usage(&self, elapsed: Duration) -> Option<Usage> {
         let seconds = elapsed.as_secs_f64() * self.speed;
-        if self.repeat { Some(self.trace.usage_in_loop(seconds)) } else { self.trace.usage_at(seconds) }
+        if self.repeat {
+            Some(self.trace.usage_in_loop(seconds))
+        } else {
+            self.trace.usage_at(seconds)
+        }
     }
 
     async fn selector(&self, client: &Client) -> Result<String> {
         let (group, kind, plural) = self.target.kind.names();
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), &self.namespace, &resource);
-        let workload =
-            api.get(&self.target.name).await.with_context(|| format!("read {} in {}", self.target, self.namespace))?;
+        let workload = api
+            .get(&self.target.name)
+            .await
+            .with_context(|| format!("read {} in {}", self.target, self.namespace))?;
         let selector = workload.data["spec"]["selector"].clone();
-        let selector: LabelSelector =
-            serde_json::from_value(selector).with_context(|| format!("{} selects no pods", self.target))?;
+        let selector: LabelSelector = serde_json::from_value(selector)
+            .with_context(|| format!("{} selects no pods", self.target))?;
         label_selector(selector)
     }
 }
 
-/// Brings the annotations of all selected pods to this usage; touches only pods that say something else.
+/// Brings the annotations of all selected pods to this usage; touches only pods that say something
+/// else.
 async fn set_usage(pods: &Api<Pod>, selector: &str, usage: Usage) -> Result<()> {
     let wanted = annotations(usage);
     // From the API server's memory, as often as it is asked for.
@@ -149,13 +172,20 @@ async fn set_usage(pods: &Api<Pod>, selector: &str, usage: Usage) -> Result<()> 
         .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !has(pod, &wanted))
         .map(|pod| pod.name_any());
     let patch = json!({"metadata": {"annotations": wanted}});
-    let pace = stream::unfold(interval(Duration::from_secs(1) / PATCHES_PER_SECOND), |mut pace| async {
-        pace.tick().await;
-        Some(((), pace))
-    });
+    let pace = stream::unfold(
+        interval(Duration::from_secs(1) / PATCHES_PER_SECOND),
+        |mut pace| async {
+            pace.tick().await;
+            Some(((), pace))
+        },
+    );
     let patches = stream::iter(stale).zip(pace).map(|(name, ())| {
         let (pods, patch) = (pods.clone(), &patch);
-        async move { pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop) }
+        async move {
+            pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .map(drop)
+        }
     });
     let mut outcomes = Box::pin(patches.buffer_unordered(PARALLEL));
     while let Some(outcome) = outcomes.next().await {
@@ -169,7 +199,9 @@ async fn set_usage(pods: &Api<Pod>, selector: &str, usage: Usage) -> Result<()> 
 }
 
 fn has(pod: &Pod, wanted: &Map<String, Value>) -> bool {
-    wanted.iter().all(|(key, value)| pod.annotations().get(key).map(String::as_str) == value.as_str())
+    wanted
+        .iter()
+        .all(|(key, value)| pod.annotations().get(key).map(String::as_str) == value.as_str())
 }
 
 /// As quantities: whole microcores and whole bytes, in the larger unit where that is exact.
@@ -177,12 +209,20 @@ fn annotations(usage: Usage) -> Map<String, Value> {
     let mut annotations = Map::new();
     if let Some(millicores) = usage.cpu_millicores {
         let micro = (millicores * 1000.0).round() as u64;
-        let text = if micro.is_multiple_of(1000) { format!("{}m", micro / 1000) } else { format!("{micro}u") };
+        let text = if micro.is_multiple_of(1000) {
+            format!("{}m", micro / 1000)
+        } else {
+            format!("{micro}u")
+        };
         annotations.insert(CPU_ANNOTATION.to_owned(), text.into());
     }
     if let Some(mib) = usage.memory_mib {
         let bytes = (mib * f64::from(1 << 20)).round() as u64;
-        let text = if bytes.is_multiple_of(1 << 20) { format!("{}Mi", bytes >> 20) } else { bytes.to_string() };
+        let text = if bytes.is_multiple_of(1 << 20) {
+            format!("{}Mi", bytes >> 20)
+        } else {
+            bytes.to_string()
+        };
         annotations.insert(MEMORY_ANNOTATION.to_owned(), text.into());
     }
     annotations
@@ -199,10 +239,16 @@ mod tests {
     use super::*;
 
     fn check(usage: (f64, f64), cpu: &str, memory: &str) {
-        let usage = Usage { cpu_millicores: Some(usage.0), memory_mib: Some(usage.1) };
+        let usage = Usage {
+            cpu_millicores: Some(usage.0),
+            memory_mib: Some(usage.1),
+        };
         let annotations = annotations(usage);
         assert_eq!(
-            (annotations[CPU_ANNOTATION].as_str(), annotations[MEMORY_ANNOTATION].as_str()),
+            (
+                annotations[CPU_ANNOTATION].as_str(),
+                annotations[MEMORY_ANNOTATION].as_str()
+            ),
             (Some(cpu), Some(memory))
         );
     }
@@ -212,7 +258,11 @@ mod tests {
         check((250.0, 300.0), "250m", "300Mi");
         check((0.0, 0.0), "0m", "0Mi");
         check((0.25, 0.5), "250u", "524288");
-        check((f64::MAX, f64::MAX), &format!("{}u", u64::MAX), &u64::MAX.to_string());
+        check(
+            (f64::MAX, f64::MAX),
+            &format!("{}u", u64::MAX),
+            &u64::MAX.to_string(),
+        );
     }
 
     #[test]
@@ -222,7 +272,10 @@ mod tests {
 
     #[test]
     fn targets_are_named_as_for_kubectl() {
-        assert_eq!("deploy/web".parse::<Target>().unwrap().to_string(), "Deployment web");
+        assert_eq!(
+            "deploy/web".parse::<Target>().unwrap().to_string(),
+            "Deployment web"
+        );
         for wrong in ["web", "deployment/", "pod/web"] {
             assert!(wrong.parse::<Target>().is_err(), "{wrong}");
         }

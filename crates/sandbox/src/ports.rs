@@ -1,5 +1,6 @@
-//! Free ports of the loopback address, chosen by the kernel. All are held at once while choosing, so that they differ; another
-//! program may still take one before its component listens, which is why starting is tried again with other ports.
+//! Free ports of the loopback address, chosen by the kernel. All are held at once while choosing,
+//! so that they differ; another program may still take one before its component listens, which is
+//! why starting is tried again with other ports.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -32,8 +33,12 @@ impl Ports {
     pub fn choose() -> Result<Self> {
         let mut held = Vec::new();
         let mut next = || -> Result<u16> {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-            let port = listener.local_addr().context("read the chosen port")?.port();
+            let listener =
+                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+            let port = listener
+                .local_addr()
+                .context("read the chosen port")?
+                .port();
             held.push(listener);
             Ok(port)
         };

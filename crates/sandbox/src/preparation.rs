@@ -1,4 +1,5 @@
-//! Everything that lies on disk before the first component starts: certificates, kubeconfigs and configuration files.
+//! Everything that lies on disk before the first component starts: certificates, kubeconfigs and
+//! configuration files.
 
 use std::fs;
 
@@ -32,12 +33,27 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
             "10.96.0.1",
         ],
     ),
-    ("apiserver-kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters"), &[]),
+    (
+        "apiserver-kubelet-client",
+        "kube-apiserver-kubelet-client",
+        Some("system:masters"),
+        &[],
+    ),
     ("aggregator", "aggregator", None, &[]),
     ("loopback", "loopback", None, &[]),
-    ("metrics-server-serving", "metrics-server", None, &["metrics-server.kube-system.svc"]),
+    (
+        "metrics-server-serving",
+        "metrics-server",
+        None,
+        &["metrics-server.kube-system.svc"],
+    ),
     ("admin", "admin", Some("system:masters"), &[]),
-    ("kube-controller-manager", "system:kube-controller-manager", None, &[]),
+    (
+        "kube-controller-manager",
+        "system:kube-controller-manager",
+        None,
+        &[],
+    ),
     ("kube-scheduler", "system:kube-scheduler", None, &[]),
     ("metrics-server", "metrics-server", None, &[]),
 ];
@@ -49,7 +65,14 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
     let issue = |file: &str, name, group, hosts: &[&str]| {
         let hosts = [&["localhost", "127.0.0.1"], hosts].concat();
         authority
-            .issue(file, Subject { name, group, hosts: &hosts })
+            .issue(
+                file,
+                Subject {
+                    name,
+                    group,
+                    hosts: &hosts,
+                },
+            )
             .with_context(|| format!("issue the certificate {file}"))
     };
     for (file, name, group, hosts) in SUBJECTS {
@@ -58,8 +81,18 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
     // The kubelet of all nodes; the Node authorizer lets a kubelet see one node only.
     let kwok = issue("kwok", "kwok", Some("system:masters"), &[])?;
     authority.signing_key("service-accounts")?;
-    kubeconfig::write(&layout.kubeconfig_of(Component::Kwok), ports.api_server, &authority.pem(), "kwok", &kwok)?;
-    for component in [Component::KubeControllerManager, Component::KubeScheduler, Component::MetricsServer] {
+    kubeconfig::write(
+        &layout.kubeconfig_of(Component::Kwok),
+        ports.api_server,
+        &authority.pem(),
+        "kwok",
+        &kwok,
+    )?;
+    for component in [
+        Component::KubeControllerManager,
+        Component::KubeScheduler,
+        Component::MetricsServer,
+    ] {
         let own = identity(&layout.certificates(), component.name());
         kubeconfig::write(
             &layout.kubeconfig_of(component),
@@ -70,14 +103,36 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
         )?;
     }
     let admin = identity(&layout.certificates(), "admin");
-    kubeconfig::write(&layout.kubeconfig(), ports.api_server, &authority.pem(), "admin", &admin)?;
+    kubeconfig::write(
+        &layout.kubeconfig(),
+        ports.api_server,
+        &authority.pem(),
+        "admin",
+        &admin,
+    )?;
 
     let serving = identity(&layout.certificates(), "loopback");
-    write(layout, "kwok.yaml", &kwok::configuration(&plan.control_plane.join("files"), ports, &serving)?)?;
+    write(
+        layout,
+        "kwok.yaml",
+        &kwok::configuration(&plan.control_plane.join("files"), ports, &serving)?,
+    )?;
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
     if plan.prometheus.is_some() {
-        write(layout, "prometheus.yaml", &yaml(&prometheus::configuration(ports, plan.nodes, &authority.own()))?)?;
-        write(layout, "prometheus-web.yaml", &yaml(&prometheus::web_configuration(&serving))?)?;
+        write(
+            layout,
+            "prometheus.yaml",
+            &yaml(&prometheus::configuration(
+                ports,
+                plan.nodes,
+                &authority.own(),
+            ))?,
+        )?;
+        write(
+            layout,
+            "prometheus-web.yaml",
+            &yaml(&prometheus::web_configuration(&serving))?,
+        )?;
     }
     Ok(authority.pem())
 }

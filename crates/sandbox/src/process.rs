@@ -1,5 +1,6 @@
-//! Processes of this machine, told apart for certain: a pid alone may belong to someone else after a while, a pid together with
-//! its start time (clock ticks since boot, field 22 of `/proc/PID/stat`) and the boot id never does.
+//! Processes of this machine, told apart for certain: a pid alone may belong to someone else after
+//! a while, a pid together with its start time (clock ticks since boot, field 22 of
+//! `/proc/PID/stat`) and the boot id never does.
 
 use std::fs;
 
@@ -22,7 +23,10 @@ impl Process {
     pub fn find(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (state, started) = state_and_start(&stat)?;
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .ok()?
+            .trim()
+            .to_owned();
         (!matches!(state, 'Z' | 'X')).then_some(Self { pid, started, boot })
     }
 
@@ -36,7 +40,8 @@ impl Process {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw)
             && self.is_alive()
         {
-            // The only other failure is that the process went away meanwhile, which is what a caller wants.
+            // The only other failure is that the process went away meanwhile, which is what a
+            // caller wants.
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
@@ -58,8 +63,20 @@ mod tests {
     fn this_process_is_alive_until_it_is_another_one() {
         let this = Process::find(std::process::id()).expect("this test runs");
         assert!(this.is_alive());
-        assert!(!Process { started: this.started + 1, ..this.clone() }.is_alive());
-        assert!(!Process { boot: "another boot".to_owned(), ..this }.is_alive());
+        assert!(
+            !Process {
+                started: this.started + 1,
+                ..this.clone()
+            }
+            .is_alive()
+        );
+        assert!(
+            !Process {
+                boot: "another boot".to_owned(),
+                ..this
+            }
+            .is_alive()
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The control plane's programs in the user's cache folder. They are built aside and renamed when whole, under a lock, so that a half
-//! built set is never used, two processes never build at once, and what a killed builder left behind is removed by the next one.
+//! The control plane's programs in the user's cache folder. They are built aside and renamed when
+//! whole, under a lock, so that a half built set is never used, two processes never build at once,
+//! and what a killed builder left behind is removed by the next one.
 
 use std::{
     env, fs,
@@ -16,8 +17,8 @@ use crate::{layout, module::Module, progress::Progress, shim, toolchain};
 /// How much of a failed build's output is shown.
 const SHOWN_LINES: usize = 20;
 
-/// The folder of a built module, with the programs in `bin` and files of its dependencies in `files`. Builds it when it is not there:
-/// blocks for minutes.
+/// The folder of a built module, with the programs in `bin` and files of its dependencies in
+/// `files`. Builds it when it is not there: blocks for minutes.
 pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
     let cache = layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox");
     let whole = cache.join(module.folder());
@@ -31,10 +32,13 @@ pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
     }
     let aside_prefix = format!("{}.building-", module.folder());
     remove_leftovers(&cache, &aside_prefix)?;
-    let aside =
-        tempfile::Builder::new().prefix(&aside_prefix).tempdir_in(&cache).context("create a folder to build in")?;
+    let aside = tempfile::Builder::new()
+        .prefix(&aside_prefix)
+        .tempdir_in(&cache)
+        .context("create a folder to build in")?;
     build(module, aside.path(), sandbox)?;
-    fs::rename(aside.path(), &whole).with_context(|| format!("move the programs to {}", whole.display()))?;
+    fs::rename(aside.path(), &whole)
+        .with_context(|| format!("move the programs to {}", whole.display()))?;
     Ok(whole)
 }
 
@@ -43,7 +47,8 @@ fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     if file.try_lock().is_err() {
         eprintln!("Waiting for another process that is building the same programs");
-        file.lock().with_context(|| format!("lock {}", path.display()))?;
+        file.lock()
+            .with_context(|| format!("lock {}", path.display()))?;
     }
     Ok(file)
 }
@@ -52,7 +57,8 @@ fn remove_leftovers(cache: &Path, prefix: &str) -> Result<()> {
     for entry in fs::read_dir(cache).with_context(|| format!("read {}", cache.display()))? {
         let entry = entry.with_context(|| format!("read {}", cache.display()))?;
         if entry.file_name().to_string_lossy().starts_with(prefix) {
-            fs::remove_dir_all(entry.path()).with_context(|| format!("remove {}", entry.path().display()))?;
+            fs::remove_dir_all(entry.path())
+                .with_context(|| format!("remove {}", entry.path().display()))?;
         }
     }
     Ok(())
@@ -67,10 +73,15 @@ fn build(module: &Module, folder: &Path, sandbox: &Path) -> Result<()> {
     toolchain::check(&source, module.go_mod())?;
     compile(module, &source, &bin, sandbox)?;
     for (package, program) in module.renames {
-        fs::rename(bin.join(package), bin.join(program)).with_context(|| format!("rename {package} to {program}"))?;
+        fs::rename(bin.join(package), bin.join(program))
+            .with_context(|| format!("rename {package} to {program}"))?;
     }
     for program in module.programs {
-        ensure!(bin.join(program).is_file(), "building {} made no program {program}", module.name);
+        ensure!(
+            bin.join(program).is_file(),
+            "building {} made no program {program}",
+            module.name
+        );
     }
     take_files(module, &source, &folder.join("files"))
 }
@@ -91,7 +102,11 @@ fn compile(module: &Module, source: &Path, bin: &Path, sandbox: &Path) -> Result
     let last_lines = follow(output, &mut progress);
     let status = child.wait().context("wait for `go build`")?;
     if !status.success() {
-        bail!("`go build` of {} failed with {status}:\n{}", module.name, last_lines.join("\n"));
+        bail!(
+            "`go build` of {} failed with {status}:\n{}",
+            module.name,
+            last_lines.join("\n")
+        );
     }
     progress.done(&format!("Built {}", module.programs.join(", ")));
     Ok(())
@@ -100,7 +115,11 @@ fn compile(module: &Module, source: &Path, bin: &Path, sandbox: &Path) -> Result
 /// `go build -v` prints a line per package.
 fn follow(output: impl Read, progress: &mut Progress) -> Vec<String> {
     let mut last = Vec::new();
-    for (count, line) in BufReader::new(output).lines().map_while(Result::ok).enumerate() {
+    for (count, line) in BufReader::new(output)
+        .lines()
+        .map_while(Result::ok)
+        .enumerate()
+    {
         progress.step(&format!("{} packages, now {line}", count + 1));
         if last.len() == SHOWN_LINES {
             last.remove(0);
@@ -146,9 +165,12 @@ fn take_files(module: &Module, source: &Path, target: &Path) -> Result<()> {
         fs::create_dir_all(target).context("create the folder for files")?;
         for file in *files {
             let from = folder.join(file);
-            let name = from.file_name().with_context(|| format!("{file} is no file"))?;
+            let name = from
+                .file_name()
+                .with_context(|| format!("{file} is no file"))?;
             let text = fs::read(&from).with_context(|| format!("read {}", from.display()))?;
-            fs::write(target.join(name), text).with_context(|| format!("write {}", name.display()))?;
+            fs::write(target.join(name), text)
+                .with_context(|| format!("write {}", name.display()))?;
         }
     }
     Ok(())
@@ -170,7 +192,10 @@ mod tests {
             fs::create_dir(cache.path().join(folder)).unwrap();
         }
         remove_leftovers(cache.path(), "a-1.building-").unwrap();
-        let mut left: Vec<_> = fs::read_dir(cache.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> = fs::read_dir(cache.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         left.sort();
         assert_eq!(left, ["a-1", "a-2.building-y"]);
     }

@@ -22,16 +22,23 @@ impl Progress {
     pub(crate) fn start(what: &str) -> Self {
         let now = Instant::now();
         let spinner = stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {prefix} {wide_msg:.dim} {elapsed}")
-                .unwrap_or_else(|_| ProgressStyle::default_spinner());
-            let spinner = ProgressBar::new_spinner().with_style(style).with_prefix(what.to_owned());
+            let style =
+                ProgressStyle::with_template("{spinner} {prefix} {wide_msg:.dim} {elapsed}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let spinner = ProgressBar::new_spinner()
+                .with_style(style)
+                .with_prefix(what.to_owned());
             spinner.enable_steady_tick(Duration::from_millis(120));
             spinner
         });
         if spinner.is_none() {
             eprintln!("{what}");
         }
-        Self { spinner, started: now, last_line: now }
+        Self {
+            spinner,
+            started: now,
+            last_line: now,
+        }
     }
 
     /// Something small happened.

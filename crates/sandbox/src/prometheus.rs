@@ -1,4 +1,5 @@
-//! Prometheus' configuration: takes samples of any age in by remote write, serves over TLS, and scrapes what KWOK reports per node.
+//! Prometheus' configuration: takes samples of any age in by remote write, serves over TLS, and
+//! scrapes what KWOK reports per node.
 
 use serde_json::{Value, json};
 

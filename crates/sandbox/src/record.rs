@@ -1,5 +1,5 @@
-//! What a running sandbox writes down about itself: which processes, which ports, how each component fares. Everybody else learns from
-//! this file, also after the supervisor was killed.
+//! What a running sandbox writes down about itself: which processes, which ports, how each
+//! component fares. Everybody else learns from this file, also after the supervisor was killed.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -79,6 +79,9 @@ impl Record {
 
     /// All processes that were recorded.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.components.values().filter_map(|status| status.process.as_ref()).chain([&self.supervisor])
+        self.components
+            .values()
+            .filter_map(|status| status.process.as_ref())
+            .chain([&self.supervisor])
     }
 }

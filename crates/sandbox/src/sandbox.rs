@@ -1,5 +1,5 @@
-//! A sandbox as its user holds it: brought up, used, and taken down. One that was brought up here goes down with this process, whatever
-//! end that comes to, unless it is detached.
+//! A sandbox as its user holds it: brought up, used, and taken down. One that was brought up here
+//! goes down with this process, whatever end that comes to, unless it is detached.
 
 use std::{
     path::{Path, PathBuf},
@@ -56,7 +56,14 @@ impl Options {
         let program = program.into();
         let hosted_programs = program.parent().map(Path::to_owned).unwrap_or_default();
         let restart_back_off = Duration::from_secs(10);
-        Self { name: name.into(), nodes: 3, prometheus: false, program, hosted_programs, restart_back_off }
+        Self {
+            name: name.into(),
+            nodes: 3,
+            prometheus: false,
+            program,
+            hosted_programs,
+            restart_back_off,
+        }
     }
 }
 
@@ -69,13 +76,17 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Brings a sandbox up, or takes the one of this name that is up already. Builds the control plane first when it has to, which takes
-    /// minutes. `step` is told what happens.
+    /// Brings a sandbox up, or takes the one of this name that is up already. Builds the control
+    /// plane first when it has to, which takes minutes. `step` is told what happens.
     pub async fn up(options: Options, mut step: impl FnMut(&str) + Send + 'static) -> Result<Self> {
         let layout = Layout::of(&options.name)?;
         spawn_blocking(move || {
             let (record, owned) = bring_up(options, &layout, &mut step)?;
-            Ok(Self { layout, record, owned })
+            Ok(Self {
+                layout,
+                record,
+                owned,
+            })
         })
         .await
         .context("join")?
@@ -85,7 +96,11 @@ impl Sandbox {
     pub fn attach(name: &str) -> Result<Self> {
         let layout = Layout::of(name)?;
         match Record::read(&layout) {
-            Some(record) if record.ready && record.is_alive() => Ok(Self { layout, record, owned: None }),
+            Some(record) if record.ready && record.is_alive() => Ok(Self {
+                layout,
+                record,
+                owned: None,
+            }),
             _ => bail!("no sandbox {name:?} is up; `sandbox up --name {name}` brings one up"),
         }
     }
@@ -155,7 +170,8 @@ impl Sandbox {
         self.layout.pods()
     }
 
-    /// Where Prometheus is reached, when the sandbox has one. Its certificate is signed by [`Self::authority`].
+    /// Where Prometheus is reached, when the sandbox has one. Its certificate is signed by
+    /// [`Self::authority`].
     pub fn prometheus_url(&self) -> Option<String> {
         self.record
             .components
@@ -170,7 +186,10 @@ impl Sandbox {
 
     /// How a component fares now.
     pub fn status(&self, component: Component) -> Result<Status> {
-        self.record()?.components.remove(&component).with_context(|| format!("this sandbox has no {component}"))
+        self.record()?
+            .components
+            .remove(&component)
+            .with_context(|| format!("this sandbox has no {component}"))
     }
 
     /// Starts a component that was stopped; the API server is ready when this returns.
@@ -194,7 +213,8 @@ impl Sandbox {
         self.order(Order::Resume(component)).await
     }
 
-    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after it has started.
+    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after it
+    /// has started.
     pub async fn wait_metrics(&self) -> Result<()> {
         let client = self.client().await?;
         let deadline = Instant::now() + METRICS_PATIENCE;
@@ -227,7 +247,10 @@ impl Sandbox {
         let ready = timeout(READY_PATIENCE, start::ready_client(&self.layout)).await;
         ready
             .with_context(|| {
-                format!("the API server was not ready {} s after {component} was started", READY_PATIENCE.as_secs())
+                format!(
+                    "the API server was not ready {} s after {component} was started",
+                    READY_PATIENCE.as_secs()
+                )
             })?
             .map(drop)
     }

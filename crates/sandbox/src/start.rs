@@ -1,4 +1,5 @@
-//! Brings a control plane up: what does not need each other starts at the same time, and every wait is for a condition.
+//! Brings a control plane up: what does not need each other starts at the same time, and every wait
+//! is for a condition.
 
 use std::time::Duration;
 
@@ -11,12 +12,16 @@ use kube::{
 };
 use tokio::time::sleep;
 
-use crate::{command_line::Setting, component::Component, layout::Layout, members::Members, objects, plan::Plan};
+use crate::{
+    command_line::Setting, component::Component, layout::Layout, members::Members, objects,
+    plan::Plan,
+};
 
 /// Pause between two looks at the API server.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Starts the components one after the other as far as they need each other. `step` is told what has come up.
+/// Starts the components one after the other as far as they need each other. `step` is told what
+/// has come up.
 pub(crate) async fn start(
     plan: &Plan,
     setting: Setting<'_>,
@@ -28,7 +33,13 @@ pub(crate) async fn start(
     members.start(setting, Component::KubeApiserver);
     if let Some(folder) = &plan.prometheus {
         let programs = folder.join("bin");
-        members.start(Setting { programs: &programs, ..setting }, Component::Prometheus);
+        members.start(
+            Setting {
+                programs: &programs,
+                ..setting
+            },
+            Component::Prometheus,
+        );
     }
     let failure = members.first_failure(setting.layout);
     let client = tokio::select! {
@@ -41,18 +52,27 @@ pub(crate) async fn start(
     let files = plan.control_plane.join("files");
     let failure = members.first_failure(setting.layout);
     let register = async {
-        await_condition(Api::<Namespace>::all(client.clone()), "kube-system", |namespace: Option<&Namespace>| {
-            namespace.is_some()
-        })
+        await_condition(
+            Api::<Namespace>::all(client.clone()),
+            "kube-system",
+            |namespace: Option<&Namespace>| namespace.is_some(),
+        )
         .await
         .context("wait for namespace kube-system")?;
         objects::register_metrics_server(&client, setting.ports, authority_pem).await
     };
     let fill = async {
-        let definitions = [files.join("kwok.x-k8s.io_logs.yaml"), files.join("kwok.x-k8s.io_portforwards.yaml")];
+        let definitions = [
+            files.join("kwok.x-k8s.io_logs.yaml"),
+            files.join("kwok.x-k8s.io_portforwards.yaml"),
+        ];
         let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
-        tokio::try_join!(objects::create_nodes(&client, plan.nodes), objects::define(&client, &definitions), register)
-            .map(drop)
+        tokio::try_join!(
+            objects::create_nodes(&client, plan.nodes),
+            objects::define(&client, &definitions),
+            register
+        )
+        .map(drop)
     };
     tokio::select! {
         filled = fill => filled?,
@@ -82,7 +102,9 @@ pub(crate) async fn client(layout: &Layout) -> Result<Client> {
 pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
     let client = client(layout).await?;
     loop {
-        let request = http::Request::get("/readyz").body(Vec::new()).context("build a request")?;
+        let request = http::Request::get("/readyz")
+            .body(Vec::new())
+            .context("build a request")?;
         if client.request_text(request).await.is_ok() {
             return Ok(client);
         }

@@ -1,5 +1,6 @@
-//! The process that all of a sandbox's processes belong to. It brings them up, keeps them up, takes orders, and ends them all when it is
-//! told to, when its owner is gone, or, through the kernel, when it is killed itself.
+//! The process that all of a sandbox's processes belong to. It brings them up, keeps them up, takes
+//! orders, and ends them all when it is told to, when its owner is gone, or, through the kernel,
+//! when it is killed itself.
 
 use std::{
     collections::BTreeMap,
@@ -54,7 +55,8 @@ enum End {
     Orphaned,
 }
 
-/// Runs a sandbox until its end. The plan is the first line of standard input; the rest of it is the leash.
+/// Runs a sandbox until its end. The plan is the first line of standard input; the rest of it is
+/// the leash.
 pub(crate) fn supervise() -> Result<()> {
     // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the leash.
     let _ = rustix::process::setsid();
@@ -66,15 +68,22 @@ pub(crate) fn supervise() -> Result<()> {
     layout.create()?;
     log_to(&layout)?;
     let leash = Leash::hold(input);
-    // One thread for everything: children are tied to the thread that starts them, and this one stays to the end.
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    // One thread for everything: children are tied to the thread that starts them, and this one
+    // stays to the end.
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
     let outcome = runtime.block_on(live(&plan, &layout, leash));
     match &outcome {
         Ok(End::Ordered) => layout.remove()?,
         Ok(End::Orphaned) => layout.remove_all_but_logs()?,
         Err(error) => {
             layout.remove_all_but_logs()?;
-            tell(&News::Failed(format!("{error:#}\nAll logs are in {}", layout.logs().display())));
+            tell(&News::Failed(format!(
+                "{error:#}\nAll logs are in {}",
+                layout.logs().display()
+            )));
         }
     }
     outcome.map(drop)
@@ -92,7 +101,9 @@ async fn live(plan: &Plan, layout: &Layout, mut leash: Leash) -> Result<End> {
         match outcome {
             Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
                 tracing::warn!("{error:#}");
-                tell(&News::Step("a port was taken; starting again with others".to_owned()));
+                tell(&News::Step(
+                    "a port was taken; starting again with others".to_owned(),
+                ));
                 attempt += 1;
             }
             outcome => return outcome,
@@ -100,7 +111,12 @@ async fn live(plan: &Plan, layout: &Layout, mut leash: Leash) -> Result<End> {
     }
 }
 
-async fn attempt_once(plan: &Plan, layout: &Layout, listener: &UnixListener, leash: &mut Leash) -> Result<End> {
+async fn attempt_once(
+    plan: &Plan,
+    layout: &Layout,
+    listener: &UnixListener,
+    leash: &mut Leash,
+) -> Result<End> {
     layout.forget_attempt()?;
     let ports = Ports::choose()?;
     let authority_pem = prepare(plan, layout, &ports)?;
@@ -109,9 +125,18 @@ async fn attempt_once(plan: &Plan, layout: &Layout, listener: &UnixListener, lea
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut members = Members::new(Arc::clone(&record));
     let programs = plan.control_plane.join("bin");
-    let setting = Setting { sandbox: &plan.sandbox, programs: &programs, layout, ports: &ports };
+    let setting = Setting {
+        sandbox: &plan.sandbox,
+        programs: &programs,
+        layout,
+        ports: &ports,
+    };
     let cancel = CancellationToken::new();
-    let mut hosting = tokio::spawn(host_pods(host_config(plan, layout, &ports).await?, layout.clone(), cancel.clone()));
+    let mut hosting = tokio::spawn(host_pods(
+        host_config(plan, layout, &ports).await?,
+        layout.clone(),
+        cancel.clone(),
+    ));
     let outcome = tokio::select! {
         outcome = run(plan, setting, &mut members, &authority_pem, listener, &record) => outcome,
         () = leash.cut() => Ok(End::Orphaned),
@@ -137,7 +162,10 @@ async fn run(
     listener: &UnixListener,
     record: &watch::Sender<Record>,
 ) -> Result<End> {
-    Box::pin(start(plan, setting, members, authority_pem, |step| tell(&News::Step(step.to_owned())))).await?;
+    Box::pin(start(plan, setting, members, authority_pem, |step| {
+        tell(&News::Step(step.to_owned()))
+    }))
+    .await?;
     record.send_modify(|record| record.ready = true);
     record.borrow().write(setting.layout)?;
     tell(&News::Ready);
@@ -151,7 +179,9 @@ async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationTok
         client = ready_client(&layout) => drop(client?),
         () = cancel.cancelled() => return Ok(()),
     }
-    Box::pin(host::run(config, cancel)).await.context("host pods")
+    Box::pin(host::run(config, cancel))
+        .await
+        .context("host pods")
 }
 
 async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host::Config> {
@@ -166,11 +196,24 @@ async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host
     })
 }
 
-async fn obey_until_down(listener: &UnixListener, members: &Members, layout: &Layout, record: &watch::Sender<Record>) {
+async fn obey_until_down(
+    listener: &UnixListener,
+    members: &Members,
+    layout: &Layout,
+    record: &watch::Sender<Record>,
+) {
     loop {
-        let Ok((mut stream, _)) = listener.accept().await else { continue };
-        let Ok(Ok(order)) = timeout(ORDER_PATIENCE, control::receive(&mut stream)).await else { continue };
-        let outcome = if order == Order::Down { Ok(()) } else { members.obey(order).await };
+        let Ok((mut stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let Ok(Ok(order)) = timeout(ORDER_PATIENCE, control::receive(&mut stream)).await else {
+            continue;
+        };
+        let outcome = if order == Order::Down {
+            Ok(())
+        } else {
+            members.obey(order).await
+        };
         // Whoever reads the record after the answer sees what has become of the order.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));
         if let Err(error) = control::answer(&mut stream, outcome).await {
@@ -208,12 +251,18 @@ fn log_to(layout: &Layout) -> Result<()> {
         .open(layout.supervisor_log())
         .context("open the supervisor's log")?;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_writer(Mutex::new(file)).with_ansi(false).with_env_filter(filter).init();
+    tracing_subscriber::fmt()
+        .with_writer(Mutex::new(file))
+        .with_ansi(false)
+        .with_env_filter(filter)
+        .init();
     Ok(())
 }
 
 /// Tells the owner, who may not listen any more.
 fn tell(news: &News) {
-    let Ok(line) = serde_json::to_string(news) else { return };
+    let Ok(line) = serde_json::to_string(news) else {
+        return;
+    };
     let _ = writeln!(stdout(), "{line}");
 }

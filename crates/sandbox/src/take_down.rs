@@ -26,7 +26,8 @@ const ORDER_PATIENCE: Duration = Duration::from_secs(3);
 /// Pause between two looks at a process.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Takes the sandbox of this name down, if there is one, and removes all traces of it. Says whether there was one.
+/// Takes the sandbox of this name down, if there is one, and removes all traces of it. Says whether
+/// there was one.
 pub async fn down(name: &str) -> Result<bool> {
     let layout = Layout::of(name)?;
     let was_up = Record::read(&layout).is_some_and(|record| record.is_alive());
@@ -41,7 +42,9 @@ pub(crate) async fn take_down(layout: &Layout) -> Result<()> {
         end_supervisor(layout, record).await;
     }
     let (layout, was_up) = (layout.clone(), record.is_some());
-    spawn_blocking(move || clear(&layout, was_up)).await.context("join")?
+    spawn_blocking(move || clear(&layout, was_up))
+        .await
+        .context("join")?
 }
 
 async fn end_supervisor(layout: &Layout, record: &Record) {
@@ -59,9 +62,14 @@ async fn end_supervisor(layout: &Layout, record: &Record) {
     record.supervisor.signal(Signal::KILL);
 }
 
-/// Removes what is left of a sandbox that is down. One that was not up may be about to come up, which is not disturbed.
+/// Removes what is left of a sandbox that is down. One that was not up may be about to come up,
+/// which is not disturbed.
 fn clear(layout: &Layout, was_up: bool) -> Result<()> {
-    let lock = if was_up { Some(lock(layout)?) } else { try_lock(layout)? };
+    let lock = if was_up {
+        Some(lock(layout)?)
+    } else {
+        try_lock(layout)?
+    };
     let is_up = || Record::read(layout).is_some_and(|record| record.is_alive());
     if lock.is_none() || is_up() {
         return Ok(());
@@ -73,7 +81,9 @@ fn clear(layout: &Layout, was_up: bool) -> Result<()> {
 /// Ends whatever a dead or stuck sandbox of this name left behind.
 pub(crate) fn remove_stale(layout: &Layout) -> Result<()> {
     if let Some(record) = Record::read(layout) {
-        record.processes().for_each(|process| process.signal(Signal::KILL));
+        record
+            .processes()
+            .for_each(|process| process.signal(Signal::KILL));
     }
     layout.remove()
 }

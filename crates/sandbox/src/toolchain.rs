@@ -1,13 +1,20 @@
-//! Finds the Go toolchain that the control plane is built with, or says in one sentence what to install.
+//! Finds the Go toolchain that the control plane is built with, or says in one sentence what to
+//! install.
 
 use std::{io::ErrorKind, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
-/// Checks that `go`, run in the folder of a `go.mod`, is at least what that file asks for. Go may fetch a newer toolchain by itself.
+/// Checks that `go`, run in the folder of a `go.mod`, is at least what that file asks for. Go may
+/// fetch a newer toolchain by itself.
 pub(crate) fn check(module: &Path, go_mod: &str) -> Result<()> {
     let wanted = wanted_version(go_mod).context("the go.mod names no Go version")?;
-    let output = match Command::new("go").args(["env", "GOVERSION"]).current_dir(module).env("GOWORK", "off").output() {
+    let output = match Command::new("go")
+        .args(["env", "GOVERSION"])
+        .current_dir(module)
+        .env("GOWORK", "off")
+        .output()
+    {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bail!(
@@ -18,7 +25,11 @@ pub(crate) fn check(module: &Path, go_mod: &str) -> Result<()> {
     };
     let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() || !is_at_least(&found, wanted) {
-        let found = if found.is_empty() { String::from_utf8_lossy(&output.stderr).trim().to_owned() } else { found };
+        let found = if found.is_empty() {
+            String::from_utf8_lossy(&output.stderr).trim().to_owned()
+        } else {
+            found
+        };
         bail!(
             "the Go toolchain is too old ({found}): install Go {wanted} or newer from https://go.dev/dl and have `go` in PATH"
         );
@@ -28,7 +39,10 @@ pub(crate) fn check(module: &Path, go_mod: &str) -> Result<()> {
 
 /// The version on the `go` line of a `go.mod`.
 fn wanted_version(go_mod: &str) -> Option<&str> {
-    go_mod.lines().find_map(|line| line.strip_prefix("go ")).map(str::trim)
+    go_mod
+        .lines()
+        .find_map(|line| line.strip_prefix("go "))
+        .map(str::trim)
 }
 
 fn is_at_least(found: &str, wanted: &str) -> bool {
@@ -44,7 +58,9 @@ fn is_at_least(found: &str, wanted: &str) -> bool {
 fn parts(version: &str) -> Option<[u32; 3]> {
     let mut parts = [0; 3];
     for (part, text) in parts.iter_mut().zip(version.split('.')) {
-        let digits = text.find(|letter: char| !letter.is_ascii_digit()).map_or(text, |end| &text[..end]);
+        let digits = text
+            .find(|letter: char| !letter.is_ascii_digit())
+            .map_or(text, |end| &text[..end]);
         *part = digits.parse().ok()?;
     }
     Some(parts)
@@ -73,6 +89,9 @@ mod tests {
 
     #[test]
     fn the_wanted_version_is_the_go_line() {
-        assert_eq!(wanted_version("module m\n\ngo 1.26.4\n\ntoolchain go1.27.0\n"), Some("1.26.4"));
+        assert_eq!(
+            wanted_version("module m\n\ngo 1.26.4\n\ntoolchain go1.27.0\n"),
+            Some("1.26.4")
+        );
     }
 }

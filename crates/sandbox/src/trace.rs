@@ -1,5 +1,6 @@
-//! A recorded usage over time and its value at any moment: CPU in millicores and memory in MiB, each scaled by a factor. A file is CSV; its
-//! first column is `unix_seconds`, and an empty cell means that the value has not changed.
+//! A recorded usage over time and its value at any moment: CPU in millicores and memory in MiB,
+//! each scaled by a factor. A file is CSV; its first column is `unix_seconds`, and an empty cell
+//! means that the value has not changed.
 
 use thiserror::Error;
 
@@ -58,7 +59,12 @@ pub struct Columns {
 
 impl Default for Columns {
     fn default() -> Self {
-        Self { cpu: None, memory: None, cpu_scale: 1.0, memory_scale: 1.0 }
+        Self {
+            cpu: None,
+            memory: None,
+            cpu_scale: 1.0,
+            memory_scale: 1.0,
+        }
     }
 }
 
@@ -87,12 +93,20 @@ struct Row {
 impl Trace {
     /// Reads the text of a CSV file.
     pub fn parse(text: &str, columns: &Columns) -> Result<Self, TraceError> {
-        if let Some(scale) = [columns.cpu_scale, columns.memory_scale].into_iter().find(|scale| !is_amount(*scale)) {
+        if let Some(scale) = [columns.cpu_scale, columns.memory_scale]
+            .into_iter()
+            .find(|scale| !is_amount(*scale))
+        {
             return Err(TraceError::Scale(scale));
         }
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-        let header: Vec<&str> =
-            lines.next().map(|(_, line)| line.split(',').map(str::trim).collect()).ok_or(TraceError::Empty)?;
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        let header: Vec<&str> = lines
+            .next()
+            .map(|(_, line)| line.split(',').map(str::trim).collect())
+            .ok_or(TraceError::Empty)?;
         if header[0] != "unix_seconds" {
             return Err(TraceError::NoTime(header[0].to_owned()));
         }
@@ -106,8 +120,10 @@ impl Trace {
         for (index, line) in lines {
             let line_number = index + 1;
             let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-            let time =
-                number(cells[0], line_number)?.ok_or(TraceError::Cell { line: line_number, cell: String::new() })?;
+            let time = number(cells[0], line_number)?.ok_or(TraceError::Cell {
+                line: line_number,
+                cell: String::new(),
+            })?;
             let last = rows.last().copied();
             let at = time - *first.get_or_insert(time);
             if last.is_some_and(|last| at <= last.at) {
@@ -130,7 +146,11 @@ impl Trace {
             }
             rows.push(Row { at, usage });
         }
-        if rows.is_empty() { Err(TraceError::Empty) } else { Ok(Self { rows }) }
+        if rows.is_empty() {
+            Err(TraceError::Empty)
+        } else {
+            Ok(Self { rows })
+        }
     }
 
     /// Seconds that the trace lasts: the last value holds as long as the one before it.
@@ -151,15 +171,25 @@ impl Trace {
     /// The usage when the trace is played again and again.
     pub fn usage_in_loop(&self, seconds: f64) -> Usage {
         let duration = self.duration_seconds();
-        let seconds = if duration > 0.0 { seconds.max(0.0) % duration } else { 0.0 };
+        let seconds = if duration > 0.0 {
+            seconds.max(0.0) % duration
+        } else {
+            0.0
+        };
         self.usage_at(seconds).unwrap_or_default()
     }
 }
 
-fn position(header: &[&str], wanted: Option<&str>, usual: &str) -> Result<Option<usize>, TraceError> {
+fn position(
+    header: &[&str],
+    wanted: Option<&str>,
+    usual: &str,
+) -> Result<Option<usize>, TraceError> {
     let find = |name: &str| header.iter().position(|column| *column == name);
     match wanted {
-        Some(name) => find(name).map(Some).ok_or_else(|| TraceError::NoColumn(name.to_owned())),
+        Some(name) => find(name)
+            .map(Some)
+            .ok_or_else(|| TraceError::NoColumn(name.to_owned())),
         None => Ok(find(usual)),
     }
 }
@@ -170,7 +200,10 @@ fn number(cell: &str, line: usize) -> Result<Option<f64>, TraceError> {
         return Ok(None);
     }
     let value = cell.parse().ok().filter(|value| is_amount(*value));
-    value.map(Some).ok_or_else(|| TraceError::Cell { line, cell: cell.to_owned() })
+    value.map(Some).ok_or_else(|| TraceError::Cell {
+        line,
+        cell: cell.to_owned(),
+    })
 }
 
 fn is_amount(value: f64) -> bool {
@@ -181,14 +214,18 @@ fn is_amount(value: f64) -> bool {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "unix_seconds,cpu_millicores,memory_mib,other\n1000,100,50,7\n1300,,60,8\n1600,300,,9\n";
+    const TEXT: &str =
+        "unix_seconds,cpu_millicores,memory_mib,other\n1000,100,50,7\n1300,,60,8\n1600,300,,9\n";
 
     fn trace() -> Trace {
         Trace::parse(TEXT, &Columns::default()).unwrap()
     }
 
     fn check(seconds: f64, cpu_millicores: f64, memory_mib: f64) {
-        let expected = Usage { cpu_millicores: Some(cpu_millicores), memory_mib: Some(memory_mib) };
+        let expected = Usage {
+            cpu_millicores: Some(cpu_millicores),
+            memory_mib: Some(memory_mib),
+        };
         assert_eq!(trace().usage_at(seconds), Some(expected), "{seconds}");
     }
 
@@ -204,16 +241,35 @@ mod tests {
     #[test]
     fn a_trace_ends_and_a_loop_does_not() {
         assert_eq!(trace().usage_at(900.1), None);
-        assert_eq!(trace().usage_in_loop(900.0 + 310.0), trace().usage_at(310.0).unwrap());
+        assert_eq!(
+            trace().usage_in_loop(900.0 + 310.0),
+            trace().usage_at(310.0).unwrap()
+        );
         let single = Trace::parse("unix_seconds,memory_mib\n5,1\n", &Columns::default()).unwrap();
-        assert_eq!(single.usage_in_loop(1e9), Usage { cpu_millicores: None, memory_mib: Some(1.0) });
+        assert_eq!(
+            single.usage_in_loop(1e9),
+            Usage {
+                cpu_millicores: None,
+                memory_mib: Some(1.0)
+            }
+        );
     }
 
     #[test]
     fn columns_are_chosen_by_name_and_scaled() {
-        let columns = Columns { cpu: Some("other".to_owned()), cpu_scale: 10.0, ..Columns::default() };
+        let columns = Columns {
+            cpu: Some("other".to_owned()),
+            cpu_scale: 10.0,
+            ..Columns::default()
+        };
         let usage = Trace::parse(TEXT, &columns).unwrap().usage_at(0.0);
-        assert_eq!(usage, Some(Usage { cpu_millicores: Some(70.0), memory_mib: Some(50.0) }));
+        assert_eq!(
+            usage,
+            Some(Usage {
+                cpu_millicores: Some(70.0),
+                memory_mib: Some(50.0)
+            })
+        );
     }
 
     #[test]
@@ -221,16 +277,43 @@ mod tests {
         let refuse = |text: &str, columns: &Columns| Trace::parse(text, columns).unwrap_err();
         let usual = Columns::default();
         assert_eq!(refuse("", &usual), TraceError::Empty);
-        assert_eq!(refuse("unix_seconds,cpu_millicores\n", &usual), TraceError::Empty);
-        assert_eq!(refuse("time,cpu_millicores\n", &usual), TraceError::NoTime("time".to_owned()));
+        assert_eq!(
+            refuse("unix_seconds,cpu_millicores\n", &usual),
+            TraceError::Empty
+        );
+        assert_eq!(
+            refuse("time,cpu_millicores\n", &usual),
+            TraceError::NoTime("time".to_owned())
+        );
         assert_eq!(refuse("unix_seconds,x\n1,2\n", &usual), TraceError::NoUsage);
-        assert_eq!(refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual), TraceError::Order(3));
+        assert_eq!(
+            refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual),
+            TraceError::Order(3)
+        );
         for cell in ["-1", "NaN", "inf", "x"] {
             let error = refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual);
-            assert_eq!(error, TraceError::Cell { line: 2, cell: cell.to_owned() });
+            assert_eq!(
+                error,
+                TraceError::Cell {
+                    line: 2,
+                    cell: cell.to_owned()
+                }
+            );
         }
-        let columns = Columns { memory: Some("m".to_owned()), ..Columns::default() };
+        let columns = Columns {
+            memory: Some("m".to_owned()),
+            ..Columns::default()
+        };
         assert_eq!(refuse(TEXT, &columns), TraceError::NoColumn("m".to_owned()));
-        assert_eq!(refuse(TEXT, &Columns { cpu_scale: -1.0, ..usual }), TraceError::Scale(-1.0));
+        assert_eq!(
+            refuse(
+                TEXT,
+                &Columns {
+                    cpu_scale: -1.0,
+                    ..usual
+                }
+            ),
+            TraceError::Scale(-1.0)
+        );
     }
 }

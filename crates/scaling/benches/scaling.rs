@@ -1,4 +1,5 @@
-//! How long one decision takes: of the native autoscaler over a hundred pods, of its rules, and of a window of time.
+//! How long one decision takes: of the native autoscaler over a hundred pods, of its rules, and of
+//! a window of time.
 //!
 //! `cargo bench -p scaling`.
 
@@ -9,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory, ResourceList, ResourceName};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
 use scaling::hpa::{
-    Behavior, Bounds, Container, History, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, ReadinessDelays,
-    Reading, ReadyCondition, ReadyStatus, Requests, Tolerance, Workload,
+    Behavior, Bounds, Container, History, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics,
+    ReadinessDelays, Reading, ReadyCondition, ReadyStatus, Requests, Tolerance, Workload,
 };
 
 fn now() -> Timestamp {
@@ -24,24 +25,41 @@ fn pod(number: usize) -> Pod {
         name: format!("web-{number}"),
         deleted: false,
         phase: Phase::Running,
-        ready: Some(ReadyCondition { status: ReadyStatus::True, since: long_ago }),
+        ready: Some(ReadyCondition {
+            status: ReadyStatus::True,
+            since: long_ago,
+        }),
         started: Some(long_ago),
         requests: Requests {
             pod: ResourceList::new(),
-            containers: vec![Container { name: "app".to_owned(), requests }],
+            containers: vec![Container {
+                name: "app".to_owned(),
+                requests,
+            }],
         },
     }
 }
 
 fn metric(number: usize) -> (String, PodMetric) {
     let value_milli = 300 + (number as i64 * 7919) % 200;
-    (format!("web-{number}"), PodMetric { value_milli, at: now(), window: SignedDuration::from_mins(1) })
+    (
+        format!("web-{number}"),
+        PodMetric {
+            value_milli,
+            at: now(),
+            window: SignedDuration::from_mins(1),
+        },
+    )
 }
 
 fn utilisation(c: &mut Criterion) {
     let pods: Vec<Pod> = (0..100).map(pod).collect();
     let metrics: PodMetrics = (0..100).map(metric).collect();
-    let cpu = Metric::Resource { resource: ResourceName::Cpu, container: None, target: PerPodTarget::Utilization(50) };
+    let cpu = Metric::Resource {
+        resource: ResourceName::Cpu,
+        container: None,
+        target: PerPodTarget::Utilization(50),
+    };
     let workload = Workload {
         pods: &pods,
         spec_replicas: 100,
@@ -68,16 +86,30 @@ fn rules(c: &mut Criterion) {
     }
     time += SignedDuration::from_secs(15);
     c.bench_function("rules after an hour of passes", |bencher| {
-        let pass = |mut history: History| history.normalise(black_box(60), 50, bounds, Some(&behavior), time);
+        let pass = |mut history: History| {
+            history.normalise(black_box(60), 50, bounds, Some(&behavior), time)
+        };
         bencher.iter_batched(|| full.clone(), pass, BatchSize::SmallInput);
     });
 }
 
 fn windows(c: &mut Criterion) {
-    let window = Window::new(Some("Europe/Berlin"), "0 9 * * MON-FRI", "0 18 * * MON-FRI", 10).expect("a window");
+    let window = Window::new(
+        Some("Europe/Berlin"),
+        "0 9 * * MON-FRI",
+        "0 18 * * MON-FRI",
+        10,
+    )
+    .expect("a window");
     let windows = [window];
     c.bench_function("window of working hours", |bencher| {
-        bencher.iter(|| cron_replicas(black_box(&windows), CronReplicas { min: 1, kept: None }, now()));
+        bencher.iter(|| {
+            cron_replicas(
+                black_box(&windows),
+                CronReplicas { min: 1, kept: None },
+                now(),
+            )
+        });
     });
 }
 

@@ -1,7 +1,10 @@
-//! The value that Crane's adapter serves for a prediction: the largest one within the window that begins now.
+//! The value that Crane's adapter serves for a prediction: the largest one within the window that
+//! begins now.
 //!
-//! Never the value at one time: so replicas are there before a rise, and stay until its peak has left the window. Values that are not above zero
-//! do not count. Source: gocrane/crane `pkg/metricprovider/external_metric_provider.go`. Unlike there, the value is not cut to whole units.
+//! Never the value at one time: so replicas are there before a rise, and stay until its peak has
+//! left the window. Values that are not above zero do not count. Source: gocrane/crane
+//! `pkg/metricprovider/external_metric_provider.go`. Unlike there, the value is not cut to whole
+//! units.
 
 use thiserror::Error;
 
@@ -37,7 +40,9 @@ pub fn window_maximum(
     now_seconds: i64,
     window_seconds: i32,
 ) -> Result<f64, NoPrediction> {
-    let matching = predictions.iter().filter(|prediction| prediction.identifier == identifier);
+    let matching = predictions
+        .iter()
+        .filter(|prediction| prediction.identifier == identifier);
     let single = matching.filter_map(|prediction| match prediction.series {
         [samples] => Some((prediction.ready, samples)),
         _ => None,
@@ -47,6 +52,11 @@ pub fn window_maximum(
         return Err(NoPrediction::NotReady);
     }
     let window = now_seconds..=now_seconds.saturating_add(window_seconds.into());
-    let within = samples.iter().filter(|(at, value)| window.contains(at) && *value > 0.0);
-    within.map(|(_, value)| *value).reduce(f64::max).ok_or(NoPrediction::Outdated)
+    let within = samples
+        .iter()
+        .filter(|(at, value)| window.contains(at) && *value > 0.0);
+    within
+        .map(|(_, value)| *value)
+        .reduce(f64::max)
+        .ok_or(NoPrediction::Outdated)
 }

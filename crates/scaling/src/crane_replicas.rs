@@ -1,9 +1,11 @@
-//! Crane's replicas recommender: as many pods as keep the percentile of the workload's usage at the target utilisation of their requests.
+//! Crane's replicas recommender: as many pods as keep the percentile of the workload's usage at the
+//! target utilisation of their requests.
 //!
-//! `replicas = ceil(percentile / (target utilisation * request of one pod))` for CPU and memory, the larger of the two. CPU usage is the history and
-//! the forecast together, in cores; memory usage is the history, in bytes.
-//! Source: gocrane/crane `pkg/recommendation/recommender/replicas`. Unlike there, memory is what the name says: Crane hands the CPU series
-//! to the memory half, so that its memory replicas are practically always one.
+//! `replicas = ceil(percentile / (target utilisation * request of one pod))` for CPU and memory,
+//! the larger of the two. CPU usage is the history and the forecast together, in cores; memory
+//! usage is the history, in bytes. Source: gocrane/crane `pkg/recommendation/recommender/replicas`.
+//! Unlike there, memory is what the name says: Crane hands the CPU series to the memory half, so
+//! that its memory replicas are practically always one.
 
 use model::{Cpu, Memory};
 use thiserror::Error;
@@ -13,7 +15,8 @@ use crate::percentile::{PercentileError, percentile};
 /// What counts as enough of one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceTarget {
-    /// Which percentile of usage is to be served, as a fraction (`cpu-percentile`, `mem-percentile`).
+    /// Which percentile of usage is to be served, as a fraction (`cpu-percentile`,
+    /// `mem-percentile`).
     pub percentile: f64,
     /// How much of the requests it may use (`cpu-target-utilization`, `mem-target-utilization`).
     pub utilization: f64,
@@ -21,7 +24,10 @@ pub struct ResourceTarget {
 
 impl Default for ResourceTarget {
     fn default() -> Self {
-        Self { percentile: 0.95, utilization: 0.5 }
+        Self {
+            percentile: 0.95,
+            utilization: 0.5,
+        }
     }
 }
 
@@ -38,7 +44,11 @@ pub struct ReplicasConfig {
 
 impl Default for ReplicasConfig {
     fn default() -> Self {
-        Self { cpu: ResourceTarget::default(), memory: ResourceTarget::default(), min_replicas: 1 }
+        Self {
+            cpu: ResourceTarget::default(),
+            memory: ResourceTarget::default(),
+            min_replicas: 1,
+        }
     }
 }
 
@@ -89,13 +99,21 @@ impl ReplicasConfig {
         containers: &[ContainerRequests],
     ) -> Result<Replicas, ReplicasError> {
         let cpu: Vec<f64> = cpu_history.iter().chain(cpu_forecast).copied().collect();
-        let percentile_cpu = percentile(&cpu, self.cpu.percentile).map_err(ReplicasError::CpuUsage)?;
+        let percentile_cpu =
+            percentile(&cpu, self.cpu.percentile).map_err(ReplicasError::CpuUsage)?;
         let pod_cpu = total(containers, |container| container.cpu.map(Cpu::cores));
-        let for_cpu = self.cpu.replicas(percentile_cpu, pod_cpu.ok_or(ReplicasError::NoCpuRequest)?);
+        let for_cpu = self
+            .cpu
+            .replicas(percentile_cpu, pod_cpu.ok_or(ReplicasError::NoCpuRequest)?);
 
-        let used = percentile(memory_history, self.memory.percentile).map_err(ReplicasError::MemoryUsage)?;
-        let pod_memory = total(containers, |container| container.memory.map(|memory| memory.bytes() as f64));
-        let for_memory = self.memory.replicas(used, pod_memory.ok_or(ReplicasError::NoMemoryRequest)?);
+        let used = percentile(memory_history, self.memory.percentile)
+            .map_err(ReplicasError::MemoryUsage)?;
+        let pod_memory = total(containers, |container| {
+            container.memory.map(|memory| memory.bytes() as f64)
+        });
+        let for_memory = self
+            .memory
+            .replicas(used, pod_memory.ok_or(ReplicasError::NoMemoryRequest)?);
 
         Ok(Replicas {
             count: for_cpu.max(for_memory).max(self.min_replicas).max(1),
@@ -113,7 +131,10 @@ impl ResourceTarget {
 }
 
 /// What a pod asks for; none unless every container asks for something.
-fn total(containers: &[ContainerRequests], request: impl Fn(&ContainerRequests) -> Option<f64>) -> Option<f64> {
+fn total(
+    containers: &[ContainerRequests],
+    request: impl Fn(&ContainerRequests) -> Option<f64>,
+) -> Option<f64> {
     let total: f64 = containers.iter().map(request).sum::<Option<f64>>()?;
     (total > 0.0).then_some(total)
 }

@@ -1,9 +1,10 @@
 //! The replica count of the Kubernetes `HorizontalPodAutoscaler`, version 1.36.
 //!
-//! One pass: each metric proposes a count (`per_pod.rs`, `total.rs`), the proposals are combined (`combine.rs`), and what comes out is held
-//! within stabilisation, rate and bounds (`normalise.rs`). Values and targets are thousandths; ratios are doubles exactly as in the
-//! controller, since whether a ratio is within tolerance depends on their last bit.
-//! Source: kubernetes/kubernetes `pkg/controller/podautoscaler` (`replica_calculator.go`, `horizontal.go`).
+//! One pass: each metric proposes a count (`per_pod.rs`, `total.rs`), the proposals are combined
+//! (`combine.rs`), and what comes out is held within stabilisation, rate and bounds
+//! (`normalise.rs`). Values and targets are thousandths; ratios are doubles exactly as in the
+//! controller, since whether a ratio is within tolerance depends on their last bit. Source:
+//! kubernetes/kubernetes `pkg/controller/podautoscaler` (`replica_calculator.go`, `horizontal.go`).
 
 mod behavior;
 mod bounds;
@@ -72,7 +73,8 @@ pub enum MetricError {
         /// The pod without it.
         pod: String,
     },
-    /// What was read is not what the metric needs: values of pods for a metric of an object, or the other way round.
+    /// What was read is not what the metric needs: values of pods for a metric of an object, or the
+    /// other way round.
     #[error("what was read does not fit the kind of the metric")]
     WrongReading,
 }

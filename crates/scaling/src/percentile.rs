@@ -1,7 +1,8 @@
-//! The percentile of a list of values: the value at rank `share * count`, or between two ranks the mean of their values.
+//! The percentile of a list of values: the value at rank `share * count`, or between two ranks the
+//! mean of their values.
 //!
-//! Source: montanaflynn/stats 0.6.6 `percentile.go` (`Percentile`), which Crane uses. A share that lies before the first rank of a list of
-//! several values has no percentile there, and none here.
+//! Source: montanaflynn/stats 0.6.6 `percentile.go` (`Percentile`), which Crane uses. A share that
+//! lies before the first rank of a list of several values has no percentile there, and none here.
 
 use thiserror::Error;
 

@@ -1,4 +1,5 @@
-//! Windows over midnight, over changes of clocks and over one another; holidays; and schedules against a walk by the minute.
+//! Windows over midnight, over changes of clocks and over one another; holidays; and schedules
+//! against a walk by the minute.
 
 use jiff::civil::{Date, DateTime, date};
 use jiff::tz::TimeZone;
@@ -13,12 +14,20 @@ fn window(zone: &str, start: &str, end: &str) -> Window {
 /// The minutes around which the window opens or closes, from one local time to another.
 fn changes(window: &Window, zone: &str, from: DateTime, to: DateTime) -> Vec<(String, bool)> {
     let zone = time_zone(zone).expect("a zone");
-    let (from, to) = (zone.to_timestamp(from).expect("a time"), zone.to_timestamp(to).expect("a time"));
+    let (from, to) = (
+        zone.to_timestamp(from).expect("a time"),
+        zone.to_timestamp(to).expect("a time"),
+    );
     let (mut changes, mut before, mut time) = (Vec::new(), None, from);
     while time < to {
         let is_open = window.is_open(time);
         if before.is_some_and(|before| before != is_open) {
-            changes.push((time.to_zoned(zone.clone()).strftime("%d %H:%M %Z").to_string(), is_open));
+            changes.push((
+                time.to_zoned(zone.clone())
+                    .strftime("%d %H:%M %Z")
+                    .to_string(),
+                is_open,
+            ));
         }
         before = Some(is_open);
         time += SignedDuration::from_mins(1);
@@ -30,14 +39,23 @@ fn check(window: &Window, zone: &str, from: Date, days: i8, expected: &[(&str, b
     let to = from.saturating_add(jiff::Span::new().days(days));
     let noon = |date: Date| date.at(12, 0, 0, 0);
     let found = changes(window, zone, noon(from), noon(to));
-    let expected: Vec<_> = expected.iter().map(|(at, is_open)| ((*at).to_owned(), *is_open)).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(at, is_open)| ((*at).to_owned(), *is_open))
+        .collect();
     assert_eq!(found, expected);
 }
 
 #[test]
 fn a_window_over_midnight_is_open_until_the_morning() {
     let night = window("Asia/Tokyo", "0 22 * * *", "0 6 * * *");
-    check(&night, "Asia/Tokyo", date(2026, 5, 1), 1, &[("01 22:00 JST", true), ("02 06:00 JST", false)]);
+    check(
+        &night,
+        "Asia/Tokyo",
+        date(2026, 5, 1),
+        1,
+        &[("01 22:00 JST", true), ("02 06:00 JST", false)],
+    );
 }
 
 #[test]
@@ -60,13 +78,37 @@ fn a_window_opens_at_the_change_when_its_time_is_left_out_and_stays_closed_befor
 fn a_window_that_a_change_of_clocks_leaves_out_is_not_open_the_day_before() {
     let (new_york, berlin) = ("America/New_York", "Europe/Berlin");
     let hour = |zone| window(zone, "0 2 * * *", "0 3 * * *");
-    check(&hour(new_york), new_york, date(2026, 3, 7), 2, &[("09 02:00 EDT", true), ("09 03:00 EDT", false)]);
-    check(&hour(berlin), berlin, date(2026, 3, 28), 2, &[("30 02:00 CEST", true), ("30 03:00 CEST", false)]);
+    check(
+        &hour(new_york),
+        new_york,
+        date(2026, 3, 7),
+        2,
+        &[("09 02:00 EDT", true), ("09 03:00 EDT", false)],
+    );
+    check(
+        &hour(berlin),
+        berlin,
+        date(2026, 3, 28),
+        2,
+        &[("30 02:00 CEST", true), ("30 03:00 CEST", false)],
+    );
     let minutes = window(new_york, "10 2 * * *", "40 2 * * *");
-    check(&minutes, new_york, date(2026, 3, 7), 2, &[("09 02:10 EDT", true), ("09 02:40 EDT", false)]);
+    check(
+        &minutes,
+        new_york,
+        date(2026, 3, 7),
+        2,
+        &[("09 02:10 EDT", true), ("09 02:40 EDT", false)],
+    );
     // What is closed in between alone stays open, and what opens when it closes does.
     let but_for_minutes = window(new_york, "40 2 * * *", "10 2 * * *");
-    check(&but_for_minutes, new_york, date(2026, 3, 7), 2, &[("09 02:10 EDT", false), ("09 02:40 EDT", true)]);
+    check(
+        &but_for_minutes,
+        new_york,
+        date(2026, 3, 7),
+        2,
+        &[("09 02:10 EDT", false), ("09 02:40 EDT", true)],
+    );
     let always = window(new_york, "30 2 * * *", "30 2 * * *");
     check(&always, new_york, date(2026, 3, 7), 2, &[]);
     assert!(always.is_open("2026-03-07T17:00:00Z".parse().expect("a time")));
@@ -79,36 +121,75 @@ fn a_window_opens_and_closes_once_when_its_times_come_twice() {
     check(&early, "America/New_York", date(2026, 10, 31), 1, &expected);
     let short = window("Australia/Lord_Howe", "45 1 * * *", "30 3 * * *");
     let expected = [("05 01:45 +11", true), ("05 03:30 +1030", false)];
-    check(&short, "Australia/Lord_Howe", date(2026, 4, 4), 1, &expected);
+    check(
+        &short,
+        "Australia/Lord_Howe",
+        date(2026, 4, 4),
+        1,
+        &expected,
+    );
 }
 
 #[test]
 fn a_window_does_not_open_on_a_holiday_but_one_of_the_evening_before_goes_on() {
-    let day = window("Europe/Berlin", "0 9 * * *", "0 18 * * *").except([date(2026, 12, 25), date(2026, 12, 26)]);
+    let day = window("Europe/Berlin", "0 9 * * *", "0 18 * * *")
+        .except([date(2026, 12, 25), date(2026, 12, 26)]);
     let expected = [("24 18:00 CET", false), ("27 09:00 CET", true)];
     check(&day, "Europe/Berlin", date(2026, 12, 24), 3, &expected);
     let night = window("Europe/Berlin", "0 22 * * *", "0 6 * * *").except([date(2026, 12, 25)]);
-    let expected = [("24 22:00 CET", true), ("25 06:00 CET", false), ("26 22:00 CET", true), ("27 06:00 CET", false)];
+    let expected = [
+        ("24 22:00 CET", true),
+        ("25 06:00 CET", false),
+        ("26 22:00 CET", true),
+        ("27 06:00 CET", false),
+    ];
     check(&night, "Europe/Berlin", date(2026, 12, 24), 3, &expected);
 }
 
 #[test]
 fn a_holiday_is_a_date_where_the_window_opens() {
     // It opens at nine in the evening before, in UTC.
-    let tokyo = || window("", "CRON_TZ=Asia/Tokyo 0 6 * * *", "CRON_TZ=Asia/Tokyo 0 18 * * *");
+    let tokyo = || {
+        window(
+            "",
+            "CRON_TZ=Asia/Tokyo 0 6 * * *",
+            "CRON_TZ=Asia/Tokyo 0 18 * * *",
+        )
+    };
     let (closes, opens) = (("30 18:00 JST", false), ("01 06:00 JST", true));
-    check(&tokyo().except([date(2026, 4, 30)]), "Asia/Tokyo", date(2026, 4, 30), 1, &[opens]);
-    check(&tokyo().except([date(2026, 5, 1)]), "Asia/Tokyo", date(2026, 4, 30), 1, &[closes]);
+    check(
+        &tokyo().except([date(2026, 4, 30)]),
+        "Asia/Tokyo",
+        date(2026, 4, 30),
+        1,
+        &[opens],
+    );
+    check(
+        &tokyo().except([date(2026, 5, 1)]),
+        "Asia/Tokyo",
+        date(2026, 4, 30),
+        1,
+        &[closes],
+    );
 }
 
 #[test]
 fn of_windows_that_overlap_the_largest_counts_and_without_one_the_minimum_or_what_there_is() {
-    let at = |replicas, start: &str, end: &str| Window::new(None, start, end, replicas).expect("a window");
-    let windows =
-        [at(10, "0 8 * * *", "0 20 * * *"), at(30, "0 12 * * *", "0 14 * * *"), at(1, "0 8 * * *", "0 9 * * *")];
+    let at = |replicas, start: &str, end: &str| {
+        Window::new(None, start, end, replicas).expect("a window")
+    };
+    let windows = [
+        at(10, "0 8 * * *", "0 20 * * *"),
+        at(30, "0 12 * * *", "0 14 * * *"),
+        at(1, "0 8 * * *", "0 9 * * *"),
+    ];
     let check = |time: &str, kept, expected| {
         let now = format!("2026-06-01T{time}:00Z").parse().expect("a time");
-        assert_eq!(cron_replicas(&windows, CronReplicas { min: 2, kept }, now), expected, "{time}");
+        assert_eq!(
+            cron_replicas(&windows, CronReplicas { min: 2, kept }, now),
+            expected,
+            "{time}"
+        );
     };
     check("08:30", None, 10);
     check("12:00", None, 30);
@@ -118,13 +199,22 @@ fn of_windows_that_overlap_the_largest_counts_and_without_one_the_minimum_or_wha
     check("20:00", Some(10), 10);
     let only_one = [at(1, "0 8 * * *", "0 9 * * *")];
     let now = "2026-06-01T08:30:00Z".parse().expect("a time");
-    assert_eq!(cron_replicas(&only_one, CronReplicas { min: 2, kept: None }, now), 2, "never below the minimum");
+    assert_eq!(
+        cron_replicas(&only_one, CronReplicas { min: 2, kept: None }, now),
+        2,
+        "never below the minimum"
+    );
 }
 
 #[test]
 fn a_window_is_in_utc_unless_it_names_a_time_zone() {
     let now = "2026-06-01T08:30:00Z".parse().expect("a time");
-    for (zone, expected) in [(None, true), (Some(""), true), (Some("Local"), true), (Some("Asia/Tokyo"), false)] {
+    for (zone, expected) in [
+        (None, true),
+        (Some(""), true),
+        (Some("Local"), true),
+        (Some("Asia/Tokyo"), false),
+    ] {
         let window = Window::new(zone, "0 8 * * *", "0 9 * * *", 1).expect("a window");
         assert_eq!(window.is_open(now), expected, "{zone:?}");
     }
@@ -136,15 +226,60 @@ fn what_is_no_window_is_refused_with_the_field_that_is_wrong() {
         let error = Window::new(Some(zone), start, end, 1).expect_err(start);
         assert_eq!(error.to_string(), expected);
     };
-    check("Mars/Olympus", "0 8 * * *", "0 9 * * *", "timezone: the time zone \"Mars/Olympus\" is not known");
-    check("UTC", "", "0 9 * * *", "start: there must be five fields, not 0");
-    check("UTC", "0 8 * * 7", "0 9 * * *", "start: day of week: \"7\" is not understood");
-    check("UTC", "0 8 * * *", "0 9,, * * *", "end: hour: \"\" is not understood");
-    check("UTC", "0 8 * * *", "*/0 9 * * *", "end: minute: \"*/0\" is not understood");
-    check("UTC", "0 8 * * *", "9-5 * * * *", "end: minute: \"9-5\" is not understood");
-    check("UTC", "@noon", "0 9 * * *", "start: \"@noon\" is not understood");
-    check("UTC", "@every soon", "0 9 * * *", "start: \"@every soon\" is not understood");
-    check("UTC", "TZ=Mars/Olympus 0 8 * * *", "0 9 * * *", "start: the time zone \"Mars/Olympus\" is not known");
+    check(
+        "Mars/Olympus",
+        "0 8 * * *",
+        "0 9 * * *",
+        "timezone: the time zone \"Mars/Olympus\" is not known",
+    );
+    check(
+        "UTC",
+        "",
+        "0 9 * * *",
+        "start: there must be five fields, not 0",
+    );
+    check(
+        "UTC",
+        "0 8 * * 7",
+        "0 9 * * *",
+        "start: day of week: \"7\" is not understood",
+    );
+    check(
+        "UTC",
+        "0 8 * * *",
+        "0 9,, * * *",
+        "end: hour: \"\" is not understood",
+    );
+    check(
+        "UTC",
+        "0 8 * * *",
+        "*/0 9 * * *",
+        "end: minute: \"*/0\" is not understood",
+    );
+    check(
+        "UTC",
+        "0 8 * * *",
+        "9-5 * * * *",
+        "end: minute: \"9-5\" is not understood",
+    );
+    check(
+        "UTC",
+        "@noon",
+        "0 9 * * *",
+        "start: \"@noon\" is not understood",
+    );
+    check(
+        "UTC",
+        "@every soon",
+        "0 9 * * *",
+        "start: \"@every soon\" is not understood",
+    );
+    check(
+        "UTC",
+        "TZ=Mars/Olympus 0 8 * * *",
+        "0 9 * * *",
+        "start: the time zone \"Mars/Olympus\" is not known",
+    );
 }
 
 fn field(first: u8, last: u8) -> impl Strategy<Value = String> {
@@ -158,7 +293,13 @@ fn field(first: u8, last: u8) -> impl Strategy<Value = String> {
     ]
 }
 
-const ZONES: [&str; 5] = ["UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"];
+const ZONES: [&str; 5] = [
+    "UTC",
+    "America/New_York",
+    "Europe/Berlin",
+    "Australia/Lord_Howe",
+    "America/Sao_Paulo",
+];
 
 /// Whether a field, as the strategy writes it, holds a value.
 fn holds(field: &str, value: i8) -> bool {
@@ -167,14 +308,20 @@ fn holds(field: &str, value: i8) -> bool {
         Some(("*", step)) => value % number(step) == 0,
         Some((from, step)) => value >= number(from) && (value - number(from)) % number(step) == 0,
         None if field == "*" => true,
-        None => field
-            .split_once('-')
-            .map_or_else(|| number(field) == value, |(from, to)| (number(from)..=number(to)).contains(&value)),
+        None => field.split_once('-').map_or_else(
+            || number(field) == value,
+            |(from, to)| (number(from)..=number(to)).contains(&value),
+        ),
     }
 }
 
 /// The same by trying every minute, between changes of clocks.
-fn by_walking(fields: &[String; 3], zone: &TimeZone, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
+fn by_walking(
+    fields: &[String; 3],
+    zone: &TimeZone,
+    after: Timestamp,
+    until: Timestamp,
+) -> Option<Timestamp> {
     let mut time = after.round(Unit::Minute).expect("a time") - SignedDuration::from_mins(1);
     while time <= until {
         let local = zone.to_datetime(time);

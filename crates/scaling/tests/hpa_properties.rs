@@ -1,4 +1,5 @@
-//! What must hold of every autoscaler: more usage never means fewer pods, bounds and rules are kept, and what is as wanted stays.
+//! What must hold of every autoscaler: more usage never means fewer pods, bounds and rules are
+//! kept, and what is as wanted stays.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
 use proptest::prelude::*;
 use scaling::hpa::{
-    Behavior, Bounds, History, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, Policy, PolicyKind, Proposal,
-    ReadinessDelays, Reading, ReadyCondition, ReadyStatus, Requests, Rules, SelectPolicy, Tolerance, TotalTarget,
-    Workload,
+    Behavior, Bounds, History, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, Policy,
+    PolicyKind, Proposal, ReadinessDelays, Reading, ReadyCondition, ReadyStatus, Requests, Rules,
+    SelectPolicy, Tolerance, TotalTarget, Workload,
 };
 
 fn now() -> Timestamp {
@@ -21,7 +22,10 @@ fn pods(count: usize) -> Vec<Pod> {
         name: format!("web-{number}"),
         deleted: false,
         phase: Phase::Running,
-        ready: Some(ReadyCondition { status: ReadyStatus::True, since: long_ago }),
+        ready: Some(ReadyCondition {
+            status: ReadyStatus::True,
+            since: long_ago,
+        }),
         started: Some(long_ago),
         requests: Requests::default(),
     };
@@ -29,8 +33,16 @@ fn pods(count: usize) -> Vec<Pod> {
 }
 
 fn metrics(values: &[i64]) -> PodMetrics {
-    let metric = |value| PodMetric { value_milli: value, at: now(), window: SignedDuration::from_mins(1) };
-    values.iter().enumerate().map(|(number, value)| (format!("web-{number}"), metric(*value))).collect()
+    let metric = |value| PodMetric {
+        value_milli: value,
+        at: now(),
+        window: SignedDuration::from_mins(1),
+    };
+    values
+        .iter()
+        .enumerate()
+        .map(|(number, value)| (format!("web-{number}"), metric(*value)))
+        .collect()
 }
 
 fn propose(metric: &Metric, values: &[i64], pods: &[Pod]) -> Proposal {
@@ -52,30 +64,53 @@ fn propose(metric: &Metric, values: &[i64], pods: &[Pod]) -> Proposal {
 }
 
 fn per_pod(target: i64) -> Metric {
-    Metric::Resource { resource: ResourceName::Memory, container: None, target: PerPodTarget::AverageMilli(target) }
+    Metric::Resource {
+        resource: ResourceName::Memory,
+        container: None,
+        target: PerPodTarget::AverageMilli(target),
+    }
 }
 
 fn external(target: i64) -> Metric {
-    Metric::External { name: "queue".to_owned(), selector: None, target: TotalTarget::AverageMilli(target) }
+    Metric::External {
+        name: "queue".to_owned(),
+        selector: None,
+        target: TotalTarget::AverageMilli(target),
+    }
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
     (any::<bool>(), 1..200_i32, 1..=1800_i32).prop_map(|(percent, value, period_seconds)| {
-        let kind = if percent { PolicyKind::Percent } else { PolicyKind::Pods };
-        Policy { kind, value, period_seconds }
+        let kind = if percent {
+            PolicyKind::Percent
+        } else {
+            PolicyKind::Pods
+        };
+        Policy {
+            kind,
+            value,
+            period_seconds,
+        }
     })
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    let select = prop_oneof![Just(SelectPolicy::Max), Just(SelectPolicy::Min), Just(SelectPolicy::Disabled)];
-    (prop::option::of(0..3600_i32), prop::option::of(select), prop::collection::vec(policy(), 0..3)).prop_map(
-        |(stabilization_seconds, select_policy, policies)| Rules {
+    let select = prop_oneof![
+        Just(SelectPolicy::Max),
+        Just(SelectPolicy::Min),
+        Just(SelectPolicy::Disabled)
+    ];
+    (
+        prop::option::of(0..3600_i32),
+        prop::option::of(select),
+        prop::collection::vec(policy(), 0..3),
+    )
+        .prop_map(|(stabilization_seconds, select_policy, policies)| Rules {
             stabilization_seconds,
             select_policy,
             policies,
             tolerance: None,
-        },
-    )
+        })
 }
 
 fn behavior() -> impl Strategy<Value = Option<Behavior>> {
@@ -100,7 +135,8 @@ proptest! {
         prop_assert!(propose(&external(target), &raised, &pods).replicas >= before);
     }
 
-    /// What is proposed serves the same total within the target and the tolerance, and is then proposed again.
+    /// What is proposed serves the same total within the target and the tolerance, and is then
+    /// proposed again.
     #[test]
     fn what_is_proposed_is_enough_and_stays(total in 1..1_000_000_i64, count in 1..50_usize, target in 1..10_000_i64) {
         let first = propose(&external(target), &[total], &pods(count)).replicas;
@@ -126,7 +162,8 @@ proptest! {
             time += SignedDuration::from_secs(step_seconds);
             let found = history.normalise(wanted, current, bounds, behavior.as_ref(), time).replicas;
             prop_assert!((bounds.min..=bounds.max).contains(&found), "{found}");
-            // Rules never lead away from what is wanted within the bounds; without them a recent peak is caught up with.
+            // Rules never lead away from what is wanted within the bounds; without them a recent
+            // peak is caught up with.
             let inside = wanted.clamp(bounds.min, bounds.max);
             let between = current.min(inside)..=current.max(inside);
             prop_assert!(behavior.is_none() || between.contains(&found), "{current} to {found}, not {inside}");

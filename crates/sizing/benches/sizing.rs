@@ -1,7 +1,7 @@
 //! How fast samples enter and recommendations leave, and how much memory a container takes.
 //!
-//! `cargo bench -p sizing`. The fleet of the last benches has 100,000 containers, each with an autoscaler of its own: the worst case, since
-//! pods with the same labels share one history.
+//! `cargo bench -p sizing`. The fleet of the last benches has 100,000 containers, each with an
+//! autoscaler of its own: the worst case, since pods with the same labels share one history.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,7 +10,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::{
-    AutoscalerId, AutoscalerSpec, Buckets, Config, DecayingHistogram, Fleet, HalfLife, Phase, PodSpec, Shape,
+    AutoscalerId, AutoscalerSpec, Buckets, Config, DecayingHistogram, Fleet, HalfLife, Phase,
+    PodSpec, Shape,
 };
 
 const CONTAINERS: usize = 100_000;
@@ -23,20 +24,32 @@ fn start() -> Timestamp {
 
 fn shape() -> Shape {
     let day = HalfLife::from_nanoseconds(86_400_000_000_000).expect("above zero");
-    Shape { buckets: Buckets::cpu(), half_life: day }
+    Shape {
+        buckets: Buckets::cpu(),
+        half_life: day,
+    }
 }
 
 /// Usage that wanders like real containers do: steps of a plain generator, no two containers alike.
 fn usage(container: usize, step: usize) -> (Cpu, Memory) {
-    let noise = |salt: usize| (container * 7919 + step * 104_729 + salt).wrapping_mul(2_654_435_761) >> 8 & 0xff;
+    let noise = |salt: usize| {
+        (container * 7919 + step * 104_729 + salt).wrapping_mul(2_654_435_761) >> 8 & 0xff
+    };
     let base = 20 + (container % 50) as i64 * 20;
-    (Cpu::from_millicores(base + noise(1) as i64 * base / 256), Memory::from_bytes((base + noise(2) as i64) * MIB))
+    (
+        Cpu::from_millicores(base + noise(1) as i64 * base / 256),
+        Memory::from_bytes((base + noise(2) as i64) * MIB),
+    )
 }
 
 fn sample(container: usize, step: usize) -> Sample {
     let (cpu, memory) = usage(container, step);
     // A quarter of an hour apart, so that memory windows pass.
-    Sample { at: start() + SignedDuration::from_mins(15 * step as i64), cpu: Some(cpu), memory: Some(memory) }
+    Sample {
+        at: start() + SignedDuration::from_mins(15 * step as i64),
+        cpu: Some(cpu),
+        memory: Some(memory),
+    }
 }
 
 fn container(number: usize) -> ContainerRef {
@@ -48,16 +61,29 @@ fn container(number: usize) -> ContainerRef {
 }
 
 fn autoscaler(number: usize) -> AutoscalerId {
-    AutoscalerId { namespace: format!("team-{}", number % 20), name: format!("web-{number}") }
+    AutoscalerId {
+        namespace: format!("team-{}", number % 20),
+        name: format!("web-{number}"),
+    }
 }
 
 fn fleet() -> Fleet {
     let mut fleet = Fleet::new(Config::default()).expect("defaults");
     for number in 0..CONTAINERS {
         let name = format!("web-{number}");
-        let labels = [("app", name.as_str()), ("part-of", "shop"), ("pod-template-hash", "5d8c7b9f4")];
+        let labels = [
+            ("app", name.as_str()),
+            ("part-of", "shop"),
+            ("pod-template-hash", "5d8c7b9f4"),
+        ];
         let selector = Selector::match_labels([("app", name.as_str()), ("part-of", "shop")]);
-        fleet.apply_autoscaler(&autoscaler(number), AutoscalerSpec { selector, ..AutoscalerSpec::default() });
+        fleet.apply_autoscaler(
+            &autoscaler(number),
+            AutoscalerSpec {
+                selector,
+                ..AutoscalerSpec::default()
+            },
+        );
         let pod = PodSpec {
             namespace: format!("team-{}", number % 20),
             name: format!("web-{number}-0"),
@@ -74,19 +100,26 @@ fn fleet() -> Fleet {
 /// Memory of this process that is in use, in bytes; none where there is no /proc.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
 /// Everything counts: histograms, pods, labels, autoscalers and the index.
 fn report_memory(when: &str, before: Option<usize>) {
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
-        println!("fleet: {} bytes per container resource {when}", after.saturating_sub(before) / (2 * CONTAINERS));
+        println!(
+            "fleet: {} bytes per container resource {when}",
+            after.saturating_sub(before) / (2 * CONTAINERS)
+        );
     }
 }
 
 fn histograms(criterion: &mut Criterion) {
-    let samples: Vec<_> = (0..1000).map(|step| (sample(step % 7, step).at, usage(step % 7, step).0.cores())).collect();
+    let samples: Vec<_> = (0..1000)
+        .map(|step| (sample(step % 7, step).at, usage(step % 7, step).0.cores()))
+        .collect();
     let mut filled = DecayingHistogram::default();
     for (at, cores) in &samples {
         filled.add(&shape(), *cores, 0.1, *at);
@@ -120,30 +153,44 @@ fn fleets(criterion: &mut Criterion) {
     for step in 0..SAMPLES {
         for (number, container) in containers.iter().enumerate() {
             let sample = sample(number, step);
-            fleet.add_sample(container, &sample, sample.at).expect("a known container");
+            fleet
+                .add_sample(container, &sample, sample.at)
+                .expect("a known container");
         }
     }
     let nanoseconds = begin.elapsed().as_nanos() / (CONTAINERS * SAMPLES) as u128;
-    println!("fleet: {CONTAINERS} containers, {SAMPLES} samples each: {nanoseconds} ns per sample of CPU and memory");
+    println!(
+        "fleet: {CONTAINERS} containers, {SAMPLES} samples each: {nanoseconds} ns per sample of CPU and memory"
+    );
     report_memory("with all samples", before);
     let mut step = SAMPLES;
     let mut group = criterion.benchmark_group("fleet of 100,000 containers");
     group.sample_size(10);
     group.bench_function("recompute everything", |bench| {
         let ids: Vec<_> = (0..CONTAINERS).map(autoscaler).collect();
-        bench.iter(|| ids.iter().filter_map(|id| fleet.recommend(black_box(id))).count());
+        bench.iter(|| {
+            ids.iter()
+                .filter_map(|id| fleet.recommend(black_box(id)))
+                .count()
+        });
     });
     group.bench_function("one round of samples", |bench| {
         bench.iter(|| {
             step += 1;
             for (number, container) in containers.iter().enumerate() {
                 let sample = sample(number, step);
-                fleet.add_sample(container, &sample, sample.at).expect("a known container");
+                fleet
+                    .add_sample(container, &sample, sample.at)
+                    .expect("a known container");
             }
         });
     });
     group.bench_function("one pod update", |bench| {
-        let labels = [("app", "web-7"), ("part-of", "shop"), ("pod-template-hash", "5d8c7b9f4")];
+        let labels = [
+            ("app", "web-7"),
+            ("part-of", "shop"),
+            ("pod-template-hash", "5d8c7b9f4"),
+        ];
         let pod = PodSpec {
             namespace: "team-7".to_owned(),
             name: "web-7-0".to_owned(),

@@ -1,4 +1,5 @@
-//! The history of one container of a group of like pods: usage histograms, and how long and how often it was seen.
+//! The history of one container of a group of like pods: usage histograms, and how long and how
+//! often it was seen.
 //!
 //! Source: upstream `pkg/recommender/model/aggregate_container_state.go`.
 
@@ -74,11 +75,18 @@ impl Aggregate {
     }
 
     pub(crate) fn add_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
-        self.memory.add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+        self.memory
+            .add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
-    pub(crate) fn subtract_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
-        self.memory.subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+    pub(crate) fn subtract_memory_peak(
+        &mut self,
+        shapes: &Shapes,
+        bytes: i64,
+        window_end: Instant,
+    ) {
+        self.memory
+            .subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
     /// Adds the history of another container of the same name.
@@ -90,7 +98,8 @@ impl Aggregate {
         self.samples = self.samples.saturating_add(other.samples);
     }
 
-    /// Makes it older by so many nanoseconds. The first sample keeps its time where it remains the first.
+    /// Makes it older by so many nanoseconds. The first sample keeps its time where it remains the
+    /// first.
     pub(crate) fn move_back(&mut self, shapes: &Shapes, nanoseconds: i64) {
         self.cpu.move_back(shapes.cpu.half_life, nanoseconds);
         self.memory.move_back(shapes.memory.half_life, nanoseconds);

@@ -1,6 +1,8 @@
-//! Exponential buckets: bucket b holds usage from `first * (r^b - 1) / (r - 1)` on, so that every bucket is r times as wide as the one before.
+//! Exponential buckets: bucket b holds usage from `first * (r^b - 1) / (r - 1)` on, so that every
+//! bucket is r times as wide as the one before.
 //!
-//! Usage is in cores or bytes. Source: upstream `histogram_options.go` (`exponentialHistogramOptions`) and `aggregations_config.go`.
+//! Usage is in cores or bytes. Source: upstream `histogram_options.go`
+//! (`exponentialHistogramOptions`) and `aggregations_config.go`.
 
 use std::sync::LazyLock;
 
@@ -25,7 +27,9 @@ pub struct Buckets {
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum BucketsError {
     /// Some number is not finite, or not above zero, or the ratio is not above one.
-    #[error("max value and first bucket size must be positive numbers and the ratio greater than 1")]
+    #[error(
+        "max value and first bucket size must be positive numbers and the ratio greater than 1"
+    )]
     OutOfRange,
     /// The numbers ask for too many buckets.
     #[error("the histogram would have more than {MAX_BUCKETS} buckets")]
@@ -53,7 +57,8 @@ impl Buckets {
         &MEMORY
     }
 
-    /// Buckets that reach `max`, of which the first has size `first_size` and each next one is `ratio` times as large.
+    /// Buckets that reach `max`, of which the first has size `first_size` and each next one is
+    /// `ratio` times as large.
     pub fn exponential(max: f64, first_size: f64, ratio: f64) -> Result<Self, BucketsError> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if !(positive(max) && positive(first_size) && positive(ratio) && ratio > 1.0) {
@@ -65,8 +70,15 @@ impl Buckets {
             return Err(BucketsError::TooMany);
         }
         let start = |bucket| first_size * (power(ratio, bucket) - 1.0) / ratio_minus_one;
-        let starts = (0..count as i32).map(|bucket| if bucket == 0 { 0.0 } else { start(bucket) }).collect();
-        Ok(Self { first_size, ratio_minus_one, ln_ratio: ln(ratio), starts })
+        let starts = (0..count as i32)
+            .map(|bucket| if bucket == 0 { 0.0 } else { start(bucket) })
+            .collect();
+        Ok(Self {
+            first_size,
+            ratio_minus_one,
+            ln_ratio: ln(ratio),
+            starts,
+        })
     }
 
     /// How many buckets there are.
@@ -74,7 +86,8 @@ impl Buckets {
         self.starts.len()
     }
 
-    /// The bucket that holds `value`; the first one for anything too small, the last one for anything too large.
+    /// The bucket that holds `value`; the first one for anything too small, the last one for
+    /// anything too large.
     pub fn find(&self, value: f64) -> usize {
         if value < self.first_size || value.is_nan() {
             return 0;

@@ -1,14 +1,20 @@
 //! Keeps recommendations within what the policy of their container, and the global maximum, allow.
 //!
 //! The maximum wins over the minimum; zero does not limit; the uncapped target stays as it is.
-//! Source: upstream `pkg/recommender/routines/capping_post_processor.go` and `pkg/utils/vpa/capping.go` (`ApplyVPAPolicy`).
+//! Source: upstream `pkg/recommender/routines/capping_post_processor.go` and
+//! `pkg/utils/vpa/capping.go` (`ApplyVPAPolicy`).
 
 use model::{Cap, ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 
 use crate::policy::{ContainerPolicy, policy_for};
 
-/// Caps the recommendation of every container; the global maximum stands in where a policy names none for a resource.
-pub fn cap(recommendation: &mut Recommendation, policies: &[ContainerPolicy], global_max: &ResourceList) {
+/// Caps the recommendation of every container; the global maximum stands in where a policy names
+/// none for a resource.
+pub fn cap(
+    recommendation: &mut Recommendation,
+    policies: &[ContainerPolicy],
+    global_max: &ResourceList,
+) {
     for container in &mut recommendation.containers {
         let policy = policy_for(policies, &container.container_name);
         cap_container(container, policy, global_max);
@@ -21,7 +27,11 @@ pub(crate) fn cap_container(
     policy: Option<&ContainerPolicy>,
     global_max: &ResourceList,
 ) {
-    for list in [&mut container.target, &mut container.lower_bound, &mut container.upper_bound] {
+    for list in [
+        &mut container.target,
+        &mut container.lower_bound,
+        &mut container.upper_bound,
+    ] {
         for (name, quantity) in list.iter_mut() {
             cap_quantity(quantity, name, policy, global_max);
         }
@@ -36,7 +46,9 @@ pub(crate) fn cap_quantity(
     global_max: &ResourceList,
 ) -> Option<Cap> {
     let min = policy.and_then(|policy| policy.min_allowed.get(name));
-    let own_max = policy.and_then(|policy| policy.max_allowed.get(name)).map(|max| (max, Cap::MaxAllowed));
+    let own_max = policy
+        .and_then(|policy| policy.max_allowed.get(name))
+        .map(|max| (max, Cap::MaxAllowed));
     let max = own_max.or(global_max.get(name).map(|max| (max, Cap::GlobalMaxAllowed)));
     let mut capped_by = None;
     if let Some(min) = min.filter(|min| !min.is_zero() && *quantity < **min) {

@@ -1,7 +1,9 @@
-//! What is stored of a container's history, in the form of `VerticalPodAutoscalerCheckpoint.status` (format v3).
+//! What is stored of a container's history, in the form of `VerticalPodAutoscalerCheckpoint.status`
+//! (format v3).
 //!
-//! Times are written in whole seconds, null for never. Source: upstream `pkg/apis/autoscaling.k8s.io/v1` and
-//! `aggregate_container_state.go` (`SaveToCheckpoint`, `LoadFromCheckpoint`).
+//! Times are written in whole seconds, null for never. Source: upstream
+//! `pkg/apis/autoscaling.k8s.io/v1` and `aggregate_container_state.go` (`SaveToCheckpoint`,
+//! `LoadFromCheckpoint`).
 
 use std::collections::BTreeMap;
 
@@ -48,7 +50,11 @@ pub struct HistogramCheckpoint {
     #[serde(default, serialize_with = "whole_seconds")]
     pub reference_timestamp: Option<Timestamp>,
     /// Weights in proportion to the heaviest bucket, which is 10000.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_number")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "by_number"
+    )]
     pub bucket_weights: BTreeMap<i64, u32>,
     /// The sum of the weights as they were before they were scaled.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -91,13 +97,23 @@ fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
 fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<i64, u32>, D::Error> {
     let by_text = BTreeMap::<String, u32>::deserialize(deserializer)?;
     let number = |(key, weight): (String, u32)| key.parse().map(|bucket| (bucket, weight));
-    by_text.into_iter().map(number).collect::<Result<_, _>>().map_err(D::Error::custom)
+    by_text
+        .into_iter()
+        .map(number)
+        .collect::<Result<_, _>>()
+        .map_err(D::Error::custom)
 }
 
 #[expect(clippy::ref_option, reason = "serde hands over the field by reference")]
-fn whole_seconds<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    let down = TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
-    time.and_then(|time| time.round(down).ok()).serialize(serializer)
+fn whole_seconds<S: Serializer>(
+    time: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let down = TimestampRound::new()
+        .smallest(Unit::Second)
+        .mode(jiff::RoundMode::Floor);
+    time.and_then(|time| time.round(down).ok())
+        .serialize(serializer)
 }
 
 #[cfg(test)]
@@ -106,7 +122,11 @@ mod tests {
 
     #[test]
     fn an_empty_checkpoint_keeps_its_null_times_and_drops_zeros() {
-        let json = serde_json::to_string(&Checkpoint { version: "v3".to_owned(), ..Checkpoint::default() }).unwrap();
+        let json = serde_json::to_string(&Checkpoint {
+            version: "v3".to_owned(),
+            ..Checkpoint::default()
+        })
+        .unwrap();
         assert_eq!(
             json,
             concat!(
@@ -128,6 +148,11 @@ mod tests {
             json,
             r#"{"referenceTimestamp":"2026-01-02T03:04:05Z","bucketWeights":{"8":10000},"totalWeight":1.5}"#
         );
-        assert_eq!(serde_json::from_str::<HistogramCheckpoint>(&json).unwrap().bucket_weights, stored.bucket_weights);
+        assert_eq!(
+            serde_json::from_str::<HistogramCheckpoint>(&json)
+                .unwrap()
+                .bucket_weights,
+            stored.bucket_weights
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What can be configured about sizing, with upstream's defaults (the recommender's flags), checked once.
+//! What can be configured about sizing, with upstream's defaults (the recommender's flags), checked
+//! once.
 
 use model::{Cpu, Memory, ResourceList};
 use thiserror::Error;
@@ -23,7 +24,11 @@ pub struct Percentiles {
 
 impl Default for Percentiles {
     fn default() -> Self {
-        Self { target: 0.9, lower_bound: 0.5, upper_bound: 0.95 }
+        Self {
+            target: 0.9,
+            lower_bound: 0.5,
+            upper_bound: 0.95,
+        }
     }
 }
 
@@ -54,15 +59,19 @@ pub struct Config {
     pub per_autoscaler_rules: bool,
     /// Print memory with two decimals and a binary suffix (`--humanize-memory`).
     pub humanize_memory: bool,
-    /// Round CPU up to a multiple of this (`--round-cpu-millicores`); 1 and anything below change nothing.
+    /// Round CPU up to a multiple of this (`--round-cpu-millicores`); 1 and anything below change
+    /// nothing.
     pub round_cpu_millicores: i64,
-    /// Round memory up to a multiple of this (`--round-memory-bytes`); 1 and anything below change nothing.
+    /// Round memory up to a multiple of this (`--round-memory-bytes`); 1 and anything below change
+    /// nothing.
     pub round_memory_bytes: i64,
     /// Heed the annotation that asks for whole cores (`--cpu-integer-post-processor-enabled`).
     pub integer_cpu: bool,
-    /// What is recommended for containers of which nothing was measured (`--minimum-without-usage`).
+    /// What is recommended for containers of which nothing was measured
+    /// (`--minimum-without-usage`).
     pub without_usage: WithoutUsage,
-    /// No recommendation of one container is above this; absent resources have no limit (`--container-recommendation-max-allowed-*`).
+    /// No recommendation of one container is above this; absent resources have no limit
+    /// (`--container-recommendation-max-allowed-*`).
     pub max_allowed: ResourceList,
 }
 
@@ -81,17 +90,24 @@ pub enum WithoutUsage {
 pub struct MemoryRules {
     /// Length of the window of which only the peak counts (`--memory-aggregation-interval`).
     pub interval_ns: i64,
-    /// History is dropped after so many windows without samples (`--memory-aggregation-interval-count`).
+    /// History is dropped after so many windows without samples
+    /// (`--memory-aggregation-interval-count`).
     pub interval_count: i64,
     /// An OOM kill counts as a peak of this many times the memory (`--oom-bump-up-ratio`).
     pub oom_bump_up_ratio: f64,
-    /// An OOM kill counts as a peak at least this much higher than the memory (`--oom-min-bump-up-bytes`).
+    /// An OOM kill counts as a peak at least this much higher than the memory
+    /// (`--oom-min-bump-up-bytes`).
     pub oom_min_bump_up_bytes: f64,
 }
 
 impl Default for MemoryRules {
     fn default() -> Self {
-        Self { interval_ns: DAY_NS, interval_count: 8, oom_bump_up_ratio: 1.2, oom_min_bump_up_bytes: 104_857_600.0 }
+        Self {
+            interval_ns: DAY_NS,
+            interval_count: 8,
+            oom_bump_up_ratio: 1.2,
+            oom_min_bump_up_bytes: 104_857_600.0,
+        }
     }
 }
 
@@ -145,7 +161,10 @@ impl Config {
     pub fn validate(&self) -> Result<Shapes, ConfigError> {
         for (name, number) in [
             ("recommendation-margin-fraction", self.margin_fraction),
-            ("pod-recommendation-min-cpu-millicores", self.pod_min_cpu_millicores),
+            (
+                "pod-recommendation-min-cpu-millicores",
+                self.pod_min_cpu_millicores,
+            ),
             ("pod-recommendation-min-memory-mb", self.pod_min_memory_mib),
             ("oom-bump-up-ratio", self.memory.oom_bump_up_ratio),
             ("oom-min-bump-up-bytes", self.memory.oom_min_bump_up_bytes),
@@ -156,11 +175,23 @@ impl Config {
         }
         for (name, fraction) in [
             ("target-cpu-percentile", self.cpu_percentiles.target),
-            ("recommendation-lower-bound-cpu-percentile", self.cpu_percentiles.lower_bound),
-            ("recommendation-upper-bound-cpu-percentile", self.cpu_percentiles.upper_bound),
+            (
+                "recommendation-lower-bound-cpu-percentile",
+                self.cpu_percentiles.lower_bound,
+            ),
+            (
+                "recommendation-upper-bound-cpu-percentile",
+                self.cpu_percentiles.upper_bound,
+            ),
             ("target-memory-percentile", self.memory_percentiles.target),
-            ("recommendation-lower-bound-memory-percentile", self.memory_percentiles.lower_bound),
-            ("recommendation-upper-bound-memory-percentile", self.memory_percentiles.upper_bound),
+            (
+                "recommendation-lower-bound-memory-percentile",
+                self.memory_percentiles.lower_bound,
+            ),
+            (
+                "recommendation-upper-bound-memory-percentile",
+                self.memory_percentiles.upper_bound,
+            ),
         ] {
             if !(0.0..=1.0).contains(&fraction) {
                 return Err(ConfigError::NotAFraction(name));
@@ -168,34 +199,58 @@ impl Config {
         }
         for (name, number) in [
             ("confidence-interval-cpu", self.cpu_confidence_interval_ns),
-            ("confidence-interval-memory", self.memory_confidence_interval_ns),
+            (
+                "confidence-interval-memory",
+                self.memory_confidence_interval_ns,
+            ),
             ("memory-aggregation-interval", self.memory.interval_ns),
-            ("memory-aggregation-interval-count", self.memory.interval_count),
+            (
+                "memory-aggregation-interval-count",
+                self.memory.interval_count,
+            ),
         ] {
             if number <= 0 {
                 return Err(ConfigError::NotPositive(name));
             }
         }
         Ok(Shapes {
-            cpu: shape("cpu-histogram-decay-half-life", Buckets::cpu(), self.cpu_half_life_ns)?,
-            memory: shape("memory-histogram-decay-half-life", Buckets::memory(), self.memory_half_life_ns)?,
+            cpu: shape(
+                "cpu-histogram-decay-half-life",
+                Buckets::cpu(),
+                self.cpu_half_life_ns,
+            )?,
+            memory: shape(
+                "memory-histogram-decay-half-life",
+                Buckets::memory(),
+                self.memory_half_life_ns,
+            )?,
         })
     }
 
     /// The least CPU of a pod.
     pub(crate) fn pod_min_cpu(&self) -> Cpu {
-        // Through cores and back, as upstream does: some values lose one thousandth (4007 gives 4006).
-        Cpu::from_millicores(crate::amount::from_f64(self.pod_min_cpu_millicores * 0.001 * 1000.0))
+        // Through cores and back, as upstream does: some values lose one thousandth (4007 gives
+        // 4006).
+        Cpu::from_millicores(crate::amount::from_f64(
+            self.pod_min_cpu_millicores * 0.001 * 1000.0,
+        ))
     }
 
     /// The least memory of a pod.
     pub(crate) fn pod_min_memory(&self) -> Memory {
-        Memory::from_bytes(crate::amount::from_f64(self.pod_min_memory_mib * 1024.0 * 1024.0))
+        Memory::from_bytes(crate::amount::from_f64(
+            self.pod_min_memory_mib * 1024.0 * 1024.0,
+        ))
     }
 }
 
-fn shape(name: &'static str, buckets: &'static Buckets, half_life_ns: i64) -> Result<Shape, ConfigError> {
-    let half_life = HalfLife::from_nanoseconds(half_life_ns).ok_or(ConfigError::NotPositive(name))?;
+fn shape(
+    name: &'static str,
+    buckets: &'static Buckets,
+    half_life_ns: i64,
+) -> Result<Shape, ConfigError> {
+    let half_life =
+        HalfLife::from_nanoseconds(half_life_ns).ok_or(ConfigError::NotPositive(name))?;
     Ok(Shape { buckets, half_life })
 }
 
@@ -216,16 +271,31 @@ mod tests {
             |config| config.margin_fraction = f64::NAN,
             Some(ConfigError::NotANumber("recommendation-margin-fraction")),
         );
-        check(|config| config.memory.oom_bump_up_ratio = -1.0, Some(ConfigError::NotANumber("oom-bump-up-ratio")));
-        check(|config| config.cpu_percentiles.target = 1.01, Some(ConfigError::NotAFraction("target-cpu-percentile")));
-        check(|config| config.cpu_half_life_ns = 0, Some(ConfigError::NotPositive("cpu-histogram-decay-half-life")));
-        check(|config| config.memory.interval_ns = -1, Some(ConfigError::NotPositive("memory-aggregation-interval")));
+        check(
+            |config| config.memory.oom_bump_up_ratio = -1.0,
+            Some(ConfigError::NotANumber("oom-bump-up-ratio")),
+        );
+        check(
+            |config| config.cpu_percentiles.target = 1.01,
+            Some(ConfigError::NotAFraction("target-cpu-percentile")),
+        );
+        check(
+            |config| config.cpu_half_life_ns = 0,
+            Some(ConfigError::NotPositive("cpu-histogram-decay-half-life")),
+        );
+        check(
+            |config| config.memory.interval_ns = -1,
+            Some(ConfigError::NotPositive("memory-aggregation-interval")),
+        );
     }
 
     #[test]
     fn the_least_cpu_of_a_pod_goes_through_cores_as_upstream_does() {
         for (millicores, expected) in [(25.0, 25), (4007.0, 4006), (0.0, 0)] {
-            let config = Config { pod_min_cpu_millicores: millicores, ..Config::default() };
+            let config = Config {
+                pod_min_cpu_millicores: millicores,
+                ..Config::default()
+            };
             assert_eq!(config.pod_min_cpu().millicores(), expected, "{millicores}");
         }
     }

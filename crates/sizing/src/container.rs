@@ -1,8 +1,9 @@
 //! How samples of one running container enter its history.
 //!
-//! CPU: every newer sample counts. Memory: one peak per window counts; a higher peak replaces the lower one of the same window,
-//! and the peak is dated at the end of its window. An OOM kill counts as a peak above what the container was allowed.
-//! Source: upstream `pkg/recommender/model/container.go`.
+//! CPU: every newer sample counts. Memory: one peak per window counts; a higher peak replaces the
+//! lower one of the same window, and the peak is dated at the end of its window. An OOM kill counts
+//! as a peak above what the container was allowed. Source: upstream
+//! `pkg/recommender/model/container.go`.
 
 use crate::aggregate::{Aggregate, Shapes};
 use crate::amount;
@@ -22,7 +23,13 @@ pub(crate) struct Container {
 impl Default for Container {
     fn default() -> Self {
         let never = Instant::NEVER;
-        Self { last_cpu_sample: never, last_memory_sample: never, window_end: never, usage_peak: 0, oom_peak: 0 }
+        Self {
+            last_cpu_sample: never,
+            last_memory_sample: never,
+            window_end: never,
+            usage_peak: 0,
+            oom_peak: 0,
+        }
     }
 }
 
@@ -34,8 +41,9 @@ enum Peak {
 }
 
 impl Container {
-    /// Forgets samples later than `limit`, which is in the future: a clock that was ahead dated them, and right samples would have to wait
-    /// until their time has come. What they added to the history stays.
+    /// Forgets samples later than `limit`, which is in the future: a clock that was ahead dated
+    /// them, and right samples would have to wait until their time has come. What they added to the
+    /// history stays.
     pub(crate) fn forget_after(&mut self, limit: Instant) {
         if self.last_cpu_sample.max(self.last_memory_sample) > limit {
             *self = Self::default();
@@ -43,7 +51,13 @@ impl Container {
     }
 
     /// Adds a CPU sample; false if it is negative or not newer than the last one.
-    pub(crate) fn add_cpu(&mut self, history: &mut Aggregate, shapes: &Shapes, millicores: i64, at: Instant) -> bool {
+    pub(crate) fn add_cpu(
+        &mut self,
+        history: &mut Aggregate,
+        shapes: &Shapes,
+        millicores: i64,
+        at: Instant,
+    ) -> bool {
         if millicores < 0 || at <= self.last_cpu_sample {
             return false;
         }
@@ -73,7 +87,8 @@ impl Container {
         true
     }
 
-    /// Adds an OOM kill of a container that requested `requested` bytes; false if it is older than one window before the last sample.
+    /// Adds an OOM kill of a container that requested `requested` bytes; false if it is older than
+    /// one window before the last sample.
     pub(crate) fn add_oom(
         &mut self,
         history: &mut Aggregate,
@@ -82,7 +97,9 @@ impl Container {
         requested: i64,
         at: Instant,
     ) -> bool {
-        if !self.last_memory_sample.is_never() && at < self.last_memory_sample.plus(-rules.interval_ns) {
+        if !self.last_memory_sample.is_never()
+            && at < self.last_memory_sample.plus(-rules.interval_ns)
+        {
             return false;
         }
         let needed = self.oom_peak(rules, requested);
@@ -92,7 +109,8 @@ impl Container {
 
     /// The peak that an OOM kill counts as, of a container that requested `requested` bytes.
     pub(crate) fn oom_peak(&self, rules: &MemoryRules, requested: i64) -> i64 {
-        // Not the peak of earlier OOM kills: repeated kills at the same request must not add up within a window.
+        // Not the peak of earlier OOM kills: repeated kills at the same request must not add up
+        // within a window.
         let used = requested.max(self.usage_peak);
         let bumped = used.saturating_add(amount::from_f64(rules.oom_min_bump_up_bytes));
         bumped.max(amount::scale(used, rules.oom_bump_up_ratio))
@@ -103,16 +121,27 @@ impl Container {
         (now < self.window_end).then(|| (self.peak(), self.window_end))
     }
 
-    /// Goes on from what the container was before its first sample here. `history` holds the samples of both.
+    /// Goes on from what the container was before its first sample here. `history` holds the
+    /// samples of both.
     ///
-    /// Samples of memory opened a window of their own here. When they fell into the one that was open before, that one goes on instead.
-    pub(crate) fn resume(&mut self, earlier: &Self, history: &mut Aggregate, shapes: &Shapes, rules: &MemoryRules) {
+    /// Samples of memory opened a window of their own here. When they fell into the one that was
+    /// open before, that one goes on instead.
+    pub(crate) fn resume(
+        &mut self,
+        earlier: &Self,
+        history: &mut Aggregate,
+        shapes: &Shapes,
+        rules: &MemoryRules,
+    ) {
         let own = *self;
         self.last_cpu_sample = own.last_cpu_sample.max(earlier.last_cpu_sample);
         if !own.window_end.is_never() && own.last_memory_sample >= earlier.window_end {
             return;
         }
-        *self = Self { last_cpu_sample: self.last_cpu_sample, ..*earlier };
+        *self = Self {
+            last_cpu_sample: self.last_cpu_sample,
+            ..*earlier
+        };
         if own.window_end.is_never() {
             return;
         }
@@ -140,7 +169,8 @@ impl Container {
             self.window_end = at;
         }
         if at < self.window_end {
-            // Every open window has a peak in the histogram, also one of 0, which upstream takes for none.
+            // Every open window has a peak in the histogram, also one of 0, which upstream takes
+            // for none.
             let old = self.peak();
             if bytes <= old {
                 return;
@@ -159,7 +189,9 @@ impl Container {
     /// Moves the window by whole intervals so that it ends after `at`.
     fn open_window(&mut self, at: Instant, interval_ns: i64) {
         let late = at.since(self.window_end);
-        self.window_end = self.window_end.plus((late - late % interval_ns).saturating_add(interval_ns));
+        self.window_end = self
+            .window_end
+            .plus((late - late % interval_ns).saturating_add(interval_ns));
         self.usage_peak = 0;
         self.oom_peak = 0;
     }

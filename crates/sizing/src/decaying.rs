@@ -1,8 +1,9 @@
-//! A histogram that forgets: weight added at a time counts half as much as weight added one half-life later.
+//! A histogram that forgets: weight added at a time counts half as much as weight added one
+//! half-life later.
 //!
-//! Old weights are not touched. New ones are multiplied by `2^((t - reference) / half-life)` instead, and only when that factor grows
-//! beyond 2^100 the reference moves on and everything is scaled once.
-//! Source: upstream `pkg/recommender/util/decaying_histogram.go`.
+//! Old weights are not touched. New ones are multiplied by `2^((t - reference) / half-life)`
+//! instead, and only when that factor grows beyond 2^100 the reference moves on and everything is
+//! scaled once. Source: upstream `pkg/recommender/util/decaying_histogram.go`.
 
 use jiff::Timestamp;
 
@@ -27,7 +28,11 @@ pub struct HalfLife(i64);
 impl HalfLife {
     /// A half-life of so many nanoseconds; none unless above zero.
     pub const fn from_nanoseconds(nanoseconds: i64) -> Option<Self> {
-        if nanoseconds > 0 { Some(Self(nanoseconds)) } else { None }
+        if nanoseconds > 0 {
+            Some(Self(nanoseconds))
+        } else {
+            None
+        }
     }
 
     pub(crate) fn nanoseconds(self) -> i64 {
@@ -53,7 +58,10 @@ pub struct DecayingHistogram {
 
 impl Default for DecayingHistogram {
     fn default() -> Self {
-        Self { histogram: Histogram::default(), reference: Instant::NEVER }
+        Self {
+            histogram: Histogram::default(),
+            reference: Instant::NEVER,
+        }
     }
 }
 
@@ -78,12 +86,14 @@ impl DecayingHistogram {
         self.histogram.weights()
     }
 
-    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached; 0 when empty.
+    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
+    /// 0 when empty.
     pub fn percentile(&self, shape: &Shape, fraction: f64) -> f64 {
         self.histogram.percentile(shape.buckets, fraction)
     }
 
-    /// Adds `weight` at `value` (cores or bytes) and a time. Values that are not finite and weights outside 0 to 1e30 are ignored.
+    /// Adds `weight` at `value` (cores or bytes) and a time. Values that are not finite and weights
+    /// outside 0 to 1e30 are ignored.
     pub fn add(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
         self.add_at(shape, value, weight, at.into());
     }
@@ -104,14 +114,16 @@ impl DecayingHistogram {
     pub(crate) fn add_to_bucket(&mut self, shape: &Shape, bucket: u16, weight: f64, at: Instant) {
         if is_usable(0.0, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
-            self.histogram.add(bucket.min(Buckets::COUNT as u16 - 1), weight);
+            self.histogram
+                .add(bucket.min(Buckets::COUNT as u16 - 1), weight);
         }
     }
 
     pub(crate) fn subtract_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
         if is_usable(value, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
-            self.histogram.subtract(shape.buckets.find(value) as u16, weight);
+            self.histogram
+                .subtract(shape.buckets.find(value) as u16, weight);
         }
     }
 
@@ -126,7 +138,8 @@ impl DecayingHistogram {
         self.histogram.merge(&other.histogram, factor);
     }
 
-    /// Moves the reference to the multiple of the half-life nearest to a time, keeping the meaning of all weights.
+    /// Moves the reference to the multiple of the half-life nearest to a time, keeping the meaning
+    /// of all weights.
     pub fn shift_reference(&mut self, half_life: HalfLife, to: Timestamp) {
         self.shift_to(half_life, to.into());
     }
@@ -134,7 +147,9 @@ impl DecayingHistogram {
     /// Makes all weights older by so many nanoseconds, rounded to half-lives.
     pub(crate) fn move_back(&mut self, half_life: HalfLife, nanoseconds: i64) {
         let half_lives = nanoseconds.saturating_add(half_life.0 / 2) / half_life.0;
-        self.reference = self.reference.plus(half_lives.saturating_mul(half_life.0).saturating_neg());
+        self.reference = self
+            .reference
+            .plus(half_lives.saturating_mul(half_life.0).saturating_neg());
     }
 
     /// What is stored of the histogram.
@@ -153,7 +168,11 @@ impl DecayingHistogram {
             return Err(CheckpointError::TotalWeight(total));
         }
         let known = 0..Buckets::COUNT as i64;
-        if let Some(bucket) = stored.bucket_weights.keys().find(|bucket| !known.contains(*bucket)) {
+        if let Some(bucket) = stored
+            .bucket_weights
+            .keys()
+            .find(|bucket| !known.contains(*bucket))
+        {
             return Err(CheckpointError::Bucket(*bucket));
         }
         self.histogram.load(&stored.bucket_weights, total);
@@ -161,7 +180,8 @@ impl DecayingHistogram {
         Ok(())
     }
 
-    /// How much weight added at a time counts at the reference; moves the reference when it is too old.
+    /// How much weight added at a time counts at the reference; moves the reference when it is too
+    /// old.
     fn factor(&mut self, half_life: HalfLife, at: Instant) -> f64 {
         let reach = half_life.0.saturating_mul(MAX_HALF_LIVES);
         if self.reference.is_never() || at > self.reference.plus(reach) {
@@ -176,7 +196,8 @@ impl DecayingHistogram {
         self.reference = reference;
     }
 
-    /// The reference nearest to a time, and what every weight has to be multiplied with to refer to it.
+    /// The reference nearest to a time, and what every weight has to be multiplied with to refer to
+    /// it.
     fn shift(&self, half_life: HalfLife, to: Instant) -> (Instant, f64) {
         let reference = to.round(half_life.0);
         let half_lives = self.reference.since(reference) as f64 / half_life.0 as f64;

@@ -1,12 +1,14 @@
-//! From history to amounts: percentile, plus margin, times confidence, at least the minimum; whole numbers after every step.
+//! From history to amounts: percentile, plus margin, times confidence, at least the minimum; whole
+//! numbers after every step.
 //!
 //! * target = percentile + margin
 //! * lower bound = (percentile + margin) * (1 + 0.001 / confidence)^-2
 //! * upper bound = (percentile + margin) * (1 + 1 / confidence)
 //!
-//! Confidence is the shorter of the time between first and last CPU sample and the time that the number of samples would take at
-//! one per minute, both in confidence intervals. Without samples it is 0: the upper bound is as large as it gets, the lower one is the minimum.
-//! Source: upstream `pkg/recommender/logic/recommender.go` and `estimator.go`.
+//! Confidence is the shorter of the time between first and last CPU sample and the time that the
+//! number of samples would take at one per minute, both in confidence intervals. Without samples it
+//! is 0: the upper bound is as large as it gets, the lower one is the minimum. Source: upstream
+//! `pkg/recommender/logic/recommender.go` and `estimator.go`.
 
 use model::{Cpu, Memory};
 
@@ -69,7 +71,12 @@ pub(crate) fn minimum(config: &Config, containers: usize) -> Amounts {
 }
 
 /// Target and bounds from a container's history.
-pub(crate) fn estimate(config: &Config, shapes: &Shapes, minimum: Amounts, history: &Aggregate) -> Estimate {
+pub(crate) fn estimate(
+    config: &Config,
+    shapes: &Shapes,
+    minimum: Amounts,
+    history: &Aggregate,
+) -> Estimate {
     let cpu = derive_cpu(config, shapes, minimum.cpu, history);
     let memory = derive_memory(config, shapes, minimum.memory, history);
     let amounts = |cpu: &Steps, memory: &Steps| Amounts {
@@ -84,31 +91,69 @@ pub(crate) fn estimate(config: &Config, shapes: &Shapes, minimum: Amounts, histo
 }
 
 /// The steps to target and bounds of CPU, in thousandths of a core.
-pub(crate) fn derive_cpu(config: &Config, shapes: &Shapes, minimum: Cpu, history: &Aggregate) -> Derivation {
+pub(crate) fn derive_cpu(
+    config: &Config,
+    shapes: &Shapes,
+    minimum: Cpu,
+    history: &Aggregate,
+) -> Derivation {
     let confidence = confidence(history, config.cpu_confidence_interval_ns);
     let usage = |percentile| history.cpu.percentile(&shapes.cpu, percentile) * 1000.0;
-    derive(config.margin_fraction, confidence, minimum.millicores(), &config.cpu_percentiles, usage)
+    derive(
+        config.margin_fraction,
+        confidence,
+        minimum.millicores(),
+        &config.cpu_percentiles,
+        usage,
+    )
 }
 
 /// The steps to target and bounds of memory, in bytes.
-pub(crate) fn derive_memory(config: &Config, shapes: &Shapes, minimum: Memory, history: &Aggregate) -> Derivation {
+pub(crate) fn derive_memory(
+    config: &Config,
+    shapes: &Shapes,
+    minimum: Memory,
+    history: &Aggregate,
+) -> Derivation {
     let confidence = confidence(history, config.memory_confidence_interval_ns);
     let usage = |percentile| history.memory.percentile(&shapes.memory, percentile);
-    derive(config.margin_fraction, confidence, minimum.bytes(), &config.memory_percentiles, usage)
+    derive(
+        config.margin_fraction,
+        confidence,
+        minimum.bytes(),
+        &config.memory_percentiles,
+        usage,
+    )
 }
 
-fn derive(margin: f64, confidence: f64, minimum: i64, wanted: &Percentiles, usage: impl Fn(f64) -> f64) -> Derivation {
+fn derive(
+    margin: f64,
+    confidence: f64,
+    minimum: i64,
+    wanted: &Percentiles,
+    usage: impl Fn(f64) -> f64,
+) -> Derivation {
     let steps = |percentile: f64, factor: Option<f64>| {
         let usage = amount::from_f64(usage(percentile));
         let with_margin = usage.saturating_add(amount::scale(usage, margin));
-        let with_confidence = factor.map_or(with_margin, |factor| amount::scale(with_margin, factor));
-        Steps { percentile, usage, with_margin, with_confidence, amount: with_confidence.max(minimum) }
+        let with_confidence =
+            factor.map_or(with_margin, |factor| amount::scale(with_margin, factor));
+        Steps {
+            percentile,
+            usage,
+            with_margin,
+            with_confidence,
+            amount: with_confidence.max(minimum),
+        }
     };
     Derivation {
         confidence,
         minimum,
         target: steps(wanted.target, None),
-        lower_bound: steps(wanted.lower_bound, Some(power(1.0 + 0.001 / confidence, -2))),
+        lower_bound: steps(
+            wanted.lower_bound,
+            Some(power(1.0 + 0.001 / confidence, -2)),
+        ),
         upper_bound: steps(wanted.upper_bound, Some(1.0 + 1.0 / confidence)),
     }
 }

@@ -1,5 +1,6 @@
-//! Every step from a container's history to each of its recommended numbers: the steps of `estimate.rs`, what a sizing policy of
-//! the object's own makes of them, then those of `publish.rs`. No formula is here.
+//! Every step from a container's history to each of its recommended numbers: the steps of
+//! `estimate.rs`, what a sizing policy of the object's own makes of them, then those of
+//! `publish.rs`. No formula is here.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use crate::aggregate::{Aggregate, Shapes};
 use crate::estimate::{Amounts, Derivation, Estimate, Steps, derive_cpu, derive_memory};
 use crate::publish::{Published, Publishing};
 
-/// The steps of every number of one container; `own` is what its autoscaler's own sizing policy comes to, if it has one.
+/// The steps of every number of one container; `own` is what its autoscaler's own sizing policy
+/// comes to, if it has one.
 pub(crate) fn explain(
     publishing: Publishing<'_>,
     shapes: &Shapes,
@@ -40,7 +42,11 @@ pub(crate) fn explain(
         ));
     }
     let lifespan = Duration::from_nanos(u64::try_from(history.lifespan()).unwrap_or(0));
-    ContainerExplanation { samples: history.samples(), lifespan, numbers }
+    ContainerExplanation {
+        samples: history.samples(),
+        lifespan,
+        numbers,
+    }
 }
 
 fn explain_resource(
@@ -49,13 +55,33 @@ fn explain_resource(
     own: Option<[i64; 3]>,
     publish: impl Fn(i64) -> Published,
 ) -> [Explanation; 3] {
-    let Derivation { confidence, minimum, target, lower_bound, upper_bound } = *derivation;
+    let Derivation {
+        confidence,
+        minimum,
+        target,
+        lower_bound,
+        upper_bound,
+    } = *derivation;
     let own = own.map_or([None; 3], |amounts| amounts.map(Some));
-    let numbers =
-        [(Bound::Target, target, own[0]), (Bound::Lower, lower_bound, own[1]), (Bound::Upper, upper_bound, own[2])];
+    let numbers = [
+        (Bound::Target, target, own[0]),
+        (Bound::Lower, lower_bound, own[1]),
+        (Bound::Upper, upper_bound, own[2]),
+    ];
     numbers.map(|(bound, steps, by_own_policy)| {
-        let Steps { percentile, usage, with_margin, with_confidence, amount } = steps;
-        let Published { rounded, in_whole_units, capped, capped_by } = publish(by_own_policy.unwrap_or(amount));
+        let Steps {
+            percentile,
+            usage,
+            with_margin,
+            with_confidence,
+            amount,
+        } = steps;
+        let Published {
+            rounded,
+            in_whole_units,
+            capped,
+            capped_by,
+        } = publish(by_own_policy.unwrap_or(amount));
         Explanation {
             resource: resource.clone(),
             bound,
@@ -78,5 +104,10 @@ fn explain_resource(
 
 /// Target, lower and upper bound of one resource.
 fn each(estimate: &Estimate, amount: impl Fn(&Amounts) -> i64) -> [i64; 3] {
-    [&estimate.target, &estimate.lower_bound, &estimate.upper_bound].map(amount)
+    [
+        &estimate.target,
+        &estimate.lower_bound,
+        &estimate.upper_bound,
+    ]
+    .map(amount)
 }

@@ -1,9 +1,12 @@
-//! Everything one recommender knows: pods, the history of their containers, and autoscalers, in memory and without input or output.
+//! Everything one recommender knows: pods, the history of their containers, and autoscalers, in
+//! memory and without input or output.
 //!
-//! Pods and autoscalers are told with `apply`, `delete` and `reset`; usage with `add_sample` and `record_oom`. Work per call does not grow
-//! with the size of the fleet: selectors and labels find each other through an index, and groups without pods and history are forgotten.
-//! Source: upstream `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, rules that an autoscaler sets for a container end
-//! with the autoscaler or the field, stored history survives a change of the selector, and merging changes nothing that is shared.
+//! Pods and autoscalers are told with `apply`, `delete` and `reset`; usage with `add_sample` and
+//! `record_oom`. Work per call does not grow with the size of the fleet: selectors and labels find
+//! each other through an index, and groups without pods and history are forgotten. Source: upstream
+//! `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, rules that an autoscaler sets for
+//! a container end with the autoscaler or the field, stored history survives a change of the
+//! selector, and merging changes nothing that is shared.
 
 mod abandoned;
 mod autoscaler;
@@ -66,14 +69,24 @@ impl Fleet {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let shapes = config.validate()?;
         let last_garbage_collection = Instant::NEVER;
-        Ok(Self { config, shapes, namespaces: HashMap::new(), last_garbage_collection })
+        Ok(Self {
+            config,
+            shapes,
+            namespaces: HashMap::new(),
+            last_garbage_collection,
+        })
     }
 
     /// A fleet with the same settings and nothing in it.
     #[must_use]
     pub fn without_content(&self) -> Self {
         let (config, shapes) = (self.config.clone(), self.shapes);
-        Self { config, shapes, namespaces: HashMap::new(), last_garbage_collection: Instant::NEVER }
+        Self {
+            config,
+            shapes,
+            namespaces: HashMap::new(),
+            last_garbage_collection: Instant::NEVER,
+        }
     }
 
     /// The settings.
@@ -98,10 +111,15 @@ impl Fleet {
 
     /// Makes these the only pods.
     pub fn reset_pods(&mut self, pods: Vec<PodSpec>, now: Timestamp) {
-        let kept: HashSet<_> = pods.iter().map(|pod| (pod.namespace.as_str(), pod.name.as_str())).collect();
+        let kept: HashSet<_> = pods
+            .iter()
+            .map(|pod| (pod.namespace.as_str(), pod.name.as_str()))
+            .collect();
         let mut gone = Vec::new();
         for (namespace, content) in &self.namespaces {
-            let names = content.pod_names().filter(|name| !kept.contains(&(&**namespace, *name)));
+            let names = content
+                .pod_names()
+                .filter(|name| !kept.contains(&(&**namespace, *name)));
             gone.extend(names.map(|name| (namespace.clone(), name.to_owned())));
         }
         for (namespace, name) in gone {
@@ -115,19 +133,27 @@ impl Fleet {
     /// Adds an autoscaler or takes over its changes.
     pub fn apply_autoscaler(&mut self, id: &AutoscalerId, mut spec: AutoscalerSpec) {
         if !self.config.per_autoscaler_rules {
-            spec.policies.iter_mut().for_each(crate::ContainerPolicy::clear_rules);
+            spec.policies
+                .iter_mut()
+                .for_each(crate::ContainerPolicy::clear_rules);
         }
-        self.namespace_mut(&id.namespace).apply_autoscaler(&id.name, spec);
+        self.namespace_mut(&id.namespace)
+            .apply_autoscaler(&id.name, spec);
     }
 
     /// Forgets an autoscaler with the history that was stored for it.
     pub fn delete_autoscaler(&mut self, id: &AutoscalerId) {
-        self.update(&id.namespace, |namespace| namespace.delete_autoscaler(&id.name));
+        self.update(&id.namespace, |namespace| {
+            namespace.delete_autoscaler(&id.name)
+        });
     }
 
     /// Makes these the only autoscalers.
     pub fn reset_autoscalers(&mut self, autoscalers: HashMap<AutoscalerId, AutoscalerSpec>) {
-        let gone: Vec<_> = self.autoscaler_ids().filter(|id| !autoscalers.contains_key(id)).collect();
+        let gone: Vec<_> = self
+            .autoscaler_ids()
+            .filter(|id| !autoscalers.contains_key(id))
+            .collect();
         for id in gone {
             self.delete_autoscaler(&id);
         }
@@ -139,7 +165,10 @@ impl Fleet {
     /// All autoscalers, in no particular order.
     pub fn autoscaler_ids(&self) -> impl Iterator<Item = AutoscalerId> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
-            let id = |name: &str| AutoscalerId { namespace: namespace.to_string(), name: name.to_owned() };
+            let id = |name: &str| AutoscalerId {
+                namespace: namespace.to_string(),
+                name: name.to_owned(),
+            };
             content.autoscaler_names().map(id)
         })
     }
@@ -147,7 +176,10 @@ impl Fleet {
     /// How many pods the autoscaler selects; absent when there is no such autoscaler.
     pub fn pod_count(&self, id: &AutoscalerId) -> Option<usize> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
-        let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+        let groups = autoscaler
+            .groups
+            .iter()
+            .filter_map(|group| namespace.groups.get(*group));
         Some(groups.map(|group| group.pods.len()).sum())
     }
 
@@ -155,21 +187,30 @@ impl Fleet {
     pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<AutoscalerId> {
         let content = self.namespaces.get(namespace).into_iter();
         let names = content.flat_map(|content| content.autoscalers_of(pod));
-        names.map(|name| AutoscalerId { namespace: namespace.to_owned(), name: name.to_owned() }).collect()
+        names
+            .map(|name| AutoscalerId {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            })
+            .collect()
     }
 
     /// How much there is of everything.
     pub fn size(&self) -> FleetSize {
-        self.namespaces.values().map(Namespace::size).fold(FleetSize::default(), |total, size| FleetSize {
-            pods: total.pods + size.pods,
-            label_sets: total.label_sets + size.label_sets,
-            histories: total.histories + size.histories,
-            autoscalers: total.autoscalers + size.autoscalers,
-            index_entries: total.index_entries + size.index_entries,
-        })
+        self.namespaces
+            .values()
+            .map(Namespace::size)
+            .fold(FleetSize::default(), |total, size| FleetSize {
+                pods: total.pods + size.pods,
+                label_sets: total.label_sets + size.label_sets,
+                histories: total.histories + size.histories,
+                autoscalers: total.autoscalers + size.autoscalers,
+                index_entries: total.index_entries + size.index_entries,
+            })
     }
 
-    /// How many places for pods, sets of labels and autoscalers there are, used or free. Free ones are used again.
+    /// How many places for pods, sets of labels and autoscalers there are, used or free. Free ones
+    /// are used again.
     pub fn slots(&self) -> usize {
         self.namespaces.values().map(Namespace::slots).sum()
     }
@@ -181,11 +222,15 @@ impl Fleet {
 
     fn namespace_mut(&mut self, name: &str) -> &mut Namespace {
         let (rules, shapes) = (self.config.memory, self.shapes);
-        self.namespaces.entry(name.into()).or_insert_with(|| Namespace::new(rules, shapes))
+        self.namespaces
+            .entry(name.into())
+            .or_insert_with(|| Namespace::new(rules, shapes))
     }
 
     fn update(&mut self, name: &str, change: impl FnOnce(&mut Namespace)) {
-        let Some(namespace) = self.namespaces.get_mut(name) else { return };
+        let Some(namespace) = self.namespaces.get_mut(name) else {
+            return;
+        };
         change(namespace);
         if namespace.is_empty() {
             self.namespaces.remove(name);

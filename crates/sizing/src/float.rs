@@ -1,8 +1,10 @@
-//! Elementary functions that give the same bits everywhere, whatever mathematics library the machine has.
+//! Elementary functions that give the same bits everywhere, whatever mathematics library the
+//! machine has.
 //!
-//! Stored weights and bucket boundaries are compared across restarts, machines and with upstream's checkpoints, where the last bit
-//! of `exp2`, `ln` and a power decides. These are the published FreeBSD msun algorithms in the variant that Go's
-//! `math` package runs in software (`Exp2`, `Log`, `Pow`).
+//! Stored weights and bucket boundaries are compared across restarts, machines and with upstream's
+//! checkpoints, where the last bit of `exp2`, `ln` and a power decides. These are the published
+//! FreeBSD msun algorithms in the variant that Go's `math` package runs in software (`Exp2`, `Log`,
+//! `Pow`).
 
 mod exp2;
 mod ln;
@@ -41,5 +43,8 @@ fn times_power_of_two(value: f64, exponent: i64) -> f64 {
 fn split(value: f64) -> (f64, i64) {
     let bits = value.to_bits();
     let exponent = ((bits & EXPONENT_BITS) >> 52) as i64 - 1022;
-    (f64::from_bits((bits & !EXPONENT_BITS) | (1022 << 52)), exponent)
+    (
+        f64::from_bits((bits & !EXPONENT_BITS) | (1022 << 52)),
+        exponent,
+    )
 }

@@ -1,6 +1,8 @@
-//! From amounts to the quantities that are published: rounded up to a step if configured, CPU with decimal suffixes, memory with binary ones.
+//! From amounts to the quantities that are published: rounded up to a step if configured, CPU with
+//! decimal suffixes, memory with binary ones.
 //!
-//! Source: upstream `pkg/recommender/model/types.go` (`ResourcesAsResourceList`, `HumanizeMemoryQuantity`).
+//! Source: upstream `pkg/recommender/model/types.go` (`ResourcesAsResourceList`,
+//! `HumanizeMemoryQuantity`).
 
 use model::{Cpu, Memory, Quantity};
 
@@ -14,7 +16,11 @@ pub fn cpu(config: &Config, cpu: Cpu) -> Quantity {
 /// The published amount of memory.
 pub fn memory(config: &Config, memory: Memory) -> Quantity {
     let bytes = round_up(memory.bytes(), config.round_memory_bytes);
-    if config.humanize_memory { humanized(bytes) } else { Quantity::from_bytes(bytes) }
+    if config.humanize_memory {
+        humanized(bytes)
+    } else {
+        Quantity::from_bytes(bytes)
+    }
 }
 
 /// The next multiple of `step`; unchanged where the step is below one.
@@ -26,7 +32,8 @@ fn round_up(amount: i64, step: i64) -> i64 {
     steps.saturating_mul(step)
 }
 
-/// Two decimals and the largest binary suffix up to Ti, read back as a quantity: `1.33Gi` is not a whole number of bytes.
+/// Two decimals and the largest binary suffix up to Ti, read back as a quantity: `1.33Gi` is not a
+/// whole number of bytes.
 fn humanized(bytes: i64) -> Quantity {
     let units = [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
     let Some((power, suffix)) = units.into_iter().find(|(power, _)| bytes >= 1 << power) else {

@@ -1,8 +1,9 @@
 //! A histogram of weights over buckets, and its percentiles.
 //!
-//! Only the buckets between the first and the last one ever touched take memory (8 bytes each). Buckets below [`EPSILON`] at the ends
-//! hold weight but are invisible: they count in the total and do not take part in percentiles.
-//! Source: upstream `pkg/recommender/util/histogram.go`, operation for operation, so that every weight has the same bits.
+//! Only the buckets between the first and the last one ever touched take memory (8 bytes each).
+//! Buckets below [`EPSILON`] at the ends hold weight but are invisible: they count in the total and
+//! do not take part in percentiles. Source: upstream `pkg/recommender/util/histogram.go`, operation
+//! for operation, so that every weight has the same bits.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,13 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { weights: Vec::new(), total: 0.0, offset: 0, min: LAST, max: 0 }
+        Self {
+            weights: Vec::new(),
+            total: 0.0,
+            offset: 0,
+            min: LAST,
+            max: 0,
+        }
     }
 }
 
@@ -51,13 +58,16 @@ impl Histogram {
         (self.min..=self.max).map(|bucket| (usize::from(bucket), self.weight(bucket)))
     }
 
-    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached; 0 when empty.
+    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
+    /// 0 when empty.
     pub fn percentile(&self, buckets: &Buckets, fraction: f64) -> f64 {
         if self.is_empty() {
             return 0.0;
         }
         let threshold = fraction * self.total;
-        let visible = self.visible_window().map_or(&[][..], |(first, last)| &self.weights[first..last]);
+        let visible = self
+            .visible_window()
+            .map_or(&[][..], |(first, last)| &self.weights[first..last]);
         let mut sum = 0.0;
         let before = visible.iter().take_while(|weight| {
             sum += **weight;
@@ -97,7 +107,8 @@ impl Histogram {
         self.narrow();
     }
 
-    /// Adds the visible weights of another histogram as they would be after `other.scale(factor)`; 1 changes nothing.
+    /// Adds the visible weights of another histogram as they would be after `other.scale(factor)`;
+    /// 1 changes nothing.
     pub(crate) fn merge(&mut self, other: &Self, factor: f64) {
         let (min, max) = other.bounds_after(factor);
         if min <= max {
@@ -105,7 +116,10 @@ impl Histogram {
             let from = usize::from(min - other.offset);
             let to = usize::from(min - self.offset);
             let count = usize::from(max - min) + 1;
-            for (held, weight) in self.weights[to..to + count].iter_mut().zip(&other.weights[from..from + count]) {
+            for (held, weight) in self.weights[to..to + count]
+                .iter_mut()
+                .zip(&other.weights[from..from + count])
+            {
                 *held += weight * factor;
             }
         }
@@ -114,12 +128,20 @@ impl Histogram {
         self.max = self.max.max(max);
     }
 
-    /// The visible weights in proportion to the heaviest one, which is 10000; buckets that round to nothing are left out.
+    /// The visible weights in proportion to the heaviest one, which is 10000; buckets that round to
+    /// nothing are left out.
     pub(crate) fn save(&self) -> BTreeMap<i64, u32> {
-        let heaviest = (self.min..=self.max).map(|bucket| self.weight(bucket)).fold(0.0, f64::max);
+        let heaviest = (self.min..=self.max)
+            .map(|bucket| self.weight(bucket))
+            .fold(0.0, f64::max);
         let ratio = SAVED_MAX / heaviest;
         (self.min..=self.max)
-            .map(|bucket| (i64::from(bucket), (self.weight(bucket) * ratio + 0.5).floor() as u32))
+            .map(|bucket| {
+                (
+                    i64::from(bucket),
+                    (self.weight(bucket) * ratio + 0.5).floor() as u32,
+                )
+            })
             .filter(|(_, weight)| *weight > 0)
             .collect()
     }
@@ -143,7 +165,10 @@ impl Histogram {
 
     fn weight(&self, bucket: u16) -> f64 {
         // Below the offset this wraps to an index far beyond the end.
-        self.weights.get(usize::from(bucket.wrapping_sub(self.offset))).copied().unwrap_or(0.0)
+        self.weights
+            .get(usize::from(bucket.wrapping_sub(self.offset)))
+            .copied()
+            .unwrap_or(0.0)
     }
 
     fn weight_mut(&mut self, bucket: u16) -> &mut f64 {

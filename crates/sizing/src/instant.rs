@@ -1,7 +1,8 @@
 //! Points in time as 64-bit nanoseconds since 1970, with a "never" before all others.
 //!
-//! "Never" stands for upstream's zero time (year 1): no sample yet, no reference yet. It is infinitely far from every other
-//! point, as upstream's saturating subtraction makes it. Times outside the years 1678 to 2261 are cut to that range.
+//! "Never" stands for upstream's zero time (year 1): no sample yet, no reference yet. It is
+//! infinitely far from every other point, as upstream's saturating subtraction makes it. Times
+//! outside the years 1678 to 2261 are cut to that range.
 
 use jiff::Timestamp;
 
@@ -9,7 +10,8 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(i64);
 
-/// Nanoseconds from 0001-01-01T00:00:00Z, from which upstream counts multiples of a duration, to 1970.
+/// Nanoseconds from 0001-01-01T00:00:00Z, from which upstream counts multiples of a duration, to
+/// 1970.
 const YEAR_ONE: i128 = 62_135_596_800_000_000_000;
 
 impl Instant {
@@ -31,7 +33,11 @@ impl Instant {
 
     /// The point so many nanoseconds later; never stays never.
     pub(crate) fn plus(self, nanoseconds: i64) -> Self {
-        if self.is_never() { self } else { Self(self.0.saturating_add(nanoseconds).max(i64::MIN + 1)) }
+        if self.is_never() {
+            self
+        } else {
+            Self(self.0.saturating_add(nanoseconds).max(i64::MIN + 1))
+        }
     }
 
     /// The nearest multiple of `step` nanoseconds since year 1, half up. `step` is positive.
@@ -40,7 +46,11 @@ impl Instant {
             return self;
         }
         let rest = (i128::from(self.0) + YEAR_ONE).rem_euclid(i128::from(step)) as i64;
-        if rest < step - rest { self.plus(-rest) } else { self.plus(step - rest) }
+        if rest < step - rest {
+            self.plus(-rest)
+        } else {
+            self.plus(step - rest)
+        }
     }
 
     /// The point so many nanoseconds after 1970.
@@ -54,14 +64,22 @@ impl Instant {
     }
 
     pub(crate) fn earliest(self, other: Self) -> Self {
-        if self.is_never() || (!other.is_never() && other < self) { other } else { self }
+        if self.is_never() || (!other.is_never() && other < self) {
+            other
+        } else {
+            self
+        }
     }
 }
 
 impl From<Timestamp> for Instant {
     fn from(timestamp: Timestamp) -> Self {
         let limits = i128::from(i64::MIN + 1)..=i128::from(i64::MAX);
-        Self(timestamp.as_nanosecond().clamp(*limits.start(), *limits.end()) as i64)
+        Self(
+            timestamp
+                .as_nanosecond()
+                .clamp(*limits.start(), *limits.end()) as i64,
+        )
     }
 }
 
@@ -73,7 +91,11 @@ impl From<Option<Timestamp>> for Instant {
 
 impl From<Instant> for Option<Timestamp> {
     fn from(instant: Instant) -> Self {
-        if instant.is_never() { None } else { Timestamp::from_nanosecond(i128::from(instant.0)).ok() }
+        if instant.is_never() {
+            None
+        } else {
+            Timestamp::from_nanosecond(i128::from(instant.0)).ok()
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Whole cores for containers that ask for them by annotation, for example because they are pinned to cores.
+//! Whole cores for containers that ask for them by annotation, for example because they are pinned
+//! to cores.
 //!
 //! Source: upstream `pkg/recommender/routines/cpu_integer_post_processor.go`.
 
@@ -9,8 +10,11 @@ use model::Quantity;
 const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
 const SUFFIX: &str = "_integerCPU";
 
-/// The containers for which the annotation `vpa-post-processor.kubernetes.io/<container>_integerCPU` is `"true"`.
-pub fn integer_cpu_containers<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeSet<String> {
+/// The containers for which the annotation
+/// `vpa-post-processor.kubernetes.io/<container>_integerCPU` is `"true"`.
+pub fn integer_cpu_containers<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> BTreeSet<String> {
     let asks = |(key, value): (&'a str, &'a str)| {
         let container = key.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
         (value == "true").then(|| container.to_owned())

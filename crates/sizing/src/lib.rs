@@ -1,4 +1,5 @@
-//! How big should a container be? From usage samples to target and bounds, bit-equal to upstream's Vertical Pod Autoscaler.
+//! How big should a container be? From usage samples to target and bounds, bit-equal to upstream's
+//! Vertical Pod Autoscaler.
 //!
 //! Pure: no input or output, no clock. Time is an argument. Where each formula lives:
 //!
@@ -67,24 +68,25 @@ pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramC
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
 pub use crane::parse_duration as parse_crane_duration;
 pub use crane::{
-    CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor, PercentileSettings,
-    Specification, SpecificationError, Specifications, WeightedHistogram, protected_memory,
+    CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor,
+    PercentileSettings, Specification, SpecificationError, Specifications, WeightedHistogram,
+    protected_memory,
 };
 pub use decaying::{DecayingHistogram, HalfLife, Shape};
 pub use estimate::{Amounts, Estimate};
 pub use fleet::{
-    Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES, Phase, PodSpec,
-    SampleError,
+    Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES,
+    Phase, PodSpec, SampleError,
 };
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
 pub use pod_size::{
-    CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod, pod_sizes,
-    proportional_limits,
+    CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
+    pod_sizes, proportional_limits,
 };
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
 pub use schedulable::{
-    Ceiling, ContainerShape, DaemonFacts, Fit, Fitting, Most, NodeFacts, NodeRooms, Per, PodShape, QuotaFacts, Room,
-    Rooms, Values, limit_range_ceilings,
+    Ceiling, ContainerShape, DaemonFacts, Fit, Fitting, Most, NodeFacts, NodeRooms, Per, PodShape,
+    QuotaFacts, Room, Rooms, Values, limit_range_ceilings,
 };
 pub use sizing_policy::{SizingMethod, SizingPolicy, SizingPolicyError};

@@ -1,4 +1,5 @@
-//! What an autoscaler's owner decided about single containers (`spec.resourcePolicy.containerPolicies`).
+//! What an autoscaler's owner decided about single containers
+//! (`spec.resourcePolicy.containerPolicies`).
 
 use model::{Quantity, ResourceList, ResourceName};
 
@@ -7,8 +8,8 @@ use crate::config::MemoryRules;
 /// The container name that stands for every container without a policy of its own.
 pub const DEFAULT_CONTAINER: &str = "*";
 
-/// Peaks are dated at the end of their window. Longer windows than this (100 days) would date them so far ahead that all other
-/// history vanished beside them.
+/// Peaks are dated at the end of their window. Longer windows than this (100 days) would date them
+/// so far ahead that all other history vanished beside them.
 const MAX_INTERVAL_NS: i64 = 100 * 86_400_000_000_000;
 
 /// Whether a container is sized at all.
@@ -63,25 +64,48 @@ impl ContainerPolicy {
 
     /// Puts this policy's own rules over the given ones; values that make no sense are left out.
     pub(crate) fn overlay(&self, rules: &mut MemoryRules) {
-        if let Some(ratio) = self.oom_bump_up_ratio.as_ref().filter(|ratio| !ratio.is_negative()) {
+        if let Some(ratio) = self
+            .oom_bump_up_ratio
+            .as_ref()
+            .filter(|ratio| !ratio.is_negative())
+        {
             rules.oom_bump_up_ratio = ratio.milli_value() as f64 / 1000.0;
         }
-        if let Some(bytes) = self.oom_min_bump_up.as_ref().filter(|bytes| !bytes.is_negative()) {
+        if let Some(bytes) = self
+            .oom_min_bump_up
+            .as_ref()
+            .filter(|bytes| !bytes.is_negative())
+        {
             rules.oom_min_bump_up_bytes = bytes.value() as f64;
         }
-        if let Some(seconds) = self.memory_aggregation_interval_seconds.filter(|seconds| *seconds > 0) {
+        if let Some(seconds) = self
+            .memory_aggregation_interval_seconds
+            .filter(|seconds| *seconds > 0)
+        {
             rules.interval_ns = (i64::from(seconds) * 1_000_000_000).min(MAX_INTERVAL_NS);
         }
-        if let Some(count) = self.memory_aggregation_interval_count.filter(|count| *count > 0) {
+        if let Some(count) = self
+            .memory_aggregation_interval_count
+            .filter(|count| *count > 0)
+        {
             rules.interval_count = count;
         }
     }
 }
 
 /// The policy for a container: the first one with its name, else the last one for all others.
-pub fn policy_for<'a>(policies: &'a [ContainerPolicy], container: &str) -> Option<&'a ContainerPolicy> {
-    let named = policies.iter().find(|policy| policy.container_name == container);
-    named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER))
+pub fn policy_for<'a>(
+    policies: &'a [ContainerPolicy],
+    container: &str,
+) -> Option<&'a ContainerPolicy> {
+    let named = policies
+        .iter()
+        .find(|policy| policy.container_name == container);
+    named.or_else(|| {
+        policies
+            .iter()
+            .rfind(|policy| policy.container_name == DEFAULT_CONTAINER)
+    })
 }
 
 #[cfg(test)]
@@ -92,10 +116,17 @@ mod tests {
     fn check(names: &[&str], container: &str, expected: Option<usize>) {
         let policies: Vec<_> = names
             .iter()
-            .map(|name| ContainerPolicy { container_name: (*name).to_owned(), ..ContainerPolicy::default() })
+            .map(|name| ContainerPolicy {
+                container_name: (*name).to_owned(),
+                ..ContainerPolicy::default()
+            })
             .collect();
         let found = policy_for(&policies, container).map(std::ptr::from_ref);
-        assert_eq!(found, expected.map(|index| &raw const policies[index]), "{container} in {names:?}");
+        assert_eq!(
+            found,
+            expected.map(|index| &raw const policies[index]),
+            "{container} in {names:?}"
+        );
     }
 
     #[test]
@@ -110,7 +141,10 @@ mod tests {
     #[test]
     fn without_a_list_cpu_and_memory_are_controlled_and_an_empty_list_means_none() {
         let all = ContainerPolicy::default();
-        let none = ContainerPolicy { controlled_resources: Some(Vec::new()), ..ContainerPolicy::default() };
+        let none = ContainerPolicy {
+            controlled_resources: Some(Vec::new()),
+            ..ContainerPolicy::default()
+        };
         assert!(all.controls(&ResourceName::Cpu) && all.controls(&ResourceName::Memory));
         assert!(!none.controls(&ResourceName::Cpu) && !none.controls(&ResourceName::Memory));
     }

@@ -1,4 +1,5 @@
-//! From an amount to the quantity that is published: rounded, in whole cores where asked for, within the limits of policies.
+//! From an amount to the quantity that is published: rounded, in whole cores where asked for,
+//! within the limits of policies.
 
 use model::{Cap, ContainerRecommendation, Cpu, Memory, Quantity, ResourceList, ResourceName};
 
@@ -49,7 +50,11 @@ impl Publishing<'_> {
 
     pub(crate) fn cpu(self, amount: Cpu) -> Published {
         let rounded = format::cpu(self.config, amount);
-        let whole = if self.whole_cores { integer_cpu::round_up(&rounded) } else { rounded.clone() };
+        let whole = if self.whole_cores {
+            integer_cpu::round_up(&rounded)
+        } else {
+            rounded.clone()
+        };
         self.cap(&ResourceName::Cpu, rounded, whole)
     }
 
@@ -59,8 +64,13 @@ impl Publishing<'_> {
     }
 
     fn numbers(self, amounts: &Amounts) -> Vec<(ResourceName, Published)> {
-        let both = [(ResourceName::Cpu, self.cpu(amounts.cpu)), (ResourceName::Memory, self.memory(amounts.memory))];
-        both.into_iter().filter(|(name, _)| self.controls(name)).collect()
+        let both = [
+            (ResourceName::Cpu, self.cpu(amounts.cpu)),
+            (ResourceName::Memory, self.memory(amounts.memory)),
+        ];
+        both.into_iter()
+            .filter(|(name, _)| self.controls(name))
+            .collect()
     }
 
     fn cap(self, name: &ResourceName, rounded: Quantity, in_whole_units: Quantity) -> Published {
@@ -68,10 +78,18 @@ impl Publishing<'_> {
         let capped_by = cap_quantity(&mut capped, name, self.policy, &self.config.max_allowed);
         // A maximum may bring a number back from a greater minimum to what it was.
         let capped_by = capped_by.filter(|_| capped != in_whole_units);
-        Published { rounded, in_whole_units, capped, capped_by }
+        Published {
+            rounded,
+            in_whole_units,
+            capped,
+            capped_by,
+        }
     }
 }
 
 fn capped(numbers: Vec<(ResourceName, Published)>) -> ResourceList {
-    numbers.into_iter().map(|(name, number)| (name, number.capped)).collect()
+    numbers
+        .into_iter()
+        .map(|(name, number)| (name, number.capped))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! How much of a recommendation can be had: what nodes, quotas and limit ranges leave to one pod of a workload.
+//! How much of a recommendation can be had: what nodes, quotas and limit ranges leave to one pod of
+//! a workload.
 //!
 //! * `pod_shape.rs`: what one pod asks for apart from what is recommended
 //! * `node_room.rs`: what nodes have left beside `DaemonSets` and a margin

@@ -1,4 +1,5 @@
-//! Which way of sizing an autoscaler asks for, by annotation: `plimsoll.dev/sizing-policy`, and the policy's settings as `plimsoll.dev/sizing-<key>`.
+//! Which way of sizing an autoscaler asks for, by annotation: `plimsoll.dev/sizing-policy`, and the
+//! policy's settings as `plimsoll.dev/sizing-<key>`.
 //!
 //! | policy | settings |
 //! |---|---|
@@ -7,8 +8,9 @@
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
 //!
-//! All but `vpa` know `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if absent): until so much is known of a
-//! container, what was published before is only raised, never lowered. Nothing is half obeyed: one wrong setting, and the whole policy is refused.
+//! All but `vpa` know `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
+//! absent): until so much is known of a container, what was published before is only raised, never
+//! lowered. Nothing is half obeyed: one wrong setting, and the whole policy is refused.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +31,8 @@ const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
 pub struct SizingPolicy {
     /// How it is done.
     pub method: SizingMethod,
-    /// How long a container must have been measured before its recommendation may fall below what was published before.
+    /// How long a container must have been measured before its recommendation may fall below what
+    /// was published before.
     pub minimum_history_ns: i64,
 }
 
@@ -66,7 +69,9 @@ impl SizingPolicy {
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, SizingPolicyError> {
-        let ours = annotations.into_iter().filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
+        let ours = annotations
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
         let mut settings: Settings = ours.collect();
         let name = settings.remove(POLICY).unwrap_or("vpa");
         let method = match name {
@@ -77,12 +82,18 @@ impl SizingPolicy {
             other => return Err(SizingPolicyError::Unknown(other.to_owned())),
         };
         let policy = match method {
-            Some(method) => Some(Self { method, minimum_history_ns: minimum_history(&mut settings)? }),
+            Some(method) => Some(Self {
+                method,
+                minimum_history_ns: minimum_history(&mut settings)?,
+            }),
             None => None,
         };
         match settings.first_key_value() {
             None => Ok(policy),
-            Some((key, _)) => Err(SizingPolicyError::UnknownSetting((*key).to_owned(), name.to_owned())),
+            Some((key, _)) => Err(SizingPolicyError::UnknownSetting(
+                (*key).to_owned(),
+                name.to_owned(),
+            )),
         }
     }
 
@@ -134,20 +145,26 @@ fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolicyErro
     Ok(AutopilotMethod::Ensemble(EnsembleConfig {
         overrun: take(settings, "overrun-weight", number)?.unwrap_or(default.overrun),
         underrun: take(settings, "underrun-weight", number)?.unwrap_or(default.underrun),
-        limit_change: take(settings, "limit-change-weight", number)?.unwrap_or(default.limit_change),
-        model_change: take(settings, "model-change-weight", number)?.unwrap_or(default.model_change),
+        limit_change: take(settings, "limit-change-weight", number)?
+            .unwrap_or(default.limit_change),
+        model_change: take(settings, "model-change-weight", number)?
+            .unwrap_or(default.model_change),
         ..default
     }))
 }
 
 fn minimum_history(settings: &mut Settings) -> Result<i64, SizingPolicyError> {
-    let length = |text: &str| parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length));
+    let length = |text: &str| {
+        parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length))
+    };
     Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
 }
 
 /// A share or a weight; a larger one than this would drown everything else.
 fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| (0.0..=1000.0).contains(number))
+    text.parse()
+        .ok()
+        .filter(|number: &f64| (0.0..=1000.0).contains(number))
 }
 
 fn take<T>(
@@ -155,8 +172,12 @@ fn take<T>(
     key: &'static str,
     read: impl Fn(&str) -> Option<T>,
 ) -> Result<Option<T>, SizingPolicyError> {
-    let Some(text) = settings.remove(key) else { return Ok(None) };
-    read(text).map(Some).ok_or_else(|| SizingPolicyError::Value(key, text.to_owned()))
+    let Some(text) = settings.remove(key) else {
+        return Ok(None);
+    };
+    read(text)
+        .map(Some)
+        .ok_or_else(|| SizingPolicyError::Value(key, text.to_owned()))
 }
 
 #[cfg(test)]
@@ -169,7 +190,11 @@ mod tests {
 
     fn check(annotations: &[(&str, &str)], expected: Option<&SizingMethod>) {
         let found = parse(annotations).expect("a policy");
-        assert_eq!(found.as_ref().map(|policy| &policy.method), expected, "{annotations:?}");
+        assert_eq!(
+            found.as_ref().map(|policy| &policy.method),
+            expected,
+            "{annotations:?}"
+        );
     }
 
     fn check_error(annotations: &[(&str, &str)], expected: &str) {
@@ -183,11 +208,23 @@ mod tests {
     fn a_policy_is_asked_for_by_name() {
         check(&[], None);
         check(&[(NAME, "vpa"), ("other.dev/sizing-policy", "crane")], None);
-        check(&[(NAME, "crane")], CraneConfig::new(|_| None).ok().map(SizingMethod::Crane).as_ref());
+        check(
+            &[(NAME, "crane")],
+            CraneConfig::new(|_| None)
+                .ok()
+                .map(SizingMethod::Crane)
+                .as_ref(),
+        );
         let window = AutopilotMethod::MovingWindow(MovingWindowConfig::default());
-        check(&[(NAME, "autopilot-window")], Some(&SizingMethod::Autopilot(window)));
+        check(
+            &[(NAME, "autopilot-window")],
+            Some(&SizingMethod::Autopilot(window)),
+        );
         let ensemble = AutopilotMethod::Ensemble(EnsembleConfig::default());
-        check(&[(NAME, "autopilot-ml")], Some(&SizingMethod::Autopilot(ensemble)));
+        check(
+            &[(NAME, "autopilot-ml")],
+            Some(&SizingMethod::Autopilot(ensemble)),
+        );
     }
 
     #[test]
@@ -198,13 +235,33 @@ mod tests {
             ("plimsoll.dev/sizing-memory-tolerance", "minimal"),
             ("plimsoll.dev/sizing-margin-fraction", "0.12"),
         ];
-        let config =
-            MovingWindowConfig { cpu: Statistic::LoadPercentile(0.9), memory: Statistic::Peak, margin: Some(0.12) };
-        check(&settings, Some(&SizingMethod::Autopilot(AutopilotMethod::MovingWindow(config))));
-        let settings = [(NAME, "autopilot-ml"), ("plimsoll.dev/sizing-overrun-weight", "2")];
-        let config = EnsembleConfig { overrun: 2.0, ..EnsembleConfig::default() };
-        check(&settings, Some(&SizingMethod::Autopilot(AutopilotMethod::Ensemble(config))));
-        let settings = [(NAME, "crane"), ("plimsoll.dev/sizing-cpu-request-percentile", "0.5")];
+        let config = MovingWindowConfig {
+            cpu: Statistic::LoadPercentile(0.9),
+            memory: Statistic::Peak,
+            margin: Some(0.12),
+        };
+        check(
+            &settings,
+            Some(&SizingMethod::Autopilot(AutopilotMethod::MovingWindow(
+                config,
+            ))),
+        );
+        let settings = [
+            (NAME, "autopilot-ml"),
+            ("plimsoll.dev/sizing-overrun-weight", "2"),
+        ];
+        let config = EnsembleConfig {
+            overrun: 2.0,
+            ..EnsembleConfig::default()
+        };
+        check(
+            &settings,
+            Some(&SizingMethod::Autopilot(AutopilotMethod::Ensemble(config))),
+        );
+        let settings = [
+            (NAME, "crane"),
+            ("plimsoll.dev/sizing-cpu-request-percentile", "0.5"),
+        ];
         let config = CraneConfig::new(|key| (key == "cpu-request-percentile").then_some("0.5"));
         check(&settings, config.ok().map(SizingMethod::Crane).as_ref());
     }
@@ -212,14 +269,29 @@ mod tests {
     #[test]
     fn how_much_history_is_needed_can_be_set() {
         let length = |text| {
-            let policy = parse(&[(NAME, "crane"), ("plimsoll.dev/sizing-minimum-history", text)]);
-            policy.ok().flatten().map(|policy| policy.minimum_history_ns / 1_000_000_000)
+            let policy = parse(&[
+                (NAME, "crane"),
+                ("plimsoll.dev/sizing-minimum-history", text),
+            ]);
+            policy
+                .ok()
+                .flatten()
+                .map(|policy| policy.minimum_history_ns / 1_000_000_000)
         };
-        assert_eq!(parse(&[(NAME, "crane")]).ok().flatten().map(|policy| policy.minimum_history_ns), Some(DAY_NS));
+        assert_eq!(
+            parse(&[(NAME, "crane")])
+                .ok()
+                .flatten()
+                .map(|policy| policy.minimum_history_ns),
+            Some(DAY_NS)
+        );
         assert_eq!(length("0s"), Some(0));
         assert_eq!(length("90m"), Some(5400));
         assert_eq!(length("2d"), Some(172_800));
-        assert_eq!((length("8d"), length("-1h"), length("soon")), (None, None, None));
+        assert_eq!(
+            (length("8d"), length("-1h"), length("soon")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -233,31 +305,53 @@ mod tests {
             "plimsoll.dev/sizing-margin-fraction is not a setting of the sizing policy vpa",
         );
         check_error(
-            &[(NAME, "autopilot-ml"), ("plimsoll.dev/sizing-overrun-weight", "NaN")],
+            &[
+                (NAME, "autopilot-ml"),
+                ("plimsoll.dev/sizing-overrun-weight", "NaN"),
+            ],
             r#"plimsoll.dev/sizing-overrun-weight has a value that cannot be used: "NaN""#,
         );
         check_error(
-            &[(NAME, "autopilot-window"), ("plimsoll.dev/sizing-cpu-statistic", "p0")],
+            &[
+                (NAME, "autopilot-window"),
+                ("plimsoll.dev/sizing-cpu-statistic", "p0"),
+            ],
             r#"plimsoll.dev/sizing-cpu-statistic has a value that cannot be used: "p0""#,
         );
         check_error(
-            &[(NAME, "crane"), ("plimsoll.dev/sizing-cpu-request-percentile", "99")],
+            &[
+                (NAME, "crane"),
+                ("plimsoll.dev/sizing-cpu-request-percentile", "99"),
+            ],
             r#"cpu: percentile is not a number in its range: "99""#,
         );
         check_error(
-            &[(NAME, "crane"), ("plimsoll.dev/sizing-specification-config", "big")],
+            &[
+                (NAME, "crane"),
+                ("plimsoll.dev/sizing-specification-config", "big"),
+            ],
             r#"specification-config: size "big" is not of the form <cores>c<GiB>g"#,
         );
     }
 
     #[test]
     fn history_is_kept_when_only_the_reading_of_it_changes() {
-        let policy = |annotations: &[(&str, &str)]| parse(annotations).ok().flatten().expect("a policy");
+        let policy =
+            |annotations: &[(&str, &str)]| parse(annotations).ok().flatten().expect("a policy");
         let crane = policy(&[(NAME, "crane")]);
-        let other_percentile = policy(&[(NAME, "crane"), ("plimsoll.dev/sizing-cpu-request-percentile", "0.5")]);
-        let other_buckets = policy(&[(NAME, "crane"), ("plimsoll.dev/sizing-cpu-histogram-bucket-size", "0.5")]);
+        let other_percentile = policy(&[
+            (NAME, "crane"),
+            ("plimsoll.dev/sizing-cpu-request-percentile", "0.5"),
+        ]);
+        let other_buckets = policy(&[
+            (NAME, "crane"),
+            ("plimsoll.dev/sizing-cpu-histogram-bucket-size", "0.5"),
+        ]);
         let window = policy(&[(NAME, "autopilot-window")]);
-        let average = policy(&[(NAME, "autopilot-window"), ("plimsoll.dev/sizing-cpu-statistic", "average")]);
+        let average = policy(&[
+            (NAME, "autopilot-window"),
+            ("plimsoll.dev/sizing-cpu-statistic", "average"),
+        ]);
         let ensemble = policy(&[(NAME, "autopilot-ml")]);
         assert!(crane.keeps_history_like(&other_percentile) && average.keeps_history_like(&window));
         assert!(!crane.keeps_history_like(&other_buckets) && !ensemble.keeps_history_like(&window));

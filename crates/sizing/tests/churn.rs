@@ -1,5 +1,6 @@
-//! A thousand rounds in which pods come under new names and with new labels, and autoscalers come and go: what the fleet
-//! holds stays within what eight days of them leave, and goes when they are over.
+//! A thousand rounds in which pods come under new names and with new labels, and autoscalers come
+//! and go: what the fleet holds stays within what eight days of them leave, and goes when they are
+//! over.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
@@ -14,7 +15,8 @@ const COLLECTED_EVERY: i64 = 2;
 /// Pods of one round.
 const PODS: i64 = 4;
 
-/// Pods come to a namespace for so many rounds, then to another one, so that whole namespaces come and go.
+/// Pods come to a namespace for so many rounds, then to another one, so that whole namespaces come
+/// and go.
 const ROUNDS_OF_NAMESPACE: i64 = 100;
 
 fn namespace(round: i64) -> String {
@@ -39,29 +41,54 @@ fn pod(round: i64, number: i64) -> PodSpec {
 }
 
 fn autoscaler(round: i64) -> AutoscalerId {
-    AutoscalerId { namespace: namespace(round), name: format!("auto-{round}") }
+    AutoscalerId {
+        namespace: namespace(round),
+        name: format!("auto-{round}"),
+    }
 }
 
-/// The pods of the round come, are measured, change a label and are measured again; those of the round before go.
+/// The pods of the round come, are measured, change a label and are measured again; those of the
+/// round before go.
 fn round(fleet: &mut Fleet, round: i64) {
     let now = time(round);
     let before = round - 1;
     for number in 0..PODS {
         let spec = pod(round, number);
-        let container =
-            ContainerRef { namespace: spec.namespace.clone(), pod: spec.name.clone(), container: "main".to_owned() };
+        let container = ContainerRef {
+            namespace: spec.namespace.clone(),
+            pod: spec.name.clone(),
+            container: "main".to_owned(),
+        };
         let relabelled = spec.labels.iter().chain([("phase", "second")]).collect();
         for (minute, labels) in [(0, spec.labels.clone()), (1, relabelled)] {
-            fleet.apply_pod(PodSpec { labels, ..spec.clone() }, now);
+            fleet.apply_pod(
+                PodSpec {
+                    labels,
+                    ..spec.clone()
+                },
+                now,
+            );
             let at = now + SignedDuration::from_mins(minute);
-            let sample = Sample { at, cpu: Some(Cpu::from_millicores(100)), memory: Some(Memory::from_bytes(1 << 28)) };
+            let sample = Sample {
+                at,
+                cpu: Some(Cpu::from_millicores(100)),
+                memory: Some(Memory::from_bytes(1 << 28)),
+            };
             assert!(fleet.add_sample(&container, &sample, at).unwrap().cpu);
         }
-        fleet.record_oom(&container, now, Memory::from_bytes(1 << 29), now).unwrap();
+        fleet
+            .record_oom(&container, now, Memory::from_bytes(1 << 29), now)
+            .unwrap();
         fleet.delete_pod(&namespace(before), &pod(before, number).name);
     }
     let selector = Selector::match_labels([("app", "job")]);
-    fleet.apply_autoscaler(&autoscaler(round), AutoscalerSpec { selector, ..AutoscalerSpec::default() });
+    fleet.apply_autoscaler(
+        &autoscaler(round),
+        AutoscalerSpec {
+            selector,
+            ..AutoscalerSpec::default()
+        },
+    );
     fleet.delete_autoscaler(&autoscaler(before));
     let recommended = fleet.recommend(&autoscaler(round)).expect("it is there");
     assert_eq!(recommended.containers.len(), 1);
@@ -74,15 +101,28 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after
     // Two sets of labels per pod; the last rounds before a collection come on top.
     let kept = usize::try_from((RETENTION + COLLECTED_EVERY) * PODS * 2).unwrap();
     // Free places go with their namespace, of which five are there at a time.
-    let places = usize::try_from((RETENTION / ROUNDS_OF_NAMESPACE + 2) * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2).unwrap();
+    let places = usize::try_from(
+        (RETENTION / ROUNDS_OF_NAMESPACE + 2) * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2,
+    )
+    .unwrap();
     let mut largest = FleetSize::default();
     for number in 0..ROUNDS {
         round(&mut fleet, number);
         let size = fleet.size();
-        assert!(size.histories <= kept && size.label_sets <= kept, "round {number}: {size:?}");
-        assert_eq!((size.pods, size.autoscalers), (PODS.try_into().unwrap(), 1), "round {number}");
+        assert!(
+            size.histories <= kept && size.label_sets <= kept,
+            "round {number}: {size:?}"
+        );
+        assert_eq!(
+            (size.pods, size.autoscalers),
+            (PODS.try_into().unwrap(), 1),
+            "round {number}"
+        );
         // One posting per label, and one of the autoscaler.
-        assert!(size.index_entries <= kept * 3 + 1, "round {number}: {size:?}");
+        assert!(
+            size.index_entries <= kept * 3 + 1,
+            "round {number}: {size:?}"
+        );
         assert!(fleet.slots() <= places, "round {number}: {}", fleet.slots());
         if number == ROUNDS / 2 {
             largest = size;

@@ -1,4 +1,5 @@
-//! History that comes late: a fleet that gets it afterwards knows the same as one that saw everything itself.
+//! History that comes late: a fleet that gets it afterwards knows the same as one that saw
+//! everything itself.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
@@ -15,13 +16,22 @@ fn at(hour: usize) -> Timestamp {
 }
 
 fn id() -> AutoscalerId {
-    AutoscalerId { namespace: "shop".to_owned(), name: "web".to_owned() }
+    AutoscalerId {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+    }
 }
 
 fn fleet(pods: &[&str]) -> Fleet {
     let mut fleet = Fleet::new(Config::default()).expect("defaults are valid");
     let selector = Selector::match_labels([("app", "web")]);
-    fleet.apply_autoscaler(&id(), AutoscalerSpec { selector, ..AutoscalerSpec::default() });
+    fleet.apply_autoscaler(
+        &id(),
+        AutoscalerSpec {
+            selector,
+            ..AutoscalerSpec::default()
+        },
+    );
     for name in pods {
         let pod = PodSpec {
             namespace: "shop".to_owned(),
@@ -37,11 +47,24 @@ fn fleet(pods: &[&str]) -> Fleet {
 
 fn feed(fleet: &mut Fleet, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
     for (index, (millicores, mebibytes)) in usage.iter().enumerate() {
-        let container = ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "app".to_owned() };
+        let container = ContainerRef {
+            namespace: "shop".to_owned(),
+            pod: pod.to_owned(),
+            container: "app".to_owned(),
+        };
         let at = at(first_hour + index);
-        let (cpu, memory) = (Cpu::from_millicores(*millicores), Memory::from_bytes(mebibytes * MIB));
-        let sample = Sample { at, cpu: Some(cpu), memory: Some(memory) };
-        fleet.add_sample(&container, &sample, at).expect("a known container");
+        let (cpu, memory) = (
+            Cpu::from_millicores(*millicores),
+            Memory::from_bytes(mebibytes * MIB),
+        );
+        let sample = Sample {
+            at,
+            cpu: Some(cpu),
+            memory: Some(memory),
+        };
+        fleet
+            .add_sample(&container, &sample, at)
+            .expect("a known container");
     }
 }
 
@@ -69,7 +92,11 @@ fn check(usage: &[(i64, i64)], split: usize) {
         feed(&mut late, pod, &usage[split..], split);
     }
     late.put_before(&earlier, at(usage.len()));
-    assert_eq!(late.estimates(&id()), whole.estimates(&id()), "split at {split}");
+    assert_eq!(
+        late.estimates(&id()),
+        whole.estimates(&id()),
+        "split at {split}"
+    );
     assert_eq!(late.size(), whole.size());
     let now = at(usage.len());
     // Stored weights refer to a time of their own, which may differ by whole half-lives.
@@ -78,11 +105,18 @@ fn check(usage: &[(i64, i64)], split: usize) {
         let reference = memory.reference_timestamp.expect("there are peaks");
         memory.total_weight * (reference.duration_since(at(0)).as_secs_f64() / 86_400.0).exp2()
     };
-    assert!((weight(&late) / weight(&whole) - 1.0).abs() < 1e-9, "{} {}", weight(&late), weight(&whole));
+    assert!(
+        (weight(&late) / weight(&whole) - 1.0).abs() < 1e-9,
+        "{} {}",
+        weight(&late),
+        weight(&whole)
+    );
 }
 
 fn waves() -> Vec<(i64, i64)> {
-    (0..HOURS as i64).map(|hour| (100 + (hour * 37) % 400, 200 + (hour * 53) % 300)).collect()
+    (0..HOURS as i64)
+        .map(|hour| (100 + (hour * 37) % 400, 200 + (hour * 53) % 300))
+        .collect()
 }
 
 #[test]

@@ -1,15 +1,20 @@
-//! The steps of `explain` end in the numbers that `recommend` publishes, whatever the settings, policies and usage.
+//! The steps of `explain` end in the numbers that `recommend` publishes, whatever the settings,
+//! policies and usage.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    Bound, Cap, ContainerRef, Cpu, Explanation, Labels, Memory, Quantity, ResourceList, ResourceName, Sample, Selector,
+    Bound, Cap, ContainerRef, Cpu, Explanation, Labels, Memory, Quantity, ResourceList,
+    ResourceName, Sample, Selector,
 };
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use sizing::{AutoscalerId, AutoscalerSpec, Config, ContainerPolicy, Fleet, Phase, PodSpec, ScalingMode, SizingPolicy};
+use sizing::{
+    AutoscalerId, AutoscalerSpec, Config, ContainerPolicy, Fleet, Phase, PodSpec, ScalingMode,
+    SizingPolicy,
+};
 
 const MIB: i64 = 1 << 20;
 
@@ -18,12 +23,32 @@ fn start() -> Timestamp {
 }
 
 fn id() -> AutoscalerId {
-    AutoscalerId { namespace: "shop".to_owned(), name: "web".to_owned() }
+    AutoscalerId {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+    }
 }
 
-fn fleet(config: Config, policies: Vec<ContainerPolicy>, whole_cores: bool, samples: &[(i64, i64)]) -> Fleet {
-    let integer_cpu = if whole_cores { ["app".to_owned()].into() } else { [].into() };
-    fleet_of(config, AutoscalerSpec { policies, integer_cpu, ..AutoscalerSpec::default() }, samples)
+fn fleet(
+    config: Config,
+    policies: Vec<ContainerPolicy>,
+    whole_cores: bool,
+    samples: &[(i64, i64)],
+) -> Fleet {
+    let integer_cpu = if whole_cores {
+        ["app".to_owned()].into()
+    } else {
+        [].into()
+    };
+    fleet_of(
+        config,
+        AutoscalerSpec {
+            policies,
+            integer_cpu,
+            ..AutoscalerSpec::default()
+        },
+        samples,
+    )
 }
 
 /// Containers `app` and `side` with the given samples each minute, in millicores and MiB.
@@ -43,10 +68,17 @@ fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> Fle
     fleet.apply_pod(pod, start());
     for (minute, (millicores, mebibytes)) in (0..).zip(samples) {
         let at = start() + SignedDuration::from_mins(minute);
-        let container =
-            ContainerRef { namespace: "shop".to_owned(), pod: "web-1".to_owned(), container: "app".to_owned() };
+        let container = ContainerRef {
+            namespace: "shop".to_owned(),
+            pod: "web-1".to_owned(),
+            container: "app".to_owned(),
+        };
         let cpu = Some(Cpu::from_millicores(*millicores));
-        let sample = Sample { at, cpu, memory: Some(Memory::from_bytes(mebibytes * MIB)) };
+        let sample = Sample {
+            at,
+            cpu,
+            memory: Some(Memory::from_bytes(mebibytes * MIB)),
+        };
         fleet.add_sample(&container, &sample, at).unwrap();
     }
     fleet
@@ -64,7 +96,9 @@ fn check(fleet: &Fleet) {
         let explained = fleet.explain(&id(), &published.container_name).unwrap();
         let number = |resource: &ResourceName, bound| {
             let mut numbers = explained.numbers.iter();
-            numbers.find(|number| number.resource == *resource && number.bound == bound).unwrap()
+            numbers
+                .find(|number| number.resource == *resource && number.bound == bound)
+                .unwrap()
         };
         assert_eq!(explained.numbers.len(), 3 * published.target.len());
         for (list, bound) in [
@@ -75,7 +109,11 @@ fn check(fleet: &Fleet) {
             for (resource, quantity) in list.iter() {
                 let number = number(resource, bound);
                 assert_eq!(&number.capped, quantity, "{number:?}");
-                assert_eq!(number.capped_by.is_some(), number.capped != number.in_whole_units, "{number:?}");
+                assert_eq!(
+                    number.capped_by.is_some(),
+                    number.capped != number.in_whole_units,
+                    "{number:?}"
+                );
             }
         }
         for (resource, quantity) in published.uncapped_target.iter() {
@@ -115,20 +153,40 @@ proptest! {
 
 fn cpu_target(fleet: &Fleet) -> Explanation {
     let explained = fleet.explain(&id(), "app").unwrap();
-    explained.numbers.into_iter().find(|number| number.bound == Bound::Target).unwrap()
+    explained
+        .numbers
+        .into_iter()
+        .find(|number| number.bound == Bound::Target)
+        .unwrap()
 }
 
 #[test]
 fn an_hour_at_100_millicores_is_explained_step_by_step() {
     let fleet = fleet(Config::default(), Vec::new(), false, &[(100, 100); 60]);
     let explained = fleet.explain(&id(), "app").unwrap();
-    assert_eq!((explained.samples, explained.lifespan.as_secs()), (60, 59 * 60));
+    assert_eq!(
+        (explained.samples, explained.lifespan.as_secs()),
+        (60, 59 * 60)
+    );
     let steps: Vec<_> = explained
         .numbers
         .iter()
         .map(|number| {
-            let Explanation { usage, with_margin, with_confidence, minimum, at_least_minimum, .. } = *number;
-            [usage, with_margin, with_confidence, minimum, at_least_minimum]
+            let Explanation {
+                usage,
+                with_margin,
+                with_confidence,
+                minimum,
+                at_least_minimum,
+                ..
+            } = *number;
+            [
+                usage,
+                with_margin,
+                with_confidence,
+                minimum,
+                at_least_minimum,
+            ]
         })
         .collect();
     let confidence = 59.0 / (24.0 * 60.0);
@@ -137,7 +195,11 @@ fn an_hour_at_100_millicores_is_explained_step_by_step() {
     assert_eq!(steps[0], [110, 126, 126, 12, 126], "target of CPU");
     assert_eq!(steps[1], [110, 126, lower, 12, lower], "lower bound of CPU");
     assert_eq!(steps[2], [110, 126, upper, 12, upper], "upper bound of CPU");
-    assert_eq!(steps[3][3..], [125 * MIB, 125 * MIB], "target of memory is the minimum");
+    assert_eq!(
+        steps[3][3..],
+        [125 * MIB, 125 * MIB],
+        "target of memory is the minimum"
+    );
     assert!((explained.numbers[0].confidence - confidence).abs() < 1e-9);
     assert_eq!(explained.numbers[0].capped.to_string(), "126m");
 }
@@ -151,9 +213,16 @@ fn who_capped_a_number_is_said() {
             max_allowed: list(max, None),
             ..ContainerPolicy::default()
         };
-        let config = Config { max_allowed: list(global, None), ..Config::default() };
+        let config = Config {
+            max_allowed: list(global, None),
+            ..Config::default()
+        };
         let fleet = fleet(config, vec![policy], false, &[(100, 100); 60]);
-        assert_eq!(cpu_target(&fleet).capped_by, expected, "{min:?} {max:?} {global:?}");
+        assert_eq!(
+            cpu_target(&fleet).capped_by,
+            expected,
+            "{min:?} {max:?} {global:?}"
+        );
     };
     check(None, None, None, None);
     check(Some(100), Some(200), Some(300), None);
@@ -167,12 +236,18 @@ fn who_capped_a_number_is_said() {
 
 #[test]
 fn what_is_not_sized_has_no_explanation() {
-    let off =
-        ContainerPolicy { container_name: "app".to_owned(), mode: ScalingMode::Off, ..ContainerPolicy::default() };
+    let off = ContainerPolicy {
+        container_name: "app".to_owned(),
+        mode: ScalingMode::Off,
+        ..ContainerPolicy::default()
+    };
     let fleet = fleet(Config::default(), vec![off], false, &[(100, 100)]);
     assert_eq!(fleet.explain(&id(), "app"), None);
     assert_eq!(fleet.explain(&id(), "other"), None);
-    let nobody = AutoscalerId { namespace: "shop".to_owned(), name: "other".to_owned() };
+    let nobody = AutoscalerId {
+        namespace: "shop".to_owned(),
+        name: "other".to_owned(),
+    };
     assert_eq!(fleet.explain(&nobody, "app"), None);
     assert!(fleet.explain(&id(), "side").is_some());
 }
@@ -181,12 +256,23 @@ fn what_is_not_sized_has_no_explanation() {
 fn a_sizing_policy_of_the_objects_own_is_a_step() {
     let keys = [("sizing-policy", "crane"), ("sizing-minimum-history", "0s")];
     let annotations = keys.map(|(key, value)| (format!("plimsoll.dev/{key}"), value));
-    let sizing = SizingPolicy::from_annotations(annotations.iter().map(|(key, value)| (key.as_str(), *value))).unwrap();
-    let spec = AutoscalerSpec { sizing: sizing.map(Arc::new), ..AutoscalerSpec::default() };
+    let sizing = SizingPolicy::from_annotations(
+        annotations
+            .iter()
+            .map(|(key, value)| (key.as_str(), *value)),
+    )
+    .unwrap();
+    let spec = AutoscalerSpec {
+        sizing: sizing.map(Arc::new),
+        ..AutoscalerSpec::default()
+    };
     let fleet = fleet_of(Config::default(), spec, &[(250, 100); 60]);
     check(&fleet);
     let number = cpu_target(&fleet);
     // The VPA's way says 258m and 15 %; Crane's, which counts in tenths of a core, 300m and 15 %.
-    assert_eq!((number.at_least_minimum, number.by_own_policy), (296, Some(345)));
+    assert_eq!(
+        (number.at_least_minimum, number.by_own_policy),
+        (296, Some(345))
+    );
     assert_eq!(number.capped.to_string(), "345m");
 }

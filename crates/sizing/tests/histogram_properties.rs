@@ -8,7 +8,10 @@ use sizing::{Buckets, DecayingHistogram, EPSILON, HalfLife, HistogramCheckpoint,
 const DAY: i64 = 86_400;
 
 fn shape() -> Shape {
-    Shape { buckets: Buckets::cpu(), half_life: HalfLife::from_nanoseconds(DAY * 1_000_000_000).unwrap() }
+    Shape {
+        buckets: Buckets::cpu(),
+        half_life: HalfLife::from_nanoseconds(DAY * 1_000_000_000).unwrap(),
+    }
 }
 
 /// CPU samples (cores, seconds) of a few days, of the weight that the recommender gives them.
@@ -17,7 +20,12 @@ fn histogram() -> impl Strategy<Value = DecayingHistogram> {
         let start: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
         let mut histogram = DecayingHistogram::default();
         for (cores, second) in samples {
-            histogram.add(&shape(), cores, 0.1, start + SignedDuration::from_secs(second));
+            histogram.add(
+                &shape(),
+                cores,
+                0.1,
+                start + SignedDuration::from_secs(second),
+            );
         }
         histogram
     })
@@ -32,7 +40,10 @@ fn merged(histograms: &[&DecayingHistogram]) -> DecayingHistogram {
 }
 
 fn weight(histogram: &DecayingHistogram, bucket: usize) -> f64 {
-    histogram.weights().find(|(other, _)| *other == bucket).map_or(0.0, |(_, weight)| weight)
+    histogram
+        .weights()
+        .find(|(other, _)| *other == bucket)
+        .map_or(0.0, |(_, weight)| weight)
 }
 
 fn is_close(a: f64, b: f64) -> bool {
@@ -41,9 +52,18 @@ fn is_close(a: f64, b: f64) -> bool {
 
 fn check_equal(a: &DecayingHistogram, b: &DecayingHistogram) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.reference(), b.reference());
-    prop_assert!(is_close(a.total(), b.total()), "{} {}", a.total(), b.total());
+    prop_assert!(
+        is_close(a.total(), b.total()),
+        "{} {}",
+        a.total(),
+        b.total()
+    );
     for bucket in 0..Buckets::COUNT {
-        prop_assert!(is_close(weight(a, bucket), weight(b, bucket)), "bucket {}", bucket);
+        prop_assert!(
+            is_close(weight(a, bucket), weight(b, bucket)),
+            "bucket {}",
+            bucket
+        );
     }
     Ok(())
 }
@@ -53,7 +73,8 @@ fn any_time() -> impl Strategy<Value = Timestamp> {
         Just(Timestamp::MIN),
         Just(Timestamp::MAX),
         Just(Timestamp::UNIX_EPOCH),
-        (-62_135_596_800..253_402_207_200_i64).prop_map(|second| Timestamp::from_second(second).unwrap()),
+        (-62_135_596_800..253_402_207_200_i64)
+            .prop_map(|second| Timestamp::from_second(second).unwrap()),
     ]
 }
 

@@ -1,10 +1,16 @@
-//! Autoscalers that are sized by a policy of their own: what they are told, what they recommend, and that others do not notice.
+//! Autoscalers that are sized by a policy of their own: what they are told, what they recommend,
+//! and that others do not notice.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{ContainerRecommendation, ContainerRef, Cpu, Memory, Recommendation, ResourceList, Sample, Selector};
-use sizing::{AutoscalerId, AutoscalerSpec, Buckets, Config, ContainerPolicy, Fleet, PodSpec, SizingPolicy};
+use model::{
+    ContainerRecommendation, ContainerRef, Cpu, Memory, Recommendation, ResourceList, Sample,
+    Selector,
+};
+use sizing::{
+    AutoscalerId, AutoscalerSpec, Buckets, Config, ContainerPolicy, Fleet, PodSpec, SizingPolicy,
+};
 
 const MIB: i64 = 1 << 20;
 const DAY: i64 = 24 * 60;
@@ -16,22 +22,34 @@ fn at(minute: i64) -> Timestamp {
 }
 
 fn id(name: &str) -> AutoscalerId {
-    AutoscalerId { namespace: "shop".to_owned(), name: name.to_owned() }
+    AutoscalerId {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 fn policy(annotations: &[(&str, &str)]) -> Option<Arc<SizingPolicy>> {
-    let full: Vec<_> = annotations.iter().map(|(key, value)| (format!("plimsoll.dev/sizing-{key}"), *value)).collect();
-    let policy = SizingPolicy::from_annotations(full.iter().map(|(key, value)| (key.as_str(), *value)));
+    let full: Vec<_> = annotations
+        .iter()
+        .map(|(key, value)| (format!("plimsoll.dev/sizing-{key}"), *value))
+        .collect();
+    let policy =
+        SizingPolicy::from_annotations(full.iter().map(|(key, value)| (key.as_str(), *value)));
     policy.unwrap().map(Arc::new)
 }
 
 /// An autoscaler of the pods with the label `app=web`.
 fn spec(annotations: &[(&str, &str)]) -> AutoscalerSpec {
     let selector = Selector::match_labels([("app", "web")]);
-    AutoscalerSpec { selector, sizing: policy(annotations), ..AutoscalerSpec::default() }
+    AutoscalerSpec {
+        selector,
+        sizing: policy(annotations),
+        ..AutoscalerSpec::default()
+    }
 }
 
-/// Pods `web-1` and `web-2`, the autoscaler `web` with these annotations, and the autoscaler `plain` without.
+/// Pods `web-1` and `web-2`, the autoscaler `web` with these annotations, and the autoscaler
+/// `plain` without.
 fn fleet(annotations: &[(&str, &str)]) -> Fleet {
     let mut fleet = Fleet::new(Config::default()).unwrap();
     fleet.apply_autoscaler(&id("web"), spec(annotations));
@@ -50,7 +68,11 @@ fn fleet(annotations: &[(&str, &str)]) -> Fleet {
 }
 
 fn container(pod: &str) -> ContainerRef {
-    ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "app".to_owned() }
+    ContainerRef {
+        namespace: "shop".to_owned(),
+        pod: pod.to_owned(),
+        container: "app".to_owned(),
+    }
 }
 
 fn add(fleet: &mut Fleet, pod: &str, minute: i64, millicores: i64, mebibytes: i64) {
@@ -59,7 +81,9 @@ fn add(fleet: &mut Fleet, pod: &str, minute: i64, millicores: i64, mebibytes: i6
         cpu: Some(Cpu::from_millicores(millicores)),
         memory: Some(Memory::from_bytes(mebibytes * MIB)),
     };
-    fleet.add_sample(&container(pod), &sample, at(minute)).unwrap();
+    fleet
+        .add_sample(&container(pod), &sample, at(minute))
+        .unwrap();
 }
 
 /// Both pods use 500m and 800Mi each minute.
@@ -97,8 +121,14 @@ fn each_policy_gives_its_own_target_for_steady_usage() {
     let bytes = (800 * MIB) as f64;
     // The sixth tenth of a core and the ninth 100 MiB, and 15 %.
     check_steady("crane", (690, 1_085_276_160));
-    check_steady("autopilot-window", (bound(cpu, 0.5, 1150.0), bound(memory, bytes, 1.15)));
-    check_steady("autopilot-ml", (bound(cpu, 0.5, 1000.0), bound(memory, bytes, 1.0)));
+    check_steady(
+        "autopilot-window",
+        (bound(cpu, 0.5, 1150.0), bound(memory, bytes, 1.15)),
+    );
+    check_steady(
+        "autopilot-ml",
+        (bound(cpu, 0.5, 1000.0), bound(memory, bytes, 1.0)),
+    );
 }
 
 #[test]
@@ -108,10 +138,26 @@ fn the_bounds_are_the_vpas_and_hold_the_target() {
         add_steady(&mut fleet, 0..2 * DAY);
         let own = recommended(&fleet, "web").unwrap();
         let vpa = recommended(&fleet, "plain").unwrap();
-        assert_eq!(own.lower_bound.cpu(), vpa.lower_bound.cpu().min(own.target.cpu()), "{policy}");
-        assert_eq!(own.lower_bound.memory(), vpa.lower_bound.memory().min(own.target.memory()), "{policy}");
-        assert_eq!(own.upper_bound.cpu(), vpa.upper_bound.cpu().max(own.target.cpu()), "{policy}");
-        assert_eq!(own.upper_bound.memory(), vpa.upper_bound.memory().max(own.target.memory()), "{policy}");
+        assert_eq!(
+            own.lower_bound.cpu(),
+            vpa.lower_bound.cpu().min(own.target.cpu()),
+            "{policy}"
+        );
+        assert_eq!(
+            own.lower_bound.memory(),
+            vpa.lower_bound.memory().min(own.target.memory()),
+            "{policy}"
+        );
+        assert_eq!(
+            own.upper_bound.cpu(),
+            vpa.upper_bound.cpu().max(own.target.cpu()),
+            "{policy}"
+        );
+        assert_eq!(
+            own.upper_bound.memory(),
+            vpa.upper_bound.memory().max(own.target.memory()),
+            "{policy}"
+        );
     }
 }
 
@@ -122,11 +168,19 @@ fn autoscalers_of_the_vpa_policy_do_not_notice() {
     for policy in POLICIES {
         let mut fleet = fleet(&[("policy", policy)]);
         add_steady(&mut fleet, 0..DAY);
-        assert_eq!(recommended(&fleet, "plain"), recommended(&plain, "plain"), "{policy}");
+        assert_eq!(
+            recommended(&fleet, "plain"),
+            recommended(&plain, "plain"),
+            "{policy}"
+        );
         assert!(fleet.has_own_policy(&id("web")) && !fleet.has_own_policy(&id("plain")));
 
         fleet.apply_autoscaler(&id("web"), spec(&[]));
-        assert_eq!(recommended(&fleet, "web"), recommended(&plain, "plain"), "{policy} was taken away");
+        assert_eq!(
+            recommended(&fleet, "web"),
+            recommended(&plain, "plain"),
+            "{policy} was taken away"
+        );
         assert!(!fleet.has_own_policy(&id("web")));
     }
 }
@@ -136,14 +190,23 @@ fn rounding_and_limits_apply_to_every_policy() {
     for policy in POLICIES {
         let mut fleet = fleet(&[("policy", policy)]);
         let limit = |millicores, mebibytes| {
-            ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(mebibytes * MIB))
+            ResourceList::of(
+                Cpu::from_millicores(millicores),
+                Memory::from_bytes(mebibytes * MIB),
+            )
         };
         let policies = vec![ContainerPolicy {
             container_name: "*".to_owned(),
             max_allowed: limit(300, 400),
             ..ContainerPolicy::default()
         }];
-        fleet.apply_autoscaler(&id("web"), AutoscalerSpec { policies, ..spec(&[("policy", policy)]) });
+        fleet.apply_autoscaler(
+            &id("web"),
+            AutoscalerSpec {
+                policies,
+                ..spec(&[("policy", policy)])
+            },
+        );
         add_steady(&mut fleet, 0..DAY);
         let own = recommended(&fleet, "web").unwrap();
         assert_eq!(own.target, limit(300, 400), "{policy}");
@@ -153,9 +216,11 @@ fn rounding_and_limits_apply_to_every_policy() {
 
 #[test]
 fn the_least_of_a_container_is_not_undercut_by_autopilot_and_is_a_bucket_for_crane() {
-    for (policy, expected) in
-        [("crane", (114, 120_586_239)), ("autopilot-window", (25, 250 * MIB)), ("autopilot-ml", (25, 250 * MIB))]
-    {
+    for (policy, expected) in [
+        ("crane", (114, 120_586_239)),
+        ("autopilot-window", (25, 250 * MIB)),
+        ("autopilot-ml", (25, 250 * MIB)),
+    ] {
         let mut fleet = fleet(&[("policy", policy)]);
         for minute in 0..60 {
             add(&mut fleet, "web-1", minute, 1, 10);
@@ -176,7 +241,11 @@ fn the_same_sample_again_counts_once() {
                 add(&mut twice, "web-1", minute, millicores, mebibytes);
             }
         }
-        assert_eq!(recommended(&once, "web"), recommended(&twice, "web"), "{policy}");
+        assert_eq!(
+            recommended(&once, "web"),
+            recommended(&twice, "web"),
+            "{policy}"
+        );
     }
 }
 
@@ -184,8 +253,14 @@ fn the_same_sample_again_counts_once() {
 fn a_sample_from_the_future_does_not_stop_the_windows() {
     for policy in ["autopilot-window", "autopilot-ml"] {
         let mut fleet = fleet(&[("policy", policy)]);
-        let ahead = Sample { at: at(600), cpu: Some(Cpu::from_millicores(1)), memory: None };
-        fleet.add_sample(&container("web-2"), &ahead, at(0)).unwrap();
+        let ahead = Sample {
+            at: at(600),
+            cpu: Some(Cpu::from_millicores(1)),
+            memory: None,
+        };
+        fleet
+            .add_sample(&container("web-2"), &ahead, at(0))
+            .unwrap();
         for minute in 0..30 {
             add(&mut fleet, "web-1", minute, 500, 800);
         }
@@ -198,19 +273,34 @@ fn a_kill_counts_at_once() {
     for policy in POLICIES {
         let mut fleet = fleet(&[("policy", policy)]);
         add_steady(&mut fleet, 0..60);
-        fleet.record_oom(&container("web-1"), at(60), Memory::from_bytes(2048 * MIB), at(60)).unwrap();
+        fleet
+            .record_oom(
+                &container("web-1"),
+                at(60),
+                Memory::from_bytes(2048 * MIB),
+                at(60),
+            )
+            .unwrap();
         let (_, bytes) = target(&fleet, "web").unwrap();
-        assert_eq!(bytes, 2048 * MIB * 12 / 10 + i64::from(policy != "crane"), "{policy}");
+        assert_eq!(
+            bytes,
+            2048 * MIB * 12 / 10 + i64::from(policy != "crane"),
+            "{policy}"
+        );
     }
 }
 
-/// What a restarted fleet makes of a published 2 cores and 2 GiB after so many minutes of usage far below.
+/// What a restarted fleet makes of a published 2 cores and 2 GiB after so many minutes of usage far
+/// below.
 fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
     let published = Recommendation {
         containers: ["app", "gone"]
             .map(|name| ContainerRecommendation {
                 container_name: name.to_owned(),
-                target: ResourceList::of(Cpu::from_millicores(2000), Memory::from_bytes(2048 * MIB)),
+                target: ResourceList::of(
+                    Cpu::from_millicores(2000),
+                    Memory::from_bytes(2048 * MIB),
+                ),
                 ..ContainerRecommendation::default()
             })
             .into(),
@@ -226,7 +316,10 @@ fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
         _ if recommendation == found => "found",
         _ => "else",
     };
-    assert_eq!(kept, expected, "{annotations:?} after {minutes} minutes: {recommendation:?}");
+    assert_eq!(
+        kept, expected,
+        "{annotations:?} after {minutes} minutes: {recommendation:?}"
+    );
 }
 
 #[test]
@@ -236,8 +329,16 @@ fn what_was_published_stays_until_a_day_is_known_or_as_long_as_was_asked_for() {
         check_kept(&[("policy", policy)], 60, "published");
         check_kept(&[("policy", policy)], DAY, "published");
         check_kept(&[("policy", policy)], DAY + 1, "found");
-        check_kept(&[("policy", policy), ("minimum-history", "1h")], 60, "published");
-        check_kept(&[("policy", policy), ("minimum-history", "1h")], 61, "found");
+        check_kept(
+            &[("policy", policy), ("minimum-history", "1h")],
+            60,
+            "published",
+        );
+        check_kept(
+            &[("policy", policy), ("minimum-history", "1h")],
+            61,
+            "found",
+        );
     }
     check_kept(&[], 60, "found");
 }
@@ -258,9 +359,20 @@ fn a_young_policy_raises_what_was_published() {
         let (found, _) = target(&fleet, "web").unwrap();
         fleet.keep_published(&id("web"), &mut recommendation, &published);
         let kept = &recommendation.containers[0];
-        assert_eq!(kept.target.cpu(), Some(Cpu::from_millicores(found)), "{policy}");
-        assert_eq!(kept.target.memory(), Some(Memory::from_bytes(2048 * MIB)), "{policy}");
-        assert!(kept.upper_bound.memory() >= kept.target.memory(), "{policy}");
+        assert_eq!(
+            kept.target.cpu(),
+            Some(Cpu::from_millicores(found)),
+            "{policy}"
+        );
+        assert_eq!(
+            kept.target.memory(),
+            Some(Memory::from_bytes(2048 * MIB)),
+            "{policy}"
+        );
+        assert!(
+            kept.upper_bound.memory() >= kept.target.memory(),
+            "{policy}"
+        );
     }
 }
 
@@ -268,7 +380,10 @@ fn a_young_policy_raises_what_was_published() {
 fn another_policy_starts_anew_and_another_reading_of_the_same_history_does_not() {
     let mut fleet = fleet(&[("policy", "crane")]);
     add_steady(&mut fleet, 0..60);
-    fleet.apply_autoscaler(&id("web"), spec(&[("policy", "crane"), ("cpu-request-margin-fraction", "0.5")]));
+    fleet.apply_autoscaler(
+        &id("web"),
+        spec(&[("policy", "crane"), ("cpu-request-margin-fraction", "0.5")]),
+    );
     assert_eq!(target(&fleet, "web").map(|(cpu, _)| cpu), Some(900));
     fleet.apply_autoscaler(&id("web"), spec(&[("policy", "autopilot-ml")]));
     assert_eq!(target(&fleet, "web"), None);

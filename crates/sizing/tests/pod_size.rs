@@ -1,8 +1,9 @@
-//! What the containers of a pod get: upstream's documented numbers, and what must hold for any numbers.
+//! What the containers of a pod get: upstream's documented numbers, and what must hold for any
+//! numbers.
 
 use model::{
-    Allowed, ContainerRecommendation, ControlledValues, Limits, NamespaceLimits, Quantity, Recommendation,
-    ResourceList, ResourceName,
+    Allowed, ContainerRecommendation, ControlledValues, Limits, NamespaceLimits, Quantity,
+    Recommendation, ResourceList, ResourceName,
 };
 use proptest::prelude::*;
 use sizing::{PodContainer, Target, cap_for_pod, pod_sizes, proportional_limits};
@@ -10,48 +11,108 @@ use sizing::{PodContainer, Target, cap_for_pod, pod_sizes, proportional_limits};
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 fn cpu(text: &str) -> ResourceList {
-    [(ResourceName::Cpu, text.parse().expect("a quantity"))].into_iter().collect()
+    [(ResourceName::Cpu, text.parse().expect("a quantity"))]
+        .into_iter()
+        .collect()
 }
 
 fn recommendation(targets: [&str; 3]) -> Recommendation {
-    let containers = NAMES.into_iter().zip(targets).map(|(name, target)| ContainerRecommendation {
-        container_name: name.to_owned(),
-        target: cpu(target),
-        ..ContainerRecommendation::default()
-    });
-    Recommendation { containers: containers.collect() }
+    let containers = NAMES
+        .into_iter()
+        .zip(targets)
+        .map(|(name, target)| ContainerRecommendation {
+            container_name: name.to_owned(),
+            target: cpu(target),
+            ..ContainerRecommendation::default()
+        });
+    Recommendation {
+        containers: containers.collect(),
+    }
 }
 
 fn total(limits: &[(&str, &str)]) -> NamespaceLimits {
-    let get = |name: &str| limits.iter().find(|(other, _)| *other == name).map(|(_, text)| cpu(text));
-    NamespaceLimits { containers: None, pods: Some(Limits { min: get("min"), max: get("max"), default: None }) }
+    let get = |name: &str| {
+        limits
+            .iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, text)| cpu(text))
+    };
+    NamespaceLimits {
+        containers: None,
+        pods: Some(Limits {
+            min: get("min"),
+            max: get("max"),
+            default: None,
+        }),
+    }
 }
 
 /// Three containers whose limits are their requests, what the sum must be, and what each gets.
 fn check(targets: [&str; 3], limits: &[(&str, &str)], expected: [&str; 3]) {
     let one = cpu("1");
-    let containers = NAMES.map(|name| PodContainer { name, requests: &one, limits: &one, allowed: Allowed::default() });
-    let sizes = pod_sizes(&Target::all(&recommendation(targets)), &containers, &total(limits));
+    let containers = NAMES.map(|name| PodContainer {
+        name,
+        requests: &one,
+        limits: &one,
+        allowed: Allowed::default(),
+    });
+    let sizes = pod_sizes(
+        &Target::all(&recommendation(targets)),
+        &containers,
+        &total(limits),
+    );
     let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
     assert_eq!(requests, expected.map(cpu), "{targets:?} {limits:?}");
 }
 
 #[test]
 fn the_sum_over_a_pod_is_shared_in_proportion() {
-    check(["4m", "21m", "90m"], &[("min", "100m"), ("max", "200m")], ["4m", "21m", "90m"]);
-    check(["4m", "21m", "90m"], &[("min", "150m")], ["6m", "28m", "118m"]);
-    check(["4m", "21m", "90m"], &[("max", "80m")], ["2m", "14m", "62m"]);
+    check(
+        ["4m", "21m", "90m"],
+        &[("min", "100m"), ("max", "200m")],
+        ["4m", "21m", "90m"],
+    );
+    check(
+        ["4m", "21m", "90m"],
+        &[("min", "150m")],
+        ["6m", "28m", "118m"],
+    );
+    check(
+        ["4m", "21m", "90m"],
+        &[("max", "80m")],
+        ["2m", "14m", "62m"],
+    );
     check(["4m", "21m", "90m"], &[("max", "0")], ["4m", "21m", "90m"]);
 }
 
 #[test]
 fn what_nothing_is_recommended_for_is_not_requested_away() {
-    let memory: ResourceList = [(ResourceName::Memory, Quantity::from_bytes(5 << 20))].into_iter().collect();
-    let both: ResourceList =
-        [(ResourceName::Cpu, Quantity::from_milli(500)), (ResourceName::Memory, Quantity::ZERO)].into_iter().collect();
+    let memory: ResourceList = [(ResourceName::Memory, Quantity::from_bytes(5 << 20))]
+        .into_iter()
+        .collect();
+    let both: ResourceList = [
+        (ResourceName::Cpu, Quantity::from_milli(500)),
+        (ResourceName::Memory, Quantity::ZERO),
+    ]
+    .into_iter()
+    .collect();
     let (one, three, none) = (cpu("1"), cpu("3"), ResourceList::new());
-    let targets = [Target { container: "a", requests: &three }, Target { container: "b", requests: &memory }];
-    let container = |name, requests, limits| PodContainer { name, requests, limits, allowed: Allowed::default() };
+    let targets = [
+        Target {
+            container: "a",
+            requests: &three,
+        },
+        Target {
+            container: "b",
+            requests: &memory,
+        },
+    ];
+    let container = |name, requests, limits| PodContainer {
+        name,
+        requests,
+        limits,
+        allowed: Allowed::default(),
+    };
     let containers = [container("a", &one, &one), container("b", &both, &none)];
     let sizes = pod_sizes(&targets, &containers, &total(&[("max", "2")]));
     let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
@@ -62,24 +123,38 @@ fn quantity() -> impl Strategy<Value = Quantity> {
     let ordinary = (0_i64..5_000).prop_map(Quantity::from_milli);
     let odd = prop_oneof![
         any::<i64>().prop_map(Quantity::from_bytes),
-        prop::sample::select(vec!["0", "-1", "1n", "7E", "1e40", "-9e30", "9223372036854775808", "1.5Gi"])
-            .prop_map(|text| text.parse().expect("a quantity")),
+        prop::sample::select(vec![
+            "0",
+            "-1",
+            "1n",
+            "7E",
+            "1e40",
+            "-9e30",
+            "9223372036854775808",
+            "1.5Gi"
+        ])
+        .prop_map(|text| text.parse().expect("a quantity")),
     ];
     prop_oneof![3 => ordinary, 1 => odd]
 }
 
 fn list() -> impl Strategy<Value = ResourceList> {
-    let names = prop::sample::select(vec!["cpu", "memory", "example.com/gpu"]).prop_map(ResourceName::from);
-    prop::collection::vec((names, quantity()), 0..4).prop_map(|amounts| amounts.into_iter().collect())
+    let names =
+        prop::sample::select(vec!["cpu", "memory", "example.com/gpu"]).prop_map(ResourceName::from);
+    prop::collection::vec((names, quantity()), 0..4)
+        .prop_map(|amounts| amounts.into_iter().collect())
 }
 
 fn limits() -> impl Strategy<Value = Option<Limits>> {
     let list = || prop::option::of(list());
-    prop::option::of((list(), list(), list()).prop_map(|(min, max, default)| Limits { min, max, default }))
+    prop::option::of(
+        (list(), list(), list()).prop_map(|(min, max, default)| Limits { min, max, default }),
+    )
 }
 
 proptest! {
-    /// Whatever the numbers are, nothing panics, what a policy allows holds, and only containers of the pod get anything.
+    /// Whatever the numbers are, nothing panics, what a policy allows holds, and only containers of
+    /// the pod get anything.
     #[test]
     fn a_policy_holds_whatever_else_is_asked(
         targets in prop::collection::vec((0..5_usize, list(), list(), list()), 0..5),

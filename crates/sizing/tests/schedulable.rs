@@ -1,23 +1,31 @@
-//! What is left of recommendations so that pods can be scheduled: tables of small pods, and properties of all.
+//! What is left of recommendations so that pods can be scheduled: tables of small pods, and
+//! properties of all.
 
 use model::{
-    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Explanation, Labels, Memory, NodeConstraints,
-    Quantity, Recommendation, ResourceList, ResourceName,
+    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Explanation, Labels, Memory,
+    NodeConstraints, Quantity, Recommendation, ResourceList, ResourceName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{
-    Amounts, Ceiling, ContainerPolicy, ContainerShape, Fit, Fitting, NodeFacts, NodeRooms, Per, PodShape, Rooms, Values,
+    Amounts, Ceiling, ContainerPolicy, ContainerShape, Fit, Fitting, NodeFacts, NodeRooms, Per,
+    PodShape, Rooms, Values,
 };
 
 const MIB: i64 = 1 << 20;
 
 fn amounts(millicores: i64, mebibytes: i64) -> Amounts {
-    Amounts { cpu: Cpu::from_millicores(millicores), memory: Memory::from_bytes(mebibytes * MIB) }
+    Amounts {
+        cpu: Cpu::from_millicores(millicores),
+        memory: Memory::from_bytes(mebibytes * MIB),
+    }
 }
 
 fn list(millicores: i64, mebibytes: i64) -> ResourceList {
-    ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(mebibytes * MIB))
+    ResourceList::of(
+        Cpu::from_millicores(millicores),
+        Memory::from_bytes(mebibytes * MIB),
+    )
 }
 
 /// Containers with a request of 100m and 100Mi and no limits.
@@ -29,7 +37,10 @@ fn pod(names: &[&str]) -> PodShape {
         limits_follow: true,
         ..ContainerShape::default()
     };
-    PodShape { containers: names.iter().map(container).collect(), ..PodShape::default() }
+    PodShape {
+        containers: names.iter().map(container).collect(),
+        ..PodShape::default()
+    }
 }
 
 /// Targets in millicores and MiB; the bounds are half and twice of it.
@@ -41,24 +52,41 @@ fn recommend(targets: &[(&str, i64, i64)]) -> Recommendation {
         upper_bound: list(cpu * 2, memory * 2),
         uncapped_target: list(*cpu, *memory),
     };
-    Recommendation { containers: targets.iter().map(container).collect() }
+    Recommendation {
+        containers: targets.iter().map(container).collect(),
+    }
 }
 
 fn nodes(sizes: &[(i64, i64)]) -> NodeRooms {
-    let facts = sizes.iter().enumerate().map(|(index, (cpu, memory))| NodeFacts {
-        name: format!("node-{index}"),
-        labels: Labels::default(),
-        taints: Vec::new(),
-        allocatable: amounts(*cpu, *memory),
-        extended: ResourceList::new(),
-        bound: Amounts::default(),
-    });
+    let facts = sizes
+        .iter()
+        .enumerate()
+        .map(|(index, (cpu, memory))| NodeFacts {
+            name: format!("node-{index}"),
+            labels: Labels::default(),
+            taints: Vec::new(),
+            allocatable: amounts(*cpu, *memory),
+            extended: ResourceList::new(),
+            bound: Amounts::default(),
+        });
     Rooms::new(facts.collect(), Vec::new(), 0.0).for_pods(&NodeConstraints::default())
 }
 
 fn ceiling(values: Values, per: Per, millicores: i64) -> Ceiling {
-    let (by, object, because) = (Cap::Quota, "compute".to_owned(), format!("at most {millicores}"));
-    Ceiling { resource: ResourceName::Cpu, values, per, most: millicores, by, object, because }
+    let (by, object, because) = (
+        Cap::Quota,
+        "compute".to_owned(),
+        format!("at most {millicores}"),
+    );
+    Ceiling {
+        resource: ResourceName::Cpu,
+        values,
+        per,
+        most: millicores,
+        by,
+        object,
+        because,
+    }
 }
 
 /// `expected` are lower bound, target and upper bound of CPU of each container.
@@ -70,26 +98,59 @@ fn check(fitting: Fitting, targets: &[(&str, i64, i64)], expected: &[[i64; 3]]) 
     let found: Vec<_> = recommendation
         .containers
         .iter()
-        .map(|found| [cpu(&found.lower_bound), cpu(&found.target), cpu(&found.upper_bound)])
+        .map(|found| {
+            [
+                cpu(&found.lower_bound),
+                cpu(&found.target),
+                cpu(&found.upper_bound),
+            ]
+        })
         .collect();
     assert_eq!(found, expected, "{fitting:?}");
     let before = recommend(targets);
-    let uncapped =
-        |of: &Recommendation| of.containers.iter().map(|one| one.uncapped_target.clone()).collect::<Vec<_>>();
+    let uncapped = |of: &Recommendation| {
+        of.containers
+            .iter()
+            .map(|one| one.uncapped_target.clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(uncapped(&recommendation), uncapped(&before));
     fit
 }
 
 #[test]
 fn a_pod_is_cut_to_the_largest_node_and_its_containers_share() {
-    let (pod, rooms) = (pod(&["app", "side", "fixed"]), nodes(&[(1000, 900), (4100, 4096)]));
-    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
-    let fit = check(fitting, &[("app", 6000, 100), ("side", 2000, 100)], &[[3000, 3000, 3000], [1000, 1000, 1000]]);
-    let cuts: Vec<_> = fit.cuts().map(|(name, resource, most)| (name, resource.as_str(), most.amount)).collect();
+    let (pod, rooms) = (
+        pod(&["app", "side", "fixed"]),
+        nodes(&[(1000, 900), (4100, 4096)]),
+    );
+    let fitting = Fitting {
+        pod: &pod,
+        policies: &[],
+        ceilings: &[],
+        nodes: Some(&rooms),
+    };
+    let fit = check(
+        fitting,
+        &[("app", 6000, 100), ("side", 2000, 100)],
+        &[[3000, 3000, 3000], [1000, 1000, 1000]],
+    );
+    let cuts: Vec<_> = fit
+        .cuts()
+        .map(|(name, resource, most)| (name, resource.as_str(), most.amount))
+        .collect();
     assert_eq!(cuts, [("app", "cpu", 3000), ("side", "cpu", 1000)]);
     // Where the targets fit, bounds are held where the others leave off.
-    check(fitting, &[("app", 2000, 100), ("side", 1000, 100)], &[[1000, 2000, 3000], [500, 1000, 2000]]);
-    check(fitting, &[("app", 500, 100), ("side", 500, 100)], &[[250, 500, 1000], [250, 500, 1000]]);
+    check(
+        fitting,
+        &[("app", 2000, 100), ("side", 1000, 100)],
+        &[[1000, 2000, 3000], [500, 1000, 2000]],
+    );
+    check(
+        fitting,
+        &[("app", 500, 100), ("side", 500, 100)],
+        &[[250, 500, 1000], [250, 500, 1000]],
+    );
 }
 
 #[test]
@@ -108,21 +169,47 @@ fn a_minimum_of_the_owner_is_kept_as_long_as_it_fits() {
         (1500, [[2500, 2500, 2500], [1000, 1500, 1500]]),
     ] {
         let policies = [policy(least)];
-        let fitting = Fitting { pod: &pod, policies: &policies, ceilings: &[], nodes: Some(&rooms) };
+        let fitting = Fitting {
+            pod: &pod,
+            policies: &policies,
+            ceilings: &[],
+            nodes: Some(&rooms),
+        };
         check(fitting, &targets, &expected);
     }
     let policies = [policy(9000)];
-    let fitting = Fitting { pod: &pod, policies: &policies, ceilings: &[], nodes: Some(&rooms) };
-    check(fitting, &[("app", 6000, 100), ("side", 9000, 100)], &[[1600, 1600, 1600], [2400, 2400, 2400]]);
+    let fitting = Fitting {
+        pod: &pod,
+        policies: &policies,
+        ceilings: &[],
+        nodes: Some(&rooms),
+    };
+    check(
+        fitting,
+        &[("app", 6000, 100), ("side", 9000, 100)],
+        &[[1600, 1600, 1600], [2400, 2400, 2400]],
+    );
 }
 
 #[test]
 fn containers_without_recommendation_keep_what_they_ask_for() {
-    let pod = PodShape { fixed_requests: amounts(900, 0), ..pod(&["app", "side"]) };
+    let pod = PodShape {
+        fixed_requests: amounts(900, 0),
+        ..pod(&["app", "side"])
+    };
     let rooms = nodes(&[(4000, 4096)]);
-    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    let fitting = Fitting {
+        pod: &pod,
+        policies: &[],
+        ceilings: &[],
+        nodes: Some(&rooms),
+    };
     check(fitting, &[("app", 9000, 100)], &[[3000, 3000, 3000]]);
-    check(fitting, &[("app", 9000, 100), ("gone", 9000, 100)], &[[3000, 3000, 3000], [4500, 9000, 18_000]]);
+    check(
+        fitting,
+        &[("app", 9000, 100), ("gone", 9000, 100)],
+        &[[3000, 3000, 3000], [4500, 9000, 18_000]],
+    );
 }
 
 #[test]
@@ -136,12 +223,33 @@ fn limits_that_follow_count_with_their_proportion() {
     let ceilings = [ceiling(Values::Limits, Per::Pod, 4000)];
     for (follow, expected) in [(true, [1000, 1000, 1000]), (false, [1000, 2000, 4000])] {
         let pod = with_limit(follow);
-        let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: None };
-        check(fitting, &[("app", 2000, 100), ("side", 300, 100)], &[expected, [150, 300, 600]]);
+        let fitting = Fitting {
+            pod: &pod,
+            policies: &[],
+            ceilings: &ceilings,
+            nodes: None,
+        };
+        check(
+            fitting,
+            &[("app", 2000, 100), ("side", 300, 100)],
+            &[expected, [150, 300, 600]],
+        );
     }
-    let (pod, ceilings) = (with_limit(true), [ceiling(Values::Limits, Per::Container, 3000)]);
-    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: None };
-    check(fitting, &[("app", 1000, 100), ("side", 9000, 100)], &[[500, 750, 750], [4500, 9000, 18_000]]);
+    let (pod, ceilings) = (
+        with_limit(true),
+        [ceiling(Values::Limits, Per::Container, 3000)],
+    );
+    let fitting = Fitting {
+        pod: &pod,
+        policies: &[],
+        ceilings: &ceilings,
+        nodes: None,
+    };
+    check(
+        fitting,
+        &[("app", 1000, 100), ("side", 9000, 100)],
+        &[[500, 750, 750], [4500, 9000, 18_000]],
+    );
 }
 
 #[test]
@@ -149,11 +257,24 @@ fn whole_cores_stay_whole() {
     let mut pod = pod(&["app"]);
     pod.containers[0].whole_cores = true;
     let rooms = nodes(&[(3900, 4096)]);
-    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    let fitting = Fitting {
+        pod: &pod,
+        policies: &[],
+        ceilings: &[],
+        nodes: Some(&rooms),
+    };
     check(fitting, &[("app", 6000, 100)], &[[3000, 3000, 3000]]);
     check(fitting, &[("app", 2000, 100)], &[[1000, 2000, 3000]]);
     let ceilings = [ceiling(Values::Requests, Per::Container, 700)];
-    check(Fitting { nodes: None, ceilings: &ceilings, ..fitting }, &[("app", 2000, 100)], &[[700, 700, 700]]);
+    check(
+        Fitting {
+            nodes: None,
+            ceilings: &ceilings,
+            ..fitting
+        },
+        &[("app", 2000, 100)],
+        &[[700, 700, 700]],
+    );
 }
 
 #[test]
@@ -161,11 +282,28 @@ fn what_would_leave_nothing_is_left_out_and_told() {
     let (pod, targets) = (pod(&["app", "side"]), [("app", 2000, 100)]);
     let unchanged = [[1000, 2000, 4000]];
     for (rooms, ceilings, why) in [
-        (nodes(&[]), vec![], "no node is known that these pods may run on"),
-        (nodes(&[(100, 4096)]), vec![], "no node has room for these pods, whatever is recommended"),
-        (nodes(&[(9000, 4096)]), vec![ceiling(Values::Requests, Per::Pod, 100)], "at most 100"),
+        (
+            nodes(&[]),
+            vec![],
+            "no node is known that these pods may run on",
+        ),
+        (
+            nodes(&[(100, 4096)]),
+            vec![],
+            "no node has room for these pods, whatever is recommended",
+        ),
+        (
+            nodes(&[(9000, 4096)]),
+            vec![ceiling(Values::Requests, Per::Pod, 100)],
+            "at most 100",
+        ),
     ] {
-        let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: Some(&rooms) };
+        let fitting = Fitting {
+            pod: &pod,
+            policies: &[],
+            ceilings: &ceilings,
+            nodes: Some(&rooms),
+        };
         let fit = check(fitting, &targets, &unchanged);
         assert_eq!(fit.unmet().next(), Some(why));
         assert_eq!(fit.cuts().count(), 0);
@@ -175,7 +313,12 @@ fn what_would_leave_nothing_is_left_out_and_told() {
 #[test]
 fn explanations_say_who_had_the_last_word_and_why() {
     let (pod, rooms) = (pod(&["app"]), nodes(&[(1500, 4096)]));
-    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    let fitting = Fitting {
+        pod: &pod,
+        policies: &[],
+        ceilings: &[],
+        nodes: Some(&rooms),
+    };
     let fit = fitting.fit(&recommend(&[("app", 2000, 100)]));
     let number = |bound, millicores| Explanation {
         resource: ResourceName::Cpu,
@@ -195,21 +338,44 @@ fn explanations_say_who_had_the_last_word_and_why() {
         capped_because: None,
     };
     let numbers = vec![number(Bound::Lower, 1000), number(Bound::Target, 2000)];
-    let mut explanation = ContainerExplanation { numbers, ..ContainerExplanation::default() };
+    let mut explanation = ContainerExplanation {
+        numbers,
+        ..ContainerExplanation::default()
+    };
     fit.explain("app", &mut explanation);
-    let found: Vec<_> =
-        explanation.numbers.iter().map(|number| (number.capped.to_string(), number.capped_by)).collect();
-    assert_eq!(found, [("1".to_owned(), None), ("1500m".to_owned(), Some(Cap::Node))]);
+    let found: Vec<_> = explanation
+        .numbers
+        .iter()
+        .map(|number| (number.capped.to_string(), number.capped_by))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("1".to_owned(), None),
+            ("1500m".to_owned(), Some(Cap::Node))
+        ]
+    );
     let because = explanation.numbers[1].capped_because.as_deref();
-    assert_eq!(because, Some("node node-0 has 1500m cpu left for one pod beside 0 DaemonSet pods"));
+    assert_eq!(
+        because,
+        Some("node node-0 has 1500m cpu left for one pod beside 0 DaemonSet pods")
+    );
 }
 
 fn any_container() -> impl Strategy<Value = (i64, i64, i64, i64, bool, bool)> {
-    (1_i64..20_000, 1_i64..20_000, 0_i64..5000, 0_i64..5000, any::<bool>(), any::<bool>())
+    (
+        1_i64..20_000,
+        1_i64..20_000,
+        0_i64..5000,
+        0_i64..5000,
+        any::<bool>(),
+        any::<bool>(),
+    )
 }
 
 proptest! {
-    /// Containers: target, request, limit in CPU, memory target; whether they are sized and whether their limits follow.
+    /// Containers: target, request, limit in CPU, memory target; whether they are sized and whether
+    /// their limits follow.
     #[test]
     fn a_pod_fits_or_nothing_can_make_it(
         containers in vec(any_container(), 1..5),

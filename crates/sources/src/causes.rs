@@ -1,4 +1,5 @@
-//! Why a question got no answer, in one text: an error and all that is behind it. What an error says already is not said again.
+//! Why a question got no answer, in one text: an error and all that is behind it. What an error
+//! says already is not said again.
 
 use std::error::Error;
 
@@ -30,12 +31,22 @@ mod tests {
     }
 
     fn check(text: &'static str, cause: &str, expected: &str) {
-        assert_eq!(with_causes(&Outer { text, source: io::Error::other(cause) }), expected);
+        assert_eq!(
+            with_causes(&Outer {
+                text,
+                source: io::Error::other(cause)
+            }),
+            expected
+        );
     }
 
     #[test]
     fn causes_are_told_that_the_error_does_not_tell() {
         check("no answer", "it is down", "no answer: it is down");
-        check("no answer: it is down", "it is down", "no answer: it is down");
+        check(
+            "no answer: it is down",
+            "it is down",
+            "no answer: it is down",
+        );
     }
 }

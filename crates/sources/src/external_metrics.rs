@@ -1,9 +1,12 @@
-//! Usage of containers as an adapter of `external.metrics.k8s.io/v1beta1` has it: a metric for CPU, one for memory.
+//! Usage of containers as an adapter of `external.metrics.k8s.io/v1beta1` has it: a metric for CPU,
+//! one for memory.
 //!
-//! As upstream does, one request per pod and metric, with the selector of the pod's autoscaler and `pod=NAME`; a label of
-//! each value names the container. Unlike there, a request that fails costs its pod only, a value keeps its own time, and
-//! a metric without value is no zero. A pass ends when its time is up or too much of several namespaces has failed in a row. Pods that fail do not keep
-//! those of other namespaces waiting (`queue`). Source: upstream `recommender/input/metrics/metrics_source.go`.
+//! As upstream does, one request per pod and metric, with the selector of the pod's autoscaler and
+//! `pod=NAME`; a label of each value names the container. Unlike there, a request that fails costs
+//! its pod only, a value keeps its own time, and a metric without value is no zero. A pass ends
+//! when its time is up or too much of several namespaces has failed in a row. Pods that fail do not
+//! keep those of other namespaces waiting (`queue`). Source: upstream
+//! `recommender/input/metrics/metrics_source.go`.
 
 mod queue;
 
@@ -25,12 +28,14 @@ use crate::ContainerUsage;
 use crate::metrics_api::MetricsApiError;
 use queue::{Asked, NAMESPACE_CONCURRENCY, Queue};
 
-/// The longest time that one answer may take. It is half of a pass if that is less, so that a question without an answer is a failure.
+/// The longest time that one answer may take. It is half of a pass if that is less, so that a
+/// question without an answer is a failure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests at the same time.
 const CONCURRENCY: usize = 10;
-/// The number of failures in a row that ends a pass, and of failures in all after which a namespace waits for the next pass. Only the
-/// first [`NAMESPACE_CONCURRENCY`] failures of a namespace count in the row.
+/// The number of failures in a row that ends a pass, and of failures in all after which a namespace
+/// waits for the next pass. Only the first [`NAMESPACE_CONCURRENCY`] failures of a namespace count
+/// in the row.
 const MAX_FAILURES: usize = 20;
 /// The most series in the answer for one pod: far more than it can have containers.
 const MAX_SERIES: usize = 10_000;
@@ -49,8 +54,13 @@ pub struct ExternalMetricNames {
 pub struct NameError(String);
 
 impl ExternalMetricNames {
-    /// The metric of CPU in cores, the one of memory in bytes, and the label that names the container.
-    pub fn new(cpu: Option<String>, memory: Option<String>, container_label: String) -> Result<Self, NameError> {
+    /// The metric of CPU in cores, the one of memory in bytes, and the label that names the
+    /// container.
+    pub fn new(
+        cpu: Option<String>,
+        memory: Option<String>,
+        container_label: String,
+    ) -> Result<Self, NameError> {
         for name in cpu.iter().chain(&memory) {
             // What client-go refuses in a path, and what no adapter has.
             if matches!(name.as_str(), "" | "." | "..")
@@ -60,12 +70,19 @@ impl ExternalMetricNames {
                 return Err(NameError(name.clone()));
             }
         }
-        Ok(Self { cpu, memory, container_label })
+        Ok(Self {
+            cpu,
+            memory,
+            container_label,
+        })
     }
 
     fn metrics(&self) -> Vec<(Resource, &str)> {
         let metrics = [(Resource::Cpu, &self.cpu), (Resource::Memory, &self.memory)];
-        metrics.into_iter().filter_map(|(resource, name)| Some((resource, name.as_deref()?))).collect()
+        metrics
+            .into_iter()
+            .filter_map(|(resource, name)| Some((resource, name.as_deref()?)))
+            .collect()
     }
 }
 
@@ -84,8 +101,13 @@ impl PodQuestion {
     /// The usage of one of the pods that a selector finds.
     pub fn new(namespace: &str, pod: &str, selector: &Selector) -> Self {
         let own = Requirement::In("pod".to_owned(), [pod.to_owned()].into());
-        let selector = Selector::new(selector.requirements().iter().cloned().chain([own])).to_string();
-        Self { namespace: namespace.to_owned(), pod: pod.to_owned(), selector }
+        let selector =
+            Selector::new(selector.requirements().iter().cloned().chain([own])).to_string();
+        Self {
+            namespace: namespace.to_owned(),
+            pod: pod.to_owned(),
+            selector,
+        }
     }
 }
 
@@ -134,7 +156,11 @@ enum Resource {
 impl ExternalMetrics {
     /// Asks through `client`, which bounds the size of answers and the rate of requests.
     pub fn new(client: Client, names: ExternalMetricNames) -> Self {
-        Self { client, names, history: Arc::default() }
+        Self {
+            client,
+            names,
+            history: Arc::default(),
+        }
     }
 
     /// The current usage of these pods, as far as it can be had within `time`.
@@ -142,7 +168,9 @@ impl ExternalMetrics {
         let until = Instant::now() + time;
         pods.sort_unstable();
         let before = std::mem::take(&mut self.history().asked);
-        let (pass, answers) = self.pass(&pods, &before, until, ANSWER_TIMEOUT.min(time / 2)).await;
+        let (pass, answers) = self
+            .pass(&pods, &before, until, ANSWER_TIMEOUT.min(time / 2))
+            .await;
         let questions = self.names.metrics().len();
         let mut history = self.history();
         history.passes += 1;
@@ -150,7 +178,14 @@ impl ExternalMetrics {
         // Those that were not reached keep their place.
         let asked = pods.into_iter().zip(answers).filter_map(|(pod, answers)| {
             let is_whole = answers.failed || answers.count >= questions;
-            let asked = if is_whole { Asked { failed: answers.failed, pass: number } } else { *before.get(&pod)? };
+            let asked = if is_whole {
+                Asked {
+                    failed: answers.failed,
+                    pass: number,
+                }
+            } else {
+                *before.get(&pod)?
+            };
             Some((pod, asked))
         });
         history.asked = asked.collect();
@@ -178,9 +213,17 @@ impl ExternalMetrics {
             while running.len() < CONCURRENCY
                 && let Some((pod, metric)) = queue.next(metrics.len())
             {
-                running.push(async move { (pod, metric, self.ask(&pods[pod], metrics[metric].1, patience).await) });
+                running.push(async move {
+                    (
+                        pod,
+                        metric,
+                        self.ask(&pods[pod], metrics[metric].1, patience).await,
+                    )
+                });
             }
-            let Ok(Some((place, metric, answer))) = timeout_at(until, running.next()).await else { break };
+            let Ok(Some((place, metric, answer))) = timeout_at(until, running.next()).await else {
+                break;
+            };
             let (pod, answers) = (&pods[place], &mut answers[place]);
             let failures = queue.answered(&pod.namespace, answer.is_err());
             answers.count += 1;
@@ -197,7 +240,8 @@ impl ExternalMetrics {
                 }
             }
         }
-        pass.left_out = pods.len() * metrics.len() - answers.iter().map(|answers| answers.count).sum::<usize>();
+        pass.left_out =
+            pods.len() * metrics.len() - answers.iter().map(|answers| answers.count).sum::<usize>();
         pass.usage = samples.into_usage();
         (pass, answers)
     }
@@ -209,11 +253,21 @@ impl ExternalMetrics {
         patience: Duration,
     ) -> Result<Vec<ExternalMetricValue>, MetricsApiError> {
         let request = http::Request::get(path(pod, metric)).body(Vec::new());
-        let request = request.map_err(|error| MetricsApiError::Request(kube::Error::HttpError(error)))?;
-        let answer = timeout(patience, self.client.request::<ExternalMetricValueList>(request)).await;
-        let items = answer.map_err(|_| MetricsApiError::Timeout(patience))??.items;
+        let request =
+            request.map_err(|error| MetricsApiError::Request(kube::Error::HttpError(error)))?;
+        let answer = timeout(
+            patience,
+            self.client.request::<ExternalMetricValueList>(request),
+        )
+        .await;
+        let items = answer
+            .map_err(|_| MetricsApiError::Timeout(patience))??
+            .items;
         if items.len() > MAX_SERIES {
-            return Err(MetricsApiError::TooMany { items: items.len(), most: MAX_SERIES });
+            return Err(MetricsApiError::TooMany {
+                items: items.len(),
+                most: MAX_SERIES,
+            });
         }
         Ok(items)
     }
@@ -232,12 +286,34 @@ fn path(pod: &PodQuestion, metric: &str) -> String {
 struct Samples(BTreeMap<(ContainerRef, Timestamp), Sample>);
 
 impl Samples {
-    fn add(&mut self, pod: &PodQuestion, resource: Resource, values: Vec<ExternalMetricValue>, label: &str) {
-        for ExternalMetricValue { mut metric_labels, timestamp, value, .. } in values {
-            let (Some(container), Some(value)) = (metric_labels.remove(label), value) else { continue };
-            let container = ContainerRef { namespace: pod.namespace.clone(), pod: pod.pod.clone(), container };
+    fn add(
+        &mut self,
+        pod: &PodQuestion,
+        resource: Resource,
+        values: Vec<ExternalMetricValue>,
+        label: &str,
+    ) {
+        for ExternalMetricValue {
+            mut metric_labels,
+            timestamp,
+            value,
+            ..
+        } in values
+        {
+            let (Some(container), Some(value)) = (metric_labels.remove(label), value) else {
+                continue;
+            };
+            let container = ContainerRef {
+                namespace: pod.namespace.clone(),
+                pod: pod.pod.clone(),
+                container,
+            };
             let at = timestamp.0;
-            let sample = self.0.entry((container, at)).or_insert(Sample { at, cpu: None, memory: None });
+            let sample = self.0.entry((container, at)).or_insert(Sample {
+                at,
+                cpu: None,
+                memory: None,
+            });
             match resource {
                 Resource::Cpu => sample.cpu = Some(Cpu::from(&value)),
                 Resource::Memory => sample.memory = Some(Memory::from(&value)),
@@ -246,7 +322,10 @@ impl Samples {
     }
 
     fn into_usage(self) -> Vec<ContainerUsage> {
-        self.0.into_iter().map(|((container, _), sample)| ContainerUsage { container, sample }).collect()
+        self.0
+            .into_iter()
+            .map(|((container, _), sample)| ContainerUsage { container, sample })
+            .collect()
     }
 }
 
@@ -257,14 +336,25 @@ mod tests {
     fn check_path(selector: &str, metric: &str, expected: &str) {
         let selector = selector.parse().expect(selector);
         let path = path(&PodQuestion::new("shop", "web-1", &selector), metric);
-        assert_eq!(path, format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/{expected}"));
+        assert_eq!(
+            path,
+            format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/{expected}")
+        );
     }
 
     #[test]
     fn the_selector_is_the_autoscalers_and_the_pods_name() {
-        check_path("app=web", "container_cpu", "container_cpu?labelSelector=app%3Dweb%2Cpod%3Dweb-1");
+        check_path(
+            "app=web",
+            "container_cpu",
+            "container_cpu?labelSelector=app%3Dweb%2Cpod%3Dweb-1",
+        );
         check_path("", "cpu|cores", "cpu%7Ccores?labelSelector=pod%3Dweb-1");
-        check_path("app in (a, b)", "m", "m?labelSelector=app%20in%20%28a%2Cb%29%2Cpod%3Dweb-1");
+        check_path(
+            "app in (a, b)",
+            "m",
+            "m?labelSelector=app%20in%20%28a%2Cb%29%2Cpod%3Dweb-1",
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Where usage comes from: one module per source, each turning what it reads into samples of containers.
+//! Where usage comes from: one module per source, each turning what it reads into samples of
+//! containers.
 //!
-//! A source that fails says so and gives nothing. A value that is missing stays missing: it is never a sample of zero.
+//! A source that fails says so and gives nothing. A value that is missing stays missing: it is
+//! never a sample of zero.
 //!
 //! | formula | file |
 //! |---|---|

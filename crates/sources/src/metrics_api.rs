@@ -1,7 +1,9 @@
-//! Usage of all containers, as `metrics.k8s.io/v1beta1` has it now. metrics-server is the usual provider of that API.
+//! Usage of all containers, as `metrics.k8s.io/v1beta1` has it now. metrics-server is the usual
+//! provider of that API.
 //!
-//! One list of `PodMetrics` gives one sample per container, at the time that the provider stamped on it. CPU is rounded
-//! up to millicores, memory to bytes. Source: upstream `recommender/input/metrics/metrics_client.go`.
+//! One list of `PodMetrics` gives one sample per container, at the time that the provider stamped
+//! on it. CPU is rounded up to millicores, memory to bytes. Source: upstream
+//! `recommender/input/metrics/metrics_client.go`.
 
 mod error;
 
@@ -23,7 +25,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most pods in one answer: far more than a cluster can have.
 const MAX_PODS: usize = 500_000;
 
-/// The metrics API of a cluster. The size of its answers in bytes is bounded by the client that it is made with.
+/// The metrics API of a cluster. The size of its answers in bytes is bounded by the client that it
+/// is made with.
 #[derive(Clone)]
 pub struct MetricsApi {
     pods: Api<PodMetrics>,
@@ -38,22 +41,34 @@ impl MetricsApi {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
-        Self { pods, is_wanted: Arc::new(|_| true) }
+        Self {
+            pods,
+            is_wanted: Arc::new(|_| true),
+        }
     }
 
-    /// The same, without the usage in namespaces that are not wanted. The API cannot be asked for several namespaces.
+    /// The same, without the usage in namespaces that are not wanted. The API cannot be asked for
+    /// several namespaces.
     #[must_use]
     pub fn only(self, is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { is_wanted: Arc::new(is_wanted), ..self }
+        Self {
+            is_wanted: Arc::new(is_wanted),
+            ..self
+        }
     }
 
     /// The current usage of every container that was measured.
     pub async fn read(&self) -> Result<Vec<ContainerUsage>, MetricsApiError> {
         let params = ListParams::default();
         let answer = timeout(ANSWER_TIMEOUT, self.pods.list(&params)).await;
-        let pods = answer.map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??.items;
+        let pods = answer
+            .map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??
+            .items;
         if pods.len() > MAX_PODS {
-            return Err(MetricsApiError::TooMany { items: pods.len(), most: MAX_PODS });
+            return Err(MetricsApiError::TooMany {
+                items: pods.len(),
+                most: MAX_PODS,
+            });
         }
         Ok(usage_in(pods, &*self.is_wanted))
     }
@@ -61,20 +76,37 @@ impl MetricsApi {
 
 /// The samples of the pods in wanted namespaces.
 fn usage_in(pods: Vec<PodMetrics>, is_wanted: impl Fn(&str) -> bool) -> Vec<ContainerUsage> {
-    let is_wanted = |pod: &PodMetrics| is_wanted(pod.metadata.namespace.as_deref().unwrap_or_default());
+    let is_wanted =
+        |pod: &PodMetrics| is_wanted(pod.metadata.namespace.as_deref().unwrap_or_default());
     pods.into_iter().filter(is_wanted).flat_map(usage).collect()
 }
 
 /// The samples of one pod. A container of which nothing was measured gives none.
 fn usage(pod: PodMetrics) -> impl Iterator<Item = ContainerUsage> {
-    let PodMetrics { metadata, timestamp, containers, .. } = pod;
-    let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+    let PodMetrics {
+        metadata,
+        timestamp,
+        containers,
+        ..
+    } = pod;
+    let (namespace, name) = (
+        metadata.namespace.unwrap_or_default(),
+        metadata.name.unwrap_or_default(),
+    );
     containers.into_iter().filter_map(move |container| {
         let cpu = container.usage.cpu.as_ref().map(Cpu::from);
         let memory = container.usage.memory.as_ref().map(Memory::from);
         (cpu.is_some() || memory.is_some()).then(|| ContainerUsage {
-            container: ContainerRef { namespace: namespace.clone(), pod: name.clone(), container: container.name },
-            sample: Sample { at: timestamp.0, cpu, memory },
+            container: ContainerRef {
+                namespace: namespace.clone(),
+                pod: name.clone(),
+                container: container.name,
+            },
+            sample: Sample {
+                at: timestamp.0,
+                cpu,
+                memory,
+            },
         })
     })
 }
@@ -97,14 +129,24 @@ mod tests {
         });
         let samples: Vec<_> = usage(serde_json::from_value(pod).expect("pod metrics")).collect();
         for sample in &samples {
-            assert_eq!((sample.container.namespace.as_str(), sample.container.pod.as_str()), ("shop", "web-1"));
+            assert_eq!(
+                (
+                    sample.container.namespace.as_str(),
+                    sample.container.pod.as_str()
+                ),
+                ("shop", "web-1")
+            );
             assert_eq!(sample.sample.at.to_string(), "2026-01-01T00:00:30Z");
         }
         let values: Vec<_> = samples
             .iter()
             .map(|usage| {
                 let Sample { cpu, memory, .. } = usage.sample;
-                (usage.container.container.as_str(), cpu.map(Cpu::millicores), memory.map(Memory::bytes))
+                (
+                    usage.container.container.as_str(),
+                    cpu.map(Cpu::millicores),
+                    memory.map(Memory::bytes),
+                )
             })
             .collect();
         assert_eq!(values, expected);
@@ -120,14 +162,26 @@ mod tests {
 
     #[test]
     fn a_missing_resource_is_no_zero() {
-        check(&json!([{"name": "web", "usage": {"cpu": "1"}}]), &[("web", Some(1000), None)]);
-        check(&json!([{"name": "web", "usage": {"memory": "1Ki"}}]), &[("web", None, Some(1024))]);
-        check(&json!([{"name": "web", "usage": {"cpu": "x", "memory": "1Ki"}}]), &[("web", None, Some(1024))]);
+        check(
+            &json!([{"name": "web", "usage": {"cpu": "1"}}]),
+            &[("web", Some(1000), None)],
+        );
+        check(
+            &json!([{"name": "web", "usage": {"memory": "1Ki"}}]),
+            &[("web", None, Some(1024))],
+        );
+        check(
+            &json!([{"name": "web", "usage": {"cpu": "x", "memory": "1Ki"}}]),
+            &[("web", None, Some(1024))],
+        );
     }
 
     #[test]
     fn a_measured_zero_is_a_sample() {
-        check(&json!([{"name": "web", "usage": {"cpu": "0", "memory": "0"}}]), &[("web", Some(0), Some(0))]);
+        check(
+            &json!([{"name": "web", "usage": {"cpu": "0", "memory": "0"}}]),
+            &[("web", Some(0), Some(0))],
+        );
     }
 
     #[test]
@@ -140,14 +194,22 @@ mod tests {
             });
             serde_json::from_value(pod).expect("pod metrics")
         };
-        let samples = usage_in(vec![pod("shop"), pod("mail")], |namespace| namespace == "mail");
-        let namespaces: Vec<_> = samples.iter().map(|sample| sample.container.namespace.as_str()).collect();
+        let samples = usage_in(vec![pod("shop"), pod("mail")], |namespace| {
+            namespace == "mail"
+        });
+        let namespaces: Vec<_> = samples
+            .iter()
+            .map(|sample| sample.container.namespace.as_str())
+            .collect();
         assert_eq!(namespaces, ["mail"]);
     }
 
     #[test]
     fn a_container_without_usage_gives_no_sample() {
-        check(&json!([{"name": "web", "usage": {}}, {"name": "proxy"}]), &[]);
+        check(
+            &json!([{"name": "web", "usage": {}}, {"name": "proxy"}]),
+            &[],
+        );
         check(&json!([]), &[]);
     }
 }

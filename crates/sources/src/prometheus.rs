@@ -1,7 +1,9 @@
-//! History of usage, and current values of any query, from any store that answers `PromQL` over the HTTP API of Prometheus: Thanos, Mimir and others too.
+//! History of usage, and current values of any query, from any store that answers `PromQL` over the
+//! HTTP API of Prometheus: Thanos, Mimir and others too.
 //!
-//! Every answer is bounded in time and size: ranges of usage are read in pieces, and a piece that is too much is halved. Which series
-//! hold usage and pod labels is found out where the settings leave it open. Nothing is retried here: the caller does.
+//! Every answer is bounded in time and size: ranges of usage are read in pieces, and a piece that
+//! is too much is halved. Which series hold usage and pod labels is found out where the settings
+//! leave it open. Nothing is retried here: the caller does.
 //!
 //! | what | file |
 //! |---|---|
@@ -47,9 +49,11 @@ use window::Pieces;
 
 /// The most bytes of the answer to an expression. Ten series of 2000 points have half of that.
 const MAX_EXPRESSION_BYTES: usize = 2 << 20;
-/// The most series of the answer to an expression. As many fit in its bytes with the fewest points that are asked for.
+/// The most series of the answer to an expression. As many fit in its bytes with the fewest points
+/// that are asked for.
 const MAX_EXPRESSION_SERIES: usize = 1000;
-/// How often a piece is halved because its answer took too long. Each attempt costs the store as much as the query may take.
+/// How often a piece is halved because its answer took too long. Each attempt costs the store as
+/// much as the query may take.
 const MAX_TIMEOUTS: usize = 2;
 
 /// What a store has of one container.
@@ -75,9 +79,16 @@ impl Prometheus {
         let cpu = self.first_usage(usage.cpu_candidates(), window).await?;
         let memory = self.first_usage(usage.memory_candidates(), window).await?;
         if cpu.is_none() && memory.is_none() {
-            let candidates = usage.cpu_candidates().into_iter().chain(usage.memory_candidates());
-            let tried: Vec<String> = candidates.map(|series| query::usage_selector(&series, None)).collect();
-            return Err(PrometheusError::NoSeries { tried: tried.join(" ") });
+            let candidates = usage
+                .cpu_candidates()
+                .into_iter()
+                .chain(usage.memory_candidates());
+            let tried: Vec<String> = candidates
+                .map(|series| query::usage_selector(&series, None))
+                .collect();
+            return Err(PrometheusError::NoSeries {
+                tried: tried.join(" "),
+            });
         }
         let mut found = None;
         for candidate in pod_labels.candidates() {
@@ -91,7 +102,11 @@ impl Prometheus {
                 break;
             }
         }
-        Ok(Layout { cpu, memory, pod_labels: found })
+        Ok(Layout {
+            cpu,
+            memory,
+            pod_labels: found,
+        })
     }
 
     /// Reads the usage of all containers of a namespace, piece by piece in the order of time.
@@ -104,7 +119,10 @@ impl Prometheus {
     ) -> Result<(), PrometheusError> {
         let query = query::usage(series, namespace, window.step);
         self.read_pieces(&query, window, |found| {
-            found.into_iter().filter_map(|found| container_series(series, namespace, found)).for_each(&mut take);
+            found
+                .into_iter()
+                .filter_map(|found| container_series(series, namespace, found))
+                .for_each(&mut take);
         })
         .await
     }
@@ -124,13 +142,21 @@ impl Prometheus {
             }
         })
         .await?;
-        Ok(newest.into_iter().map(|(pod, (_, labels))| (pod, labels)).collect())
+        Ok(newest
+            .into_iter()
+            .map(|(pod, (_, labels))| (pod, labels))
+            .collect())
     }
 
-    /// Reads the series of any expression, in one question. The caller divides a long range into windows, and asks for less after an
-    /// [`Excess`](PrometheusError::excess).
-    pub async fn read_expression(&self, expression: &str, window: Window) -> Result<Vec<Labelled>, PrometheusError> {
-        self.query_range::<MAX_EXPRESSION_SERIES>(expression, window, MAX_EXPRESSION_BYTES).await
+    /// Reads the series of any expression, in one question. The caller divides a long range into
+    /// windows, and asks for less after an [`Excess`](PrometheusError::excess).
+    pub async fn read_expression(
+        &self,
+        expression: &str,
+        window: Window,
+    ) -> Result<Vec<Labelled>, PrometheusError> {
+        self.query_range::<MAX_EXPRESSION_SERIES>(expression, window, MAX_EXPRESSION_BYTES)
+            .await
     }
 
     async fn first_usage(
@@ -139,7 +165,10 @@ impl Prometheus {
         window: Window,
     ) -> Result<Option<UsageSeries>, PrometheusError> {
         for candidate in candidates {
-            if self.has_series(&query::usage_selector(&candidate, None), window).await? {
+            if self
+                .has_series(&query::usage_selector(&candidate, None), window)
+                .await?
+            {
                 return Ok(Some(candidate));
             }
         }
@@ -155,7 +184,10 @@ impl Prometheus {
         let mut pieces = Pieces::of(window);
         let mut timeouts = 0;
         while let Some(piece) = pieces.next() {
-            match self.query_range::<{ usize::MAX }>(query, piece, MAX_BYTES).await {
+            match self
+                .query_range::<{ usize::MAX }>(query, piece, MAX_BYTES)
+                .await
+            {
                 Ok(found) => {
                     pieces.done(piece);
                     take(found);
@@ -174,11 +206,28 @@ impl Prometheus {
     }
 }
 
-fn container_series(series: &UsageSeries, namespace: &str, found: Labelled) -> Option<ContainerSeries> {
-    let label = |name: &str| found.labels.get(name).filter(|value| !value.is_empty()).cloned();
+fn container_series(
+    series: &UsageSeries,
+    namespace: &str,
+    found: Labelled,
+) -> Option<ContainerSeries> {
+    let label = |name: &str| {
+        found
+            .labels
+            .get(name)
+            .filter(|value| !value.is_empty())
+            .cloned()
+    };
     let (pod, container) = (label(&series.pod_label)?, label(&series.container_label)?);
-    let container = ContainerRef { namespace: namespace.to_owned(), pod, container };
-    Some(ContainerSeries { container, usage: found.series })
+    let container = ContainerRef {
+        namespace: namespace.to_owned(),
+        pod,
+        container,
+    };
+    Some(ContainerSeries {
+        container,
+        usage: found.series,
+    })
 }
 
 /// A pod may have had other labels before, or another pod may have had its name.
@@ -189,15 +238,27 @@ fn keep_newest(
     found: &Labelled,
 ) {
     let label = |name: &str| found.labels.get(name).map(String::as_str);
-    let Some((last, _)) = found.series.points().last().copied() else { return };
-    let Some(pod) = label(&names.pod_label).filter(|pod| !pod.is_empty()) else { return };
+    let Some((last, _)) = found.series.points().last().copied() else {
+        return;
+    };
+    let Some(pod) = label(&names.pod_label).filter(|pod| !pod.is_empty()) else {
+        return;
+    };
     if label(&names.namespace_label) != Some(namespace) {
         return;
     }
     if newest.get(pod).is_none_or(|(seen, _)| *seen <= last) {
-        let own_name =
-            |name: &str| names.prefixes.iter().find_map(|prefix| name.strip_prefix(&**prefix)).map(str::to_owned);
-        let own = found.labels.iter().filter_map(|(name, value)| Some((own_name(name)?, value.clone())));
+        let own_name = |name: &str| {
+            names
+                .prefixes
+                .iter()
+                .find_map(|prefix| name.strip_prefix(&**prefix))
+                .map(str::to_owned)
+        };
+        let own = found
+            .labels
+            .iter()
+            .filter_map(|(name, value)| Some((own_name(name)?, value.clone())));
         let labels = own.filter(|(name, _)| !name.is_empty()).collect();
         newest.insert(pod.to_owned(), (last, labels));
     }
@@ -209,23 +270,49 @@ mod tests {
 
     fn found(labels: &[(&str, &str)], second: i64) -> Labelled {
         let at = jiff::Timestamp::from_second(second).expect("in range");
-        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Labelled { labels, series: Series::new(vec![(at, 1.0)]) }
+        let labels = labels
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Labelled {
+            labels,
+            series: Series::new(vec![(at, 1.0)]),
+        }
     }
 
     #[test]
     fn the_labels_seen_last_count() {
         let names = PodLabelSettings::default().candidates().remove(1);
-        assert_eq!((names.prefixes[0].as_str(), names.pod_label.as_str()), ("label_", "exported_pod"));
+        assert_eq!(
+            (names.prefixes[0].as_str(), names.pod_label.as_str()),
+            ("label_", "exported_pod")
+        );
         let mut newest = HashMap::new();
         for (app, second) in [("old", 10), ("new", 30), ("older", 5)] {
-            let labels =
-                [("exported_namespace", "shop"), ("exported_pod", "web-1"), ("label_app", app), ("job", "ksm")];
+            let labels = [
+                ("exported_namespace", "shop"),
+                ("exported_pod", "web-1"),
+                ("label_app", app),
+                ("job", "ksm"),
+            ];
             keep_newest(&mut newest, &names, "shop", &found(&labels, second));
         }
-        keep_newest(&mut newest, &names, "shop", &found(&[("exported_namespace", "shop")], 50));
-        keep_newest(&mut newest, &names, "other", &found(&[("exported_namespace", "shop")], 50));
+        keep_newest(
+            &mut newest,
+            &names,
+            "shop",
+            &found(&[("exported_namespace", "shop")], 50),
+        );
+        keep_newest(
+            &mut newest,
+            &names,
+            "other",
+            &found(&[("exported_namespace", "shop")], 50),
+        );
         assert_eq!(newest.len(), 1);
-        assert_eq!(newest["web-1"].1, BTreeMap::from([("app".to_owned(), "new".to_owned())]));
+        assert_eq!(
+            newest["web-1"].1,
+            BTreeMap::from([("app".to_owned(), "new".to_owned())])
+        );
     }
 }

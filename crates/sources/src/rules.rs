@@ -1,5 +1,6 @@
-//! Rule files as prometheus-adapter has them: which series of a store that speaks `PromQL` are metrics of which objects, and how their values
-//! and their history are asked for. Nothing here asks anybody but for the resources of the cluster.
+//! Rule files as prometheus-adapter has them: which series of a store that speaks `PromQL` are
+//! metrics of which objects, and how their values and their history are asked for. Nothing here
+//! asks anybody but for the resources of the cluster.
 //!
 //! | what | file |
 //! |---|---|

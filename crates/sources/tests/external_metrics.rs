@@ -1,5 +1,5 @@
-//! An API server that answers for an adapter of external metrics: what it is asked, and what its answers, its failures and
-//! its silence come to.
+//! An API server that answers for an adapter of external metrics: what it is asked, and what its
+//! answers, its failures and its silence come to.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -16,7 +16,8 @@ use model::{Cpu, Memory};
 use sources::external_metrics::{ExternalMetricNames, ExternalMetrics, Pass, PodQuestion};
 use tokio::net::TcpListener;
 
-/// As prometheus-adapter answers for a pod with two containers, and for a series without a container.
+/// As prometheus-adapter answers for a pod with two containers, and for a series without a
+/// container.
 const CPU: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[
 {"metricName":"container_cpu","metricLabels":{"container":"app","pod":"web-1"},"timestamp":"2026-01-01T12:34:56Z","value":"249999999n"},
 {"metricName":"container_cpu","metricLabels":{"container":"proxy","pod":"web-1"},"timestamp":"2026-01-01T12:34:56Z","value":"0"},
@@ -25,8 +26,7 @@ const MEMORY: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external
 {"metricName":"container_memory","metricLabels":{"container":"app","pod":"web-1"},"timestamp":"2026-01-01T12:34:56Z","window":60,"value":"300Mi"},
 {"metricName":"container_memory","metricLabels":{"container":"proxy","pod":"web-1"},"timestamp":"2026-01-01T12:35:00Z","value":"x"}]}"#;
 const UNKNOWN: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"unable to fetch metrics","reason":"InternalError","code":500}"#;
-const EMPTY: &str =
-    r#"{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[]}"#;
+const EMPTY: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[]}"#;
 
 /// The requests that came, as metric and selector.
 type Asked = Arc<Mutex<Vec<(String, String)>>>;
@@ -37,9 +37,15 @@ async fn answer(
     Path((namespace, metric)): Path<(String, String)>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
-    assert!(["bank", "shop"].contains(&namespace.as_str()) && query.len() == 1, "{metric} {query:?}");
+    assert!(
+        ["bank", "shop"].contains(&namespace.as_str()) && query.len() == 1,
+        "{metric} {query:?}"
+    );
     let selector = query["labelSelector"].clone();
-    asked.lock().expect("whole").push((metric.clone(), selector.clone()));
+    asked
+        .lock()
+        .expect("whole")
+        .push((metric.clone(), selector.clone()));
     if namespace == "shop" && selector == "app=web,pod=web-1" {
         tokio::time::sleep(delay).await;
     }
@@ -57,41 +63,66 @@ async fn answer(
 /// A source that reads both metrics from a server that lives as long as the test.
 async fn source() -> (ExternalMetrics, Asked) {
     let asked = Asked::default();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .expect("a free port");
     let address = listener.local_addr().expect("a bound address");
     let router = router(&asked, Duration::ZERO);
     tokio::spawn(async move { axum::serve(listener, router).await });
     let mut config = Config::new(format!("http://{address}").parse().expect("an address"));
     config.default_retry = false;
-    (external_metrics(Client::try_from(config).expect("a client")), asked)
+    (
+        external_metrics(Client::try_from(config).expect("a client")),
+        asked,
+    )
 }
 
 /// The same without a connection, for a paused clock. `delay` is the time that a good answer takes.
 fn source_in_process(delay: Duration) -> (ExternalMetrics, Asked) {
     let asked = Asked::default();
-    (external_metrics(Client::new(router(&asked, delay), "default")), asked)
+    (
+        external_metrics(Client::new(router(&asked, delay), "default")),
+        asked,
+    )
 }
 
 fn router(asked: &Asked, delay: Duration) -> Router {
     let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}";
-    Router::new().route(path, get(answer)).with_state((Arc::clone(asked), delay))
+    Router::new()
+        .route(path, get(answer))
+        .with_state((Arc::clone(asked), delay))
 }
 
 fn external_metrics(client: Client) -> ExternalMetrics {
-    let names = [Some("container_cpu".to_owned()), Some("container_memory".to_owned())];
+    let names = [
+        Some("container_cpu".to_owned()),
+        Some("container_memory".to_owned()),
+    ];
     let [cpu, memory] = names;
     let names = ExternalMetricNames::new(cpu, memory, "container".to_owned()).expect("names");
     ExternalMetrics::new(client, names)
 }
 
 fn question(app: &str, pod: &str) -> PodQuestion {
-    PodQuestion::new("shop", pod, &format!("app={app}").parse().expect("a selector"))
+    PodQuestion::new(
+        "shop",
+        pod,
+        &format!("app={app}").parse().expect("a selector"),
+    )
 }
 
 fn samples(pass: &Pass) -> Vec<(String, String, Option<i64>, Option<i64>)> {
     let usage = pass.usage.iter().map(|usage| {
-        let (cpu, memory) = (usage.sample.cpu.map(Cpu::millicores), usage.sample.memory.map(Memory::bytes));
-        (usage.container.to_string(), usage.sample.at.to_string(), cpu, memory)
+        let (cpu, memory) = (
+            usage.sample.cpu.map(Cpu::millicores),
+            usage.sample.memory.map(Memory::bytes),
+        );
+        (
+            usage.container.to_string(),
+            usage.sample.at.to_string(),
+            cpu,
+            memory,
+        )
     });
     usage.collect()
 }
@@ -99,42 +130,66 @@ fn samples(pass: &Pass) -> Vec<(String, String, Option<i64>, Option<i64>)> {
 #[tokio::test]
 async fn both_metrics_of_a_container_become_one_sample_and_no_value_becomes_none() {
     let (source, asked) = source().await;
-    let pass = source.read(vec![question("web", "web-1"), question("web", "web-2")], Duration::from_secs(30)).await;
+    let pass = source
+        .read(
+            vec![question("web", "web-1"), question("web", "web-2")],
+            Duration::from_secs(30),
+        )
+        .await;
     let at = "2026-01-01T12:34:56Z".to_owned();
     assert_eq!(
         samples(&pass),
         [
-            ("shop/web-1/app".to_owned(), at.clone(), Some(250), Some(300 << 20)),
+            (
+                "shop/web-1/app".to_owned(),
+                at.clone(),
+                Some(250),
+                Some(300 << 20)
+            ),
             ("shop/web-1/proxy".to_owned(), at, Some(0), None),
         ]
     );
     assert_eq!((pass.failed, pass.left_out), (0, 0), "{:?}", pass.problem);
     let mut asked = asked.lock().expect("whole").clone();
     asked.sort();
-    let expected = [("container_cpu", "web-1"), ("container_cpu", "web-2"), ("container_memory", "web-1")];
+    let expected = [
+        ("container_cpu", "web-1"),
+        ("container_cpu", "web-2"),
+        ("container_memory", "web-1"),
+    ];
     let expected = expected.into_iter().chain([("container_memory", "web-2")]);
-    let expected: Vec<_> = expected.map(|(metric, pod)| (metric.to_owned(), format!("app=web,pod={pod}"))).collect();
+    let expected: Vec<_> = expected
+        .map(|(metric, pod)| (metric.to_owned(), format!("app=web,pod={pod}")))
+        .collect();
     assert_eq!(asked, expected);
 }
 
 #[tokio::test]
 async fn a_failure_costs_its_own_pod_only() {
     let (source, _) = source().await;
-    let pass = source.read(vec![question("broken", "web-1"), question("web", "web-1")], Duration::from_secs(30)).await;
+    let pass = source
+        .read(
+            vec![question("broken", "web-1"), question("web", "web-1")],
+            Duration::from_secs(30),
+        )
+        .await;
     assert_eq!((pass.usage.len(), pass.failed, pass.left_out), (2, 2, 0));
     let problem = pass.problem.expect("a reason").to_string();
     assert!(problem.starts_with("reading metrics failed: "), "{problem}");
 }
 
 #[tokio::test]
-async fn an_adapter_that_keeps_failing_is_left_alone_and_the_next_pass_begins_with_what_was_not_reached() {
+async fn an_adapter_that_keeps_failing_is_left_alone_and_the_next_pass_begins_with_what_was_not_reached()
+ {
     let (source, asked) = source().await;
     let broken = (0..100).map(|_| question("broken", "web-1"));
     let pods: Vec<_> = broken.chain([question("web", "web-1")]).collect();
     let pass = source.read(pods.clone(), Duration::from_secs(30)).await;
     assert_eq!((pass.usage.len(), pass.failed, pass.left_out), (0, 20, 182));
     assert!(asked.lock().expect("whole").len() < 40, "it was left alone");
-    let pods: Vec<_> = (0..100).map(|number| question("broken", &format!("web-{number}"))).collect();
+    let pods: Vec<_> = (0..100)
+        .map(|number| question("broken", &format!("web-{number}")))
+        .collect();
     let pass = source.read(pods, Duration::from_secs(30)).await;
     assert_eq!((pass.failed, pass.left_out), (2, 0), "{:?}", pass.problem);
 }
@@ -144,11 +199,20 @@ async fn a_pass_ends_when_its_time_is_up_and_keeps_what_it_has() {
     let (source, _) = source().await;
     let silent = || (0..12).map(|_| question("zombie", "web-1"));
     let pods: Vec<_> = silent().chain([question("web", "web-1")]).collect();
-    // Time enough for the others on a busy machine: a question that gets no answer within half of it has failed.
+    // Time enough for the others on a busy machine: a question that gets no answer within half of
+    // it has failed.
     for pass in 0..2 {
-        let Pass { usage, failed, left_out, .. } = source.read(pods.clone(), Duration::from_secs(4)).await;
+        let Pass {
+            usage,
+            failed,
+            left_out,
+            ..
+        } = source.read(pods.clone(), Duration::from_secs(4)).await;
         assert_eq!((usage.len(), failed + left_out), (2, 24), "pass {pass}");
-        assert!(failed >= 10 && left_out >= 4, "pass {pass}: {failed} {left_out}");
+        assert!(
+            failed >= 10 && left_out >= 4,
+            "pass {pass}: {failed} {left_out}"
+        );
     }
 }
 
@@ -157,14 +221,29 @@ async fn pods_of_one_namespace_that_fail_do_not_keep_those_of_another_waiting() 
     // Failures come at once.
     let (source, asked) = source_in_process(Duration::from_millis(100));
     let selector = "app=web".parse().expect("a selector");
-    let bank = (0..1000).map(|number| PodQuestion::new("bank", &format!("web-{number}"), &selector));
+    let bank =
+        (0..1000).map(|number| PodQuestion::new("bank", &format!("web-{number}"), &selector));
     // The same ten questions, of which each has two containers as its answer.
-    let pods: Vec<_> = bank.chain((0..10).map(|_| question("web", "web-1"))).collect();
+    let pods: Vec<_> = bank
+        .chain((0..10).map(|_| question("web", "web-1")))
+        .collect();
     for pass in 0..4 {
-        let Pass { usage, failed, left_out, .. } = source.read(pods.clone(), Duration::from_secs(30)).await;
-        assert_eq!((usage.len(), failed, left_out), (2, 20, 1980), "pass {pass}");
+        let Pass {
+            usage,
+            failed,
+            left_out,
+            ..
+        } = source.read(pods.clone(), Duration::from_secs(30)).await;
+        assert_eq!(
+            (usage.len(), failed, left_out),
+            (2, 20, 1980),
+            "pass {pass}"
+        );
         let asked = std::mem::take(&mut *asked.lock().expect("whole"));
-        let good = asked.iter().filter(|(_, selector)| selector == "app=web,pod=web-1").count();
+        let good = asked
+            .iter()
+            .filter(|(_, selector)| selector == "app=web,pod=web-1")
+            .count();
         assert!(good >= 20, "pass {pass}: {good}");
     }
 }

@@ -1,5 +1,5 @@
-//! A store that answers over HTTP: who it is told is asking, what is asked of it when it refuses large answers, and what it
-//! is not waited for.
+//! A store that answers over HTTP: who it is told is asking, what is asked of it when it refuses
+//! large answers, and what it is not waited for.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,8 +14,8 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use sources::causes::with_causes;
 use sources::prometheus::{
-    Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError, Secret, UsageSettings,
-    Window,
+    Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError,
+    Secret, UsageSettings, Window,
 };
 use tokio::net::TcpListener;
 
@@ -37,13 +37,24 @@ struct Store {
 
 impl Store {
     fn new(has: &'static str) -> Self {
-        let refusal = (StatusCode::UNPROCESSABLE_ENTITY, include_str!("../fixtures/too_many_samples.json"));
-        Self { authorization: None, has, most_points: 1e9, refusal, answered: Answered::default() }
+        let refusal = (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            include_str!("../fixtures/too_many_samples.json"),
+        );
+        Self {
+            authorization: None,
+            has,
+            most_points: 1e9,
+            refusal,
+            answered: Answered::default(),
+        }
     }
 
     /// Serves as long as the test runs; gives its address, with a path as behind a gateway.
     async fn serve(&self) -> String {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let router = Router::new().fallback(answer).with_state(self.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -56,13 +67,20 @@ async fn answer(
     Query(asked): Query<HashMap<String, String>>,
     request: Request,
 ) -> Response {
-    let authorization = request.headers().get("authorization").map(|value| value.to_str().expect("text"));
+    let authorization = request
+        .headers()
+        .get("authorization")
+        .map(|value| value.to_str().expect("text"));
     if authorization != store.authorization {
         return (StatusCode::UNAUTHORIZED, format!("{authorization:?}")).into_response();
     }
     match request.uri().path() {
         "/tenant/a/api/v1/label/__name__/values" => {
-            let found = if asked["match[]"].starts_with(store.has) { r#""x""# } else { "" };
+            let found = if asked["match[]"].starts_with(store.has) {
+                r#""x""#
+            } else {
+                ""
+            };
             format!(r#"{{"status":"success","data":[{found}]}}"#).into_response()
         }
         "/tenant/a/api/v1/query_range" => {
@@ -71,10 +89,15 @@ async fn answer(
             if (end - start) / number("step") + 1.0 > store.most_points {
                 return store.refusal.into_response();
             }
-            store.answered.lock().expect("no panic").push((start, end, asked["query"].clone()));
+            store
+                .answered
+                .lock()
+                .expect("no panic")
+                .push((start, end, asked["query"].clone()));
             let metric = r#"{"namespace":"shop","pod":"web-1","container":"app"}"#;
             let result = format!(r#"[{{"metric":{metric},"values":[[{start},"1"],[{end},"2"]]}}]"#);
-            format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#).into_response()
+            format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
+                .into_response()
         }
         path => (StatusCode::NOT_FOUND, path.to_owned()).into_response(),
     }
@@ -85,22 +108,43 @@ fn window() -> Window {
     Window::new(at(0), at(7), "1s".parse().expect("a step")).expect("not empty")
 }
 
-async fn connect(address: String, credentials: Credentials) -> (Prometheus, Arc<Mutex<Vec<Option<u16>>>>) {
+async fn connect(
+    address: String,
+    credentials: Credentials,
+) -> (Prometheus, Arc<Mutex<Vec<Option<u16>>>>) {
     let query_timeout = Duration::from_secs(30);
-    let connection = Connection { address, credentials, query_timeout, ..Connection::default() };
+    let connection = Connection {
+        address,
+        credentials,
+        query_timeout,
+        ..Connection::default()
+    };
     let codes = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&codes);
-    let observer = Arc::new(move |exchange: Exchange| seen.lock().expect("no panic").push(exchange.code));
-    (Prometheus::connect(&connection, observer).await.expect("a client"), codes)
+    let observer =
+        Arc::new(move |exchange: Exchange| seen.lock().expect("no panic").push(exchange.code));
+    (
+        Prometheus::connect(&connection, observer)
+            .await
+            .expect("a client"),
+        codes,
+    )
 }
 
 /// `expected`: the code of the only answer.
 async fn check(authorization: Option<&'static str>, credentials: Credentials, expected: u16) {
-    let store = Store { authorization, ..Store::new("container_") };
+    let store = Store {
+        authorization,
+        ..Store::new("container_")
+    };
     let (client, codes) = connect(store.serve().await, credentials).await;
     let series = UsageSettings::default().cpu_candidates().remove(1);
     let read = client.read_usage(&series, "shop", window(), |_| ()).await;
-    assert_eq!(*codes.lock().expect("no panic"), [Some(expected)], "{read:?}");
+    assert_eq!(
+        *codes.lock().expect("no panic"),
+        [Some(expected)],
+        "{read:?}"
+    );
 }
 
 #[tokio::test]
@@ -111,100 +155,201 @@ async fn the_store_is_told_who_asks() {
     let text = |text: &str| Secret::Text(text.to_owned());
     check(None, Credentials::None, 200).await;
     check(Some("Bearer abc"), Credentials::Bearer(text("abc")), 200).await;
-    check(Some("Bearer abc"), Credentials::Bearer(Secret::File(file)), 200).await;
-    let basic = || Credentials::Basic { username: "me".to_owned(), password: text("pass") };
+    check(
+        Some("Bearer abc"),
+        Credentials::Bearer(Secret::File(file)),
+        200,
+    )
+    .await;
+    let basic = || Credentials::Basic {
+        username: "me".to_owned(),
+        password: text("pass"),
+    };
     check(Some("Basic bWU6cGFzcw=="), basic(), 200).await;
     check(Some("Bearer other"), basic(), 401).await;
 }
 
 #[tokio::test]
 async fn what_is_too_much_at_once_is_asked_for_in_pieces() {
-    let store = Store { most_points: 3.0, ..Store::new("container_") };
+    let store = Store {
+        most_points: 3.0,
+        ..Store::new("container_")
+    };
     let (client, _) = connect(store.serve().await, Credentials::None).await;
     let series = UsageSettings::default().memory_candidates().remove(1);
     let mut found = Vec::new();
-    client.read_usage(&series, "shop", window(), |series| found.push(series)).await.expect("answers");
+    client
+        .read_usage(&series, "shop", window(), |series| found.push(series))
+        .await
+        .expect("answers");
     let answered = store.answered.lock().expect("no panic");
-    let ranges: Vec<_> = answered.iter().map(|(start, end, _)| (*start, *end)).collect();
+    let ranges: Vec<_> = answered
+        .iter()
+        .map(|(start, end, _)| (*start, *end))
+        .collect();
     assert_eq!(ranges, [(0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0)]);
-    assert!(answered[0].2.contains(r#"namespace="shop""#), "{answered:?}");
-    assert_eq!(found.iter().map(|series| series.usage.len()).sum::<usize>(), 8);
+    assert!(
+        answered[0].2.contains(r#"namespace="shop""#),
+        "{answered:?}"
+    );
+    assert_eq!(
+        found.iter().map(|series| series.usage.len()).sum::<usize>(),
+        8
+    );
     assert_eq!(found[0].container.to_string(), "shop/web-1/app");
 }
 
 #[tokio::test]
 async fn what_cannot_be_made_smaller_is_an_error() {
-    let store = Store { most_points: 0.0, ..Store::new("container_") };
+    let store = Store {
+        most_points: 0.0,
+        ..Store::new("container_")
+    };
     let (client, codes) = connect(store.serve().await, Credentials::None).await;
     let series = UsageSettings::default().cpu_candidates().remove(1);
-    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("refused");
-    assert!(matches!(error, PrometheusError::Refused { code: 422, .. }), "{error}");
-    assert_eq!(codes.lock().expect("no panic").len(), 4, "8, 4, 2 points and 1");
+    let error = client
+        .read_usage(&series, "shop", window(), |_| ())
+        .await
+        .expect_err("refused");
+    assert!(
+        matches!(error, PrometheusError::Refused { code: 422, .. }),
+        "{error}"
+    );
+    assert_eq!(
+        codes.lock().expect("no panic").len(),
+        4,
+        "8, 4, 2 points and 1"
+    );
 }
 
 #[tokio::test]
 async fn what_takes_too_long_is_halved_twice_and_no_more() {
     let refusal = (StatusCode::GATEWAY_TIMEOUT, "");
-    let store = Store { most_points: 0.0, refusal, ..Store::new("container_") };
+    let store = Store {
+        most_points: 0.0,
+        refusal,
+        ..Store::new("container_")
+    };
     let (client, codes) = connect(store.serve().await, Credentials::None).await;
     let series = UsageSettings::default().cpu_candidates().remove(1);
-    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("refused");
+    let error = client
+        .read_usage(&series, "shop", window(), |_| ())
+        .await
+        .expect_err("refused");
     assert_eq!(error.excess(), Some(Excess::Time), "{error}");
-    assert_eq!(codes.lock().expect("no panic").len(), 3, "8, 4 and 2 points");
+    assert_eq!(
+        codes.lock().expect("no panic").len(),
+        3,
+        "8, 4 and 2 points"
+    );
 }
 
 #[tokio::test]
 async fn an_expression_is_one_question_with_a_short_answer() {
-    let store = Store { most_points: 3.0, ..Store::new("up") };
+    let store = Store {
+        most_points: 3.0,
+        ..Store::new("up")
+    };
     let (client, codes) = connect(store.serve().await, Credentials::None).await;
-    let error = client.read_expression("up", window()).await.expect_err("refused");
+    let error = client
+        .read_expression("up", window())
+        .await
+        .expect_err("refused");
     assert_eq!(error.excess(), Some(Excess::Size), "{error}");
     assert_eq!(codes.lock().expect("no panic").len(), 1);
     let long: &'static str = "x".repeat(3 << 20).leak();
-    let store = Store { most_points: 0.0, refusal: (StatusCode::OK, long), ..Store::new("up") };
+    let store = Store {
+        most_points: 0.0,
+        refusal: (StatusCode::OK, long),
+        ..Store::new("up")
+    };
     let (client, _) = connect(store.serve().await, Credentials::None).await;
-    let error = client.read_expression("up", window()).await.expect_err("too long");
+    let error = client
+        .read_expression("up", window())
+        .await
+        .expect_err("too long");
     assert!(matches!(error, PrometheusError::TooLong(_)), "{error}");
 }
 
 #[tokio::test]
 async fn an_expression_with_many_short_series_is_refused() {
     let one = r#"{"metric":{"a":"1"},"values":[[0,"1"]]},"#.repeat(47_000);
-    let body: &'static str =
-        format!(r#"{{"data":{{"resultType":"matrix","result":[{}]}}}}"#, one.trim_end_matches(',')).leak();
-    let store = Store { most_points: 0.0, refusal: (StatusCode::OK, body), ..Store::new("up") };
+    let body: &'static str = format!(
+        r#"{{"data":{{"resultType":"matrix","result":[{}]}}}}"#,
+        one.trim_end_matches(',')
+    )
+    .leak();
+    let store = Store {
+        most_points: 0.0,
+        refusal: (StatusCode::OK, body),
+        ..Store::new("up")
+    };
     let (client, _) = connect(store.serve().await, Credentials::None).await;
-    let error = client.read_expression("up", window()).await.expect_err("too many");
-    assert!(matches!(error, PrometheusError::TooManySeries(1000)), "{error}");
+    let error = client
+        .read_expression("up", window())
+        .await
+        .expect_err("too many");
+    assert!(
+        matches!(error, PrometheusError::TooManySeries(1000)),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn the_names_that_a_store_uses_are_found_out() {
     let detect = async |has| {
         let (client, _) = connect(Store::new(has).serve().await, Credentials::None).await;
-        client.detect(&UsageSettings::default(), &PodLabelSettings::default(), window()).await
+        client
+            .detect(
+                &UsageSettings::default(),
+                &PodLabelSettings::default(),
+                window(),
+            )
+            .await
     };
     let labels = |layout: sources::prometheus::Layout| {
-        let label = |series: Option<sources::prometheus::UsageSeries>| series.map(|series| series.pod_label);
-        (label(layout.cpu), label(layout.memory), layout.pod_labels.map(|series| series.query))
+        let label = |series: Option<sources::prometheus::UsageSeries>| {
+            series.map(|series| series.pod_label)
+        };
+        (
+            label(layout.cpu),
+            label(layout.memory),
+            layout.pod_labels.map(|series| series.query),
+        )
     };
     let name = |name: &str| Some(name.to_owned());
-    let found = detect("container_cpu_usage_seconds_total{pod!").await.expect("found");
+    let found = detect("container_cpu_usage_seconds_total{pod!")
+        .await
+        .expect("found");
     assert_eq!(labels(found), (name("pod"), None, None));
-    let found = detect("container_memory_working_set_bytes{k8s_").await.expect("found");
+    let found = detect("container_memory_working_set_bytes{k8s_")
+        .await
+        .expect("found");
     assert_eq!(labels(found), (None, name("k8s_pod_name"), None));
-    let error = detect("kube_pod_labels").await.expect_err("no usage").to_string();
-    assert!(error.contains("container_cpu_usage_seconds_total{job="), "{error}");
+    let error = detect("kube_pod_labels")
+        .await
+        .expect_err("no usage")
+        .to_string();
+    assert!(
+        error.contains("container_cpu_usage_seconds_total{job="),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn a_store_that_is_away_is_an_error_that_says_so() {
     let (client, codes) = connect("http://127.0.0.1:1".to_owned(), Credentials::None).await;
     let series = UsageSettings::default().cpu_candidates().remove(0);
-    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("no store");
+    let error = client
+        .read_usage(&series, "shop", window(), |_| ())
+        .await
+        .expect_err("no store");
     // The texts of conditions and events, and of the log.
     assert_eq!(error.to_string(), "Prometheus cannot be reached");
     let log = with_causes(&error);
-    assert!(log.starts_with("Prometheus cannot be reached: ") && log.contains("refused"), "{log}");
+    assert!(
+        log.starts_with("Prometheus cannot be reached: ") && log.contains("refused"),
+        "{log}"
+    );
     assert_eq!(*codes.lock().expect("no panic"), [None]);
 }

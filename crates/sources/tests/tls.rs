@@ -39,24 +39,34 @@ impl Certificates {
         };
         let (client, client_key) = issue("plimsoll");
         let (server, server_key) = issue("127.0.0.1");
-        let files = [("ca", authority.pem()), ("crt", client.pem()), ("key", client_key.serialize_pem())];
+        let files = [
+            ("ca", authority.pem()),
+            ("crt", client.pem()),
+            ("key", client_key.serialize_pem()),
+        ];
         for (name, content) in files {
             fs::write(folder.path().join(name), content).expect("a file");
         }
         let server_key = PrivateKeyDer::try_from(server_key.serialize_der()).expect("a key");
-        Self { folder, authority: authority.der().clone(), server: (server.der().clone(), server_key) }
+        Self {
+            folder,
+            authority: authority.der().clone(),
+            server: (server.der().clone(), server_key),
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Serves as long as the test runs, to those who show a certificate of the authority; gives the address.
+    /// Serves as long as the test runs, to those who show a certificate of the authority; gives the
+    /// address.
     async fn serve(&self) -> String {
         let mut trusted = RootCertStore::empty();
         trusted.add(self.authority.clone()).expect("an authority");
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(trusted), Arc::clone(&provider));
+        let clients =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(trusted), Arc::clone(&provider));
         let (certificate, key) = &self.server;
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -65,15 +75,21 @@ impl Certificates {
             .with_single_cert(vec![certificate.clone()], key.clone_key())
             .expect("a certificate");
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let Ok(mut stream) = acceptor.accept(stream).await else {
+                    continue;
+                };
                 let _ = stream.read(&mut [0; 4096]).await;
                 let body = r#"{"data":{"resultType":"matrix","result":[]}}"#;
-                let answer =
-                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                );
                 let _ = stream.write_all(answer.as_bytes()).await;
                 let _ = stream.shutdown().await;
             }
@@ -92,10 +108,19 @@ async fn check(certificates: &Certificates, change: impl FnOnce(&mut Connection)
         ..Connection::default()
     };
     change(&mut connection);
-    let client = Prometheus::connect(&connection, Arc::new(|_| ())).await.expect("a client");
-    let window = Window::new(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH, "1s".parse().expect("a step"));
+    let client = Prometheus::connect(&connection, Arc::new(|_| ()))
+        .await
+        .expect("a client");
+    let window = Window::new(
+        Timestamp::UNIX_EPOCH,
+        Timestamp::UNIX_EPOCH,
+        "1s".parse().expect("a step"),
+    );
     let series = UsageSettings::default().cpu_candidates().remove(0);
-    match client.read_usage(&series, "shop", window.expect("one point"), |_| ()).await {
+    match client
+        .read_usage(&series, "shop", window.expect("one point"), |_| ())
+        .await
+    {
         Ok(()) => assert!(expected, "{connection:?}"),
         Err(PrometheusError::Unreachable(why)) => assert!(!expected, "{connection:?}: {why}"),
         Err(error) => panic!("{connection:?}: {error}"),
@@ -106,8 +131,23 @@ async fn check(certificates: &Certificates, change: impl FnOnce(&mut Connection)
 async fn both_sides_show_certificates_that_the_other_trusts() {
     let certificates = Certificates::new();
     check(&certificates, |_| (), true).await;
-    check(&certificates, |connection| connection.client_certificate = None, false).await;
+    check(
+        &certificates,
+        |connection| connection.client_certificate = None,
+        false,
+    )
+    .await;
     let other = Certificates::new();
-    check(&certificates, |connection| connection.ca_file = Some(other.file("ca")), false).await;
-    check(&certificates, |connection| (connection.ca_file, connection.insecure) = (None, true), true).await;
+    check(
+        &certificates,
+        |connection| connection.ca_file = Some(other.file("ca")),
+        false,
+    )
+    .await;
+    check(
+        &certificates,
+        |connection| (connection.ca_file, connection.insecure) = (None, true),
+        true,
+    )
+    .await;
 }

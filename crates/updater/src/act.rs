@@ -1,6 +1,8 @@
-//! The updater's only writes: evictions, resizes of pods with annotations of these, and in `act/event.rs` events.
+//! The updater's only writes: evictions, resizes of pods with annotations of these, and in
+//! `act/event.rs` events.
 //!
-//! Each write names the pod by its unique identifier, so that a pod of the same name made later is not meant.
+//! Each write names the pod by its unique identifier, so that a pod of the same name made later is
+//! not meant.
 
 pub(crate) mod event;
 
@@ -19,8 +21,8 @@ use tokio::time::timeout;
 
 use crate::decide::{Act, Annotations, Outcome, What};
 
-/// The longest time for the answer to an eviction or a resize, and for all tries to write annotations. The API server takes a tenth of
-/// a second.
+/// The longest time for the answer to an eviction or a resize, and for all tries to write
+/// annotations. The API server takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes. Clones share everything.
@@ -43,7 +45,11 @@ impl Writer {
         }
         Some(match &act.what {
             What::Evict => outcome(act, self.evict(&act.pod, &act.pod_uid)).await,
-            What::Resize { resize, annotate, attempt: _ } => {
+            What::Resize {
+                resize,
+                annotate,
+                attempt: _,
+            } => {
                 let outcome = outcome(act, self.resize(act, resize)).await;
                 if matches!(outcome, Outcome::Accepted { .. }) {
                     write_annotations(&act.pod, || self.annotate(act, annotate)).await;
@@ -54,25 +60,48 @@ impl Writer {
     }
 
     async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<Outcome> {
-        let preconditions = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
-        let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
+        let preconditions = Preconditions {
+            uid: Some(uid.to_owned()),
+            ..Preconditions::default()
+        };
+        let delete_options = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        let params = EvictParams {
+            delete_options: Some(delete_options),
+            ..EvictParams::default()
+        };
         let request = requests(pod).evict(&pod.name, &params);
-        self.client.request::<Status>(request.map_err(Error::BuildRequest)?).await?;
+        self.client
+            .request::<Status>(request.map_err(Error::BuildRequest)?)
+            .await?;
         Ok(Outcome::Accepted { generation: None })
     }
 
     async fn resize(&self, act: &Act, resize: &Patch) -> kube::Result<Outcome> {
         let body = Body::Json::<()>(guarded(&act.pod_uid, resize.clone()));
-        let request = requests(&act.pod).patch_subresource("resize", &act.pod.name, &PatchParams::default(), &body);
-        let accepted: PartialObjectMeta<Pod> = self.client.request(request.map_err(Error::BuildRequest)?).await?;
-        Ok(Outcome::Accepted { generation: accepted.metadata.generation })
+        let request = requests(&act.pod).patch_subresource(
+            "resize",
+            &act.pod.name,
+            &PatchParams::default(),
+            &body,
+        );
+        let accepted: PartialObjectMeta<Pod> = self
+            .client
+            .request(request.map_err(Error::BuildRequest)?)
+            .await?;
+        Ok(Outcome::Accepted {
+            generation: accepted.metadata.generation,
+        })
     }
 
     async fn annotate(&self, act: &Act, annotations: &Annotations) -> kube::Result<()> {
         let body = Body::Merge(annotation_patch(&act.pod_uid, annotations));
         let request = requests(&act.pod).patch(&act.pod.name, &PatchParams::default(), &body);
-        self.client.request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?).await?;
+        self.client
+            .request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?)
+            .await?;
         Ok(())
     }
 }
@@ -92,7 +121,8 @@ async fn outcome(act: &Act, request: impl Future<Output = kube::Result<Outcome>>
     }
 }
 
-/// Writes the annotations of a resized pod, with as many tries as [`Backoff`] allows. A pod that is gone needs none.
+/// Writes the annotations of a resized pod, with as many tries as [`Backoff`] allows. A pod that is
+/// gone needs none.
 async fn write_annotations<R>(pod: &ObjectKey, mut write: impl FnMut() -> R)
 where
     R: Future<Output = kube::Result<()>>,
@@ -100,11 +130,21 @@ where
     let backoff = Backoff::default();
     let tries = backoff.retry(|| {
         let write = write();
-        async move { write.await.or_else(|error| if classify(&error) == Outcome::Gone { Ok(()) } else { Err(error) }) }
+        async move {
+            write.await.or_else(|error| {
+                if classify(&error) == Outcome::Gone {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            })
+        }
     });
     match timeout(PATIENCE, tries).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%pod, %error, "cannot write the annotations of a resized pod"),
+        Ok(Err(error)) => {
+            tracing::warn!(%pod, %error, "cannot write the annotations of a resized pod")
+        }
         Err(_) => tracing::warn!(%pod, "no answer to the annotations of a resized pod in time"),
     }
 }
@@ -113,21 +153,29 @@ fn requests(pod: &ObjectKey) -> Request {
     Request::new(Pod::url_path(&(), Some(&pod.namespace)))
 }
 
-/// The merge patch that changes these annotations and no others. The API server answers 409 for a pod with another UID.
+/// The merge patch that changes these annotations and no others. The API server answers 409 for a
+/// pod with another UID.
 fn annotation_patch(uid: &str, annotations: &Annotations) -> Value {
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
 
 /// What an error says about the pod.
 fn classify(error: &Error) -> Outcome {
-    let Error::Api(status) = error else { return Outcome::Unknown };
+    let Error::Api(status) = error else {
+        return Outcome::Unknown;
+    };
     match status.code {
         404 => Outcome::Gone,
         // The pod of this name has another identifier.
         409 if status.message.contains("UID") => Outcome::Gone,
         429 => {
-            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-            Outcome::TooMany { retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())) }
+            let seconds = status
+                .details
+                .as_ref()
+                .map_or(0, |details| details.retry_after_seconds);
+            Outcome::TooMany {
+                retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
+            }
         }
         403 if has_cause(status, "NodeCapacity") => Outcome::Infeasible,
         400..=499 => Outcome::Rejected,
@@ -136,7 +184,11 @@ fn classify(error: &Error) -> Outcome {
 }
 
 fn has_cause(status: &Status, reason: &str) -> bool {
-    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
+    status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .any(|cause| cause.reason == reason)
 }
 
 #[cfg(test)]
@@ -148,14 +200,26 @@ mod tests {
     use super::*;
 
     fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &Outcome) {
-        let status = Status { details, ..Status::failure(message, "Reason").with_code(code) };
-        assert_eq!(classify(&Error::Api(status.boxed())), *expected, "{code} {message}");
+        let status = Status {
+            details,
+            ..Status::failure(message, "Reason").with_code(code)
+        };
+        assert_eq!(
+            classify(&Error::Api(status.boxed())),
+            *expected,
+            "{code} {message}"
+        );
     }
 
     #[test]
     fn a_patch_of_annotations_names_the_pod_and_only_what_changes() {
-        let annotations = [("set".to_owned(), Some("1".to_owned())), ("gone".to_owned(), None)].into();
-        let expected = json!({"metadata": {"uid": "u1", "annotations": {"set": "1", "gone": null}}});
+        let annotations = [
+            ("set".to_owned(), Some("1".to_owned())),
+            ("gone".to_owned(), None),
+        ]
+        .into();
+        let expected =
+            json!({"metadata": {"uid": "u1", "annotations": {"set": "1", "gone": null}}});
         assert_eq!(annotation_patch("u1", &annotations), expected);
     }
 
@@ -163,29 +227,64 @@ mod tests {
     fn answers_say_what_became_of_the_pod() {
         let none = || Outcome::TooMany { retry_after: None };
         check(404, "no such pod", None, &Outcome::Gone);
-        check(409, "the UID in the precondition (a) does not match the UID in record (b)", None, &Outcome::Gone);
+        check(
+            409,
+            "the UID in the precondition (a) does not match the UID in record (b)",
+            None,
+            &Outcome::Gone,
+        );
         let other_pod = "Precondition failed: UID in precondition: a, UID in object meta: b";
         check(409, other_pod, None, &Outcome::Gone);
-        check(409, "the object has been modified", None, &Outcome::Rejected);
-        check(429, "Cannot evict pod as it would violate the pod's disruption budget.", None, &none());
+        check(
+            409,
+            "the object has been modified",
+            None,
+            &Outcome::Rejected,
+        );
+        check(
+            429,
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            None,
+            &none(),
+        );
         let details = |json| Some(serde_json::from_value(json).expect("details"));
         let later = details(json!({"retryAfterSeconds": 10}));
-        check(429, "wait", later, &Outcome::TooMany { retry_after: Some(Duration::from_secs(10)) });
+        check(
+            429,
+            "wait",
+            later,
+            &Outcome::TooMany {
+                retry_after: Some(Duration::from_secs(10)),
+            },
+        );
         check(403, "forbidden", None, &Outcome::Rejected);
         let small = details(json!({"causes": [{"reason": "NodeCapacity"}]}));
-        check(403, "node didn't have enough allocatable resources", small, &Outcome::Infeasible);
-        check(422, "Pod QOS Class may not change as a result of resizing", None, &Outcome::Rejected);
+        check(
+            403,
+            "node didn't have enough allocatable resources",
+            small,
+            &Outcome::Infeasible,
+        );
+        check(
+            422,
+            "Pod QOS Class may not change as a result of resizing",
+            None,
+            &Outcome::Rejected,
+        );
         check(500, "etcd is away", None, &Outcome::Unknown);
     }
 
-    /// The tries to write annotations where each answer is this one, until a second one would be made.
+    /// The tries to write annotations where each answer is this one, until a second one would be
+    /// made.
     async fn check_tries(code: u16, message: &str, expected: usize) {
         let tries = AtomicUsize::new(0);
         let write = || async {
             if tries.fetch_add(1, Ordering::Relaxed) > 0 {
                 std::future::pending::<()>().await;
             }
-            Err(Error::Api(Status::failure(message, "Conflict").with_code(code).boxed()))
+            Err(Error::Api(
+                Status::failure(message, "Conflict").with_code(code).boxed(),
+            ))
         };
         let pod = ObjectKey::new("shop", "web-0");
         let writing = write_annotations(&pod, write);
@@ -203,7 +302,12 @@ mod tests {
 
     #[tokio::test]
     async fn annotations_are_tried_again_but_not_of_another_pod() {
-        check_tries(409, "Precondition failed: UID in precondition: a, UID in object meta: b", 1).await;
+        check_tries(
+            409,
+            "Precondition failed: UID in precondition: a, UID in object meta: b",
+            1,
+        )
+        .await;
         check_tries(404, "no such pod", 1).await;
         check_tries(422, "metadata.uid: Invalid value: field is immutable", 1).await;
         check_tries(409, "the object has been modified", 2).await;

@@ -9,7 +9,10 @@ use anyhow::Context as _;
 use cluster::ObjectKey;
 use runtime::duration::positive_duration;
 use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
-use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
+use runtime::{
+    CommonArgs, FeatureGates, FeedReaderArgs, GoDuration, LeaderElectionArgs, NamespaceArgs,
+    Program,
+};
 
 use crate::decide::{MakeRoom, Settings};
 use crate::pace::Limits;
@@ -18,7 +21,10 @@ use crate::pace::Limits;
 pub const PROGRAM: Program = Program {
     name: "updater",
     version: env!("CARGO_PKG_VERSION"),
-    defaults: &[("address", ":8943"), ("leader-elect-resource-name", "vpa-updater")],
+    defaults: &[
+        ("address", ":8943"),
+        ("leader-elect-resource-name", "vpa-updater"),
+    ],
 };
 /// Gives running pods the size that is recommended, within what their owners allow.
 #[derive(Debug, Clone, clap::Parser)]
@@ -59,31 +65,37 @@ pub struct ChoiceArgs {
     /// Share of a workload's pods that may be away at a time.
     #[arg(long, default_value_t = 0.5, value_parser = fraction, value_name = "FRACTION")]
     pub eviction_tolerance: f64,
-    /// Within the recommended bounds, pods are changed only for at least this sum of relative differences.
+    /// Within the recommended bounds, pods are changed only for at least this sum of relative
+    /// differences.
     #[arg(long, default_value_t = 0.1, value_name = "FRACTION")]
     pub pod_update_threshold: f64,
     /// Within the recommended bounds, pods are changed only when they are at least this old.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION")]
     pub in_recommendation_bounds_eviction_lifetime_threshold: GoDuration,
-    /// A container that is killed for want of memory within this time of its start makes its pod a candidate.
+    /// A container that is killed for want of memory within this time of its start makes its pod a
+    /// candidate.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
-    /// Pods are changed only when their VPA object, and the limit ranges, quotas and disruption budgets of its namespace,
-    /// have been unchanged for this long, so that all of a manifest is there. Changes in a row delay pods by at most six times as
-    /// much. Quick OOM kills, resizes taken back after an OOM kill, and startup boosts that are over do not wait. Zero turns it off.
+    /// Pods are changed only when their VPA object, and the limit ranges, quotas and disruption
+    /// budgets of its namespace, have been unchanged for this long, so that all of a manifest is
+    /// there. Changes in a row delay pods by at most six times as much. Quick OOM kills, resizes
+    /// taken back after an OOM kill, and startup boosts that are over do not wait. Zero turns it
+    /// off.
     #[arg(long, default_value = "10s", value_name = "DURATION")]
     pub settling_time: GoDuration,
     /// Resizes that restart no container need no room in the budget.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
-    /// Size native sidecars too, which are init containers that restart always. The webhook needs the same flag.
+    /// Size native sidecars too, which are init containers that restart always. The webhook needs
+    /// the same flag.
     #[arg(long)]
     pub native_sidecars: bool,
-    /// What is done where a node has no room for a resize: nothing, events that say what would be done, or the eviction of
-    /// neighbours that cost the least, or of the pod itself.
+    /// What is done where a node has no room for a resize: nothing, events that say what would be
+    /// done, or the eviction of neighbours that cost the least, or of the pod itself.
     #[arg(long, value_enum, default_value_t = MakeRoom::Off)]
     pub make_room: MakeRoom,
-    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and `PerVPAConfig`.
+    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
+    /// `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
@@ -91,7 +103,8 @@ pub struct ChoiceArgs {
 /// Flags that say how fast pods are changed.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PaceArgs {
-    /// Evictions per second, on average; resizes have as many of their own. Zero or less means no limit.
+    /// Evictions per second, on average; resizes have as many of their own. Zero or less means no
+    /// limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
     pub eviction_rate_limit: f64,
     /// Evictions that may go at once before --eviction-rate-limit holds them back.
@@ -103,7 +116,8 @@ pub struct PaceArgs {
     /// The same as --eviction-rate-burst, for each namespace by itself.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
     pub namespace_eviction_rate_burst: u32,
-    /// Evictions and resizes that are asked for at the same time. The API server takes a tenth of a second for an eviction.
+    /// Evictions and resizes that are asked for at the same time. The API server takes a tenth of a
+    /// second for an eviction.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
     pub eviction_concurrency: u16,
 }
@@ -111,23 +125,26 @@ pub struct PaceArgs {
 /// Flags that say when nothing is done at all.
 #[derive(Debug, Clone, clap::Args)]
 pub struct HoldArgs {
-    /// Do nothing unless the webhook shows by its Lease that it lives: pods would start with their old size.
+    /// Do nothing unless the webhook shows by its Lease that it lives: pods would start with their
+    /// old size.
     #[arg(long, default_value_t = true)]
     pub use_admission_controller_status: bool,
     /// Name of the webhook's Lease.
     #[arg(long, default_value = "vpa-admission-controller", value_name = "NAME")]
     pub admission_controller_status_lease_name: String,
-    /// Namespace of the webhook's Lease. Empty means the environment variable NAMESPACE, and without that kube-system.
+    /// Namespace of the webhook's Lease. Empty means the environment variable NAMESPACE, and
+    /// without that kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub admission_controller_status_lease_namespace: String,
     /// How long the webhook is taken to live after its Lease was last renewed.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub admission_controller_status_lease_timeout: GoDuration,
-    /// Name of a `ConfigMap`: while it is there, nothing is done. What is in it does not matter. Empty means that there is no such
-    /// switch.
+    /// Name of a `ConfigMap`: while it is there, nothing is done. What is in it does not matter.
+    /// Empty means that there is no such switch.
     #[arg(long, default_value = "plimsoll-stop", value_name = "NAME")]
     pub stop_config_map_name: String,
-    /// Namespace of that `ConfigMap`. Empty means the environment variable NAMESPACE, and without that kube-system.
+    /// Namespace of that `ConfigMap`. Empty means the environment variable NAMESPACE, and without
+    /// that kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub stop_config_map_namespace: String,
 }
@@ -187,7 +204,10 @@ impl PaceArgs {
         } = self;
         let limits = Limits {
             overall: limit(*eviction_rate_limit, *eviction_rate_burst),
-            namespace: limit(*namespace_eviction_rate_limit, *namespace_eviction_rate_burst),
+            namespace: limit(
+                *namespace_eviction_rate_limit,
+                *namespace_eviction_rate_burst,
+            ),
         };
         (limits, usize::from(*eviction_concurrency))
     }
@@ -208,20 +228,38 @@ impl HoldArgs {
             stop_config_map_name,
             stop_config_map_namespace,
         } = self;
-        let own = own_namespace.filter(|own| !own.is_empty()).unwrap_or_else(|| "kube-system".to_owned());
-        let key =
-            |namespace: String, name| ObjectKey::new(if namespace.is_empty() { own.clone() } else { namespace }, name);
-        let lease = key(admission_controller_status_lease_namespace, admission_controller_status_lease_name);
+        let own = own_namespace
+            .filter(|own| !own.is_empty())
+            .unwrap_or_else(|| "kube-system".to_owned());
+        let key = |namespace: String, name| {
+            ObjectKey::new(
+                if namespace.is_empty() {
+                    own.clone()
+                } else {
+                    namespace
+                },
+                name,
+            )
+        };
+        let lease = key(
+            admission_controller_status_lease_namespace,
+            admission_controller_status_lease_name,
+        );
         Holding {
-            heartbeat: use_admission_controller_status.then_some((lease, admission_controller_status_lease_timeout.0)),
-            stop: (!stop_config_map_name.is_empty()).then(|| key(stop_config_map_namespace, stop_config_map_name)),
+            heartbeat: use_admission_controller_status
+                .then_some((lease, admission_controller_status_lease_timeout.0)),
+            stop: (!stop_config_map_name.is_empty())
+                .then(|| key(stop_config_map_namespace, stop_config_map_name)),
         }
     }
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
-    (0.0..=1.0).contains(&value).then_some(value).ok_or_else(|| "must be from 0 to 1".to_owned())
+    (0.0..=1.0)
+        .contains(&value)
+        .then_some(value)
+        .ok_or_else(|| "must be from 0 to 1".to_owned())
 }
 
 #[cfg(test)]
@@ -248,37 +286,80 @@ mod tests {
     fn each_flag_reaches_its_setting() {
         check("", |_| ());
         check("--min-replicas=1", |settings| settings.min_replicas = 1);
-        check("--eviction-tolerance=0.25", |settings| settings.eviction_tolerance = 0.25);
-        check("--pod-update-threshold=0.2", |settings| settings.update_threshold = 0.2);
-        check("--in-recommendation-bounds-eviction-lifetime-threshold=1h", |settings| {
-            settings.lifetime_within_bounds = Duration::from_hours(1);
+        check("--eviction-tolerance=0.25", |settings| {
+            settings.eviction_tolerance = 0.25
         });
-        check("--evict-after-oom-threshold=1m", |settings| settings.quick_oom = Duration::from_mins(1));
-        check("--settling-time=0s", |settings| settings.settling = Duration::ZERO);
-        check("--in-place-skip-disruption-budget", |settings| settings.in_place_skips_budget = true);
-        check("--native-sidecars", |settings| settings.native_sidecars = true);
-        check("--feature-gates=InPlace=true", |settings| settings.in_place = true);
-        check("--feature-gates=CPUStartupBoost=true", |settings| settings.startup_boost = true);
-        check("--feature-gates=PerVPAConfig=true", |settings| settings.per_autoscaler = true);
+        check("--pod-update-threshold=0.2", |settings| {
+            settings.update_threshold = 0.2
+        });
+        check(
+            "--in-recommendation-bounds-eviction-lifetime-threshold=1h",
+            |settings| {
+                settings.lifetime_within_bounds = Duration::from_hours(1);
+            },
+        );
+        check("--evict-after-oom-threshold=1m", |settings| {
+            settings.quick_oom = Duration::from_mins(1)
+        });
+        check("--settling-time=0s", |settings| {
+            settings.settling = Duration::ZERO
+        });
+        check("--in-place-skip-disruption-budget", |settings| {
+            settings.in_place_skips_budget = true
+        });
+        check("--native-sidecars", |settings| {
+            settings.native_sidecars = true
+        });
+        check("--feature-gates=InPlace=true", |settings| {
+            settings.in_place = true
+        });
+        check("--feature-gates=CPUStartupBoost=true", |settings| {
+            settings.startup_boost = true
+        });
+        check("--feature-gates=PerVPAConfig=true", |settings| {
+            settings.per_autoscaler = true
+        });
     }
 
     #[test]
     fn rates_of_zero_or_less_mean_no_limit() {
         let limits = |line: &str| parse(line).expect(line).pace.limits();
-        assert_eq!(limits(""), (Limits { overall: None, namespace: None }, 64));
+        assert_eq!(
+            limits(""),
+            (
+                Limits {
+                    overall: None,
+                    namespace: None
+                },
+                64
+            )
+        );
         assert_eq!(limits("--eviction-rate-limit 0"), limits(""));
         let some = limits(
             "--eviction-rate-limit=2.5 --eviction-rate-burst=3 --namespace-eviction-rate-limit=1 --eviction-concurrency=8",
         );
-        assert_eq!(some, (Limits { overall: Some((2.5, 3)), namespace: Some((1.0, 1)) }, 8));
+        assert_eq!(
+            some,
+            (
+                Limits {
+                    overall: Some((2.5, 3)),
+                    namespace: Some((1.0, 1))
+                },
+                8
+            )
+        );
     }
 
     #[test]
     fn leases_and_switches_are_looked_for_where_the_updater_runs() {
-        let holding = |line: &str, own: &str| parse(line).expect(line).hold.holding(Some(own.to_owned()));
+        let holding =
+            |line: &str, own: &str| parse(line).expect(line).hold.holding(Some(own.to_owned()));
         let minute = Duration::from_mins(1);
         let expected = |namespace: &str| Holding {
-            heartbeat: Some((ObjectKey::new(namespace, "vpa-admission-controller"), minute)),
+            heartbeat: Some((
+                ObjectKey::new(namespace, "vpa-admission-controller"),
+                minute,
+            )),
             stop: Some(ObjectKey::new(namespace, "plimsoll-stop")),
         };
         assert_eq!(holding("", ""), expected("kube-system"));
@@ -289,9 +370,24 @@ mod tests {
             "x",
         );
         let heartbeat = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
-        assert_eq!(own, Holding { heartbeat, stop: Some(ObjectKey::new("c", "d")) });
-        let none = holding("--use-admission-controller-status=false --stop-config-map-name=", "x");
-        assert_eq!(none, Holding { heartbeat: None, stop: None });
+        assert_eq!(
+            own,
+            Holding {
+                heartbeat,
+                stop: Some(ObjectKey::new("c", "d"))
+            }
+        );
+        let none = holding(
+            "--use-admission-controller-status=false --stop-config-map-name=",
+            "x",
+        );
+        assert_eq!(
+            none,
+            Holding {
+                heartbeat: None,
+                stop: None
+            }
+        );
     }
 
     #[test]
@@ -306,8 +402,15 @@ mod tests {
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
-        assert!(parse("--feature-gates=Nonsense=true").expect("a text").choice.settings().is_err());
-        let both = parse("--vpa-object-namespace=a --ignored-vpa-object-namespaces=b").expect("two texts");
+        assert!(
+            parse("--feature-gates=Nonsense=true")
+                .expect("a text")
+                .choice
+                .settings()
+                .is_err()
+        );
+        let both =
+            parse("--vpa-object-namespace=a --ignored-vpa-object-namespaces=b").expect("two texts");
         assert!(both.namespaces.namespaces().is_err());
     }
 }

@@ -1,12 +1,14 @@
-//! Which running pods get another size now, in which way and in which order: a function of what is seen of the cluster, what is
-//! remembered, and the time. No input or output here.
+//! Which running pods get another size now, in which way and in which order: a function of what is
+//! seen of the cluster, what is remembered, and the time. No input or output here.
 //!
 //! * `seen.rs`: what changed since the pass before
 //! * `index.rs`: which pods are under which autoscaler, and what a change is about
 //! * `decisions.rs`: what was decided, which holds until something changes
-//! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how badly
+//! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how
+//!   badly
 //! * `group.rs`, `strength.rs`, `budgets.rs`: how many may be away at a time
-//! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is resized where it runs
+//! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is
+//!   resized where it runs
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
 //! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
 //! * `make_room.rs`: whose room a pod gets that its node has none for
@@ -68,7 +70,8 @@ pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
 pub struct Scene<'a> {
     /// The cluster.
     pub view: &'a View,
-    /// Recommendations that are newer than those in the status of the autoscalers, by the autoscalers' unique identifiers.
+    /// Recommendations that are newer than those in the status of the autoscalers, by the
+    /// autoscalers' unique identifiers.
     pub recommendations: &'a BTreeMap<String, Arc<Recommendation>>,
     /// Why nothing at all may be done, if so.
     pub halt: Option<Halt>,
@@ -100,7 +103,8 @@ pub struct Plan {
     pub tallies: Vec<Arc<Tally>>,
     /// After how long something is due although nothing changed.
     pub wake_in: Option<Duration>,
-    /// The number of autoscalers that this pass decided about. What was decided about the others holds.
+    /// The number of autoscalers that this pass decided about. What was decided about the others
+    /// holds.
     pub decided: usize,
 }
 
@@ -117,8 +121,9 @@ pub struct Tally {
     pub resizable: usize,
 }
 
-/// What is to be done now. Only what has changed since the last call with this `memory` is decided about, and what is due by now;
-/// everything after [`Memory::forget_decisions`]. `memory` forgets what the view shows.
+/// What is to be done now. Only what has changed since the last call with this `memory` is decided
+/// about, and what is due by now; everything after [`Memory::forget_decisions`]. `memory` forgets
+/// what the view shows.
 pub fn decide(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
     pass::pass(scene, memory, settings, now)
 }

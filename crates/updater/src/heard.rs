@@ -32,19 +32,27 @@ impl Ear {
         self.has_changed = true;
     }
 
-    /// The recommendations that go before the statuses of these objects, by the rule that the webhook follows too
-    /// ([`Following::over_status`]).
+    /// The recommendations that go before the statuses of these objects, by the rule that the
+    /// webhook follows too ([`Following::over_status`]).
     pub(crate) fn over(&mut self, view: &View) -> &Heard {
-        let Some(following) = self.following.take() else { return &self.heard };
+        let Some(following) = self.following.take() else {
+            return &self.heard;
+        };
         let changes = self.seen.changes(view.autoscalers.iter());
         for Change { old, new } in &changes {
             let uid = new.as_ref().map(|new| new.uid());
-            if let Some(gone) = old.as_ref().map(|old| old.uid()).filter(|old| uid != Some(*old)) {
+            if let Some(gone) = old
+                .as_ref()
+                .map(|old| old.uid())
+                .filter(|old| uid != Some(*old))
+            {
                 self.set(gone, None);
             }
         }
         if std::mem::take(&mut self.has_changed) {
-            view.autoscalers.iter().for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
+            view.autoscalers
+                .iter()
+                .for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
         } else {
             let others = changes.iter().filter_map(|change| change.new.as_ref());
             others.for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
@@ -59,20 +67,30 @@ impl Ear {
             self.heard.remove(uid);
             return;
         };
-        if !self.sources.get(uid).is_some_and(|source| Arc::ptr_eq(source, value)) {
+        if !self
+            .sources
+            .get(uid)
+            .is_some_and(|source| Arc::ptr_eq(source, value))
+        {
             self.sources.insert(uid.to_owned(), Arc::clone(value));
-            self.heard.insert(uid.to_owned(), Arc::new(value.recommendation.clone()));
+            self.heard
+                .insert(uid.to_owned(), Arc::new(value.recommendation.clone()));
         }
     }
 }
 
 /// What the feed tells of an object, if that goes before its status.
-fn of<'a>(following: &'a Following, autoscaler: &Autoscaler) -> Option<&'a Arc<feed::Recommendation>> {
+fn of<'a>(
+    following: &'a Following,
+    autoscaler: &Autoscaler,
+) -> Option<&'a Arc<feed::Recommendation>> {
     let status = autoscaler.object.status.as_ref();
     let written = status.and_then(|status| status.recommendation.as_ref());
     let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
     let generation = status.map_or(0, |status| status.observed_generation);
-    following.over_status(autoscaler.uid(), generation, is_written).map(|heard| &heard.value)
+    following
+        .over_status(autoscaler.uid(), generation, is_written)
+        .map(|heard| &heard.value)
 }
 
 #[cfg(test)]
@@ -92,7 +110,10 @@ mod tests {
         });
         let object = api::vpa::parse(object).expect("an autoscaler");
         let mut view = View::default();
-        view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+        view.autoscalers.apply(Arc::new(Autoscaler {
+            key: ObjectKey::new("shop", "web"),
+            object,
+        }));
         view
     }
 
@@ -102,12 +123,22 @@ mod tests {
         let value = Arc::new(feed::Recommendation {
             uid: "of-web".to_owned(),
             observed_generation: heard,
-            recommendation: Recommendation { containers: vec![container] },
+            recommendation: Recommendation {
+                containers: vec![container],
+            },
             ..feed::Recommendation::default()
         });
-        let told = feed::client::Heard { value, term: 1, revision: 1, changed_at: jiff::Timestamp::UNIX_EPOCH };
+        let told = feed::client::Heard {
+            value,
+            term: 1,
+            revision: 1,
+            changed_at: jiff::Timestamp::UNIX_EPOCH,
+        };
         let stale_since = (!is_fresh).then(std::time::Instant::now);
-        let part = feed::client::Part { values: [("of-web".to_owned(), told)].into(), stale_since };
+        let part = feed::client::Part {
+            values: [("of-web".to_owned(), told)].into(),
+            stale_since,
+        };
         let mut ear = Ear::default();
         ear.listen(&Following::from_parts(vec![part]));
         let goes_before = ear.over(&view(status)).contains_key("of-web");
@@ -119,14 +150,28 @@ mod tests {
         check_over(3, true, &json!({"observedGeneration": 3}), true);
         check_over(3, true, &json!({}), true);
         check_over(3, true, &json!({"observedGeneration": 4}), false);
-        let written = json!({"containerRecommendations": [{"containerName": "app", "target": {"cpu": "1"}}]});
-        check_over(3, false, &json!({"observedGeneration": 3, "recommendation": written}), false);
-        check_over(3, true, &json!({"observedGeneration": 3, "recommendation": written}), true);
+        let written =
+            json!({"containerRecommendations": [{"containerName": "app", "target": {"cpu": "1"}}]});
+        check_over(
+            3,
+            false,
+            &json!({"observedGeneration": 3, "recommendation": written}),
+            false,
+        );
+        check_over(
+            3,
+            true,
+            &json!({"observedGeneration": 3, "recommendation": written}),
+            true,
+        );
     }
 
     #[test]
     fn without_a_recommendation_in_the_status_the_last_one_that_was_heard_counts() {
-        for status in [json!({"observedGeneration": 3}), json!({"recommendation": {"containerRecommendations": []}})] {
+        for status in [
+            json!({"observedGeneration": 3}),
+            json!({"recommendation": {"containerRecommendations": []}}),
+        ] {
             check_over(3, false, &status, true);
         }
     }
@@ -136,15 +181,30 @@ mod tests {
         let value = |uid: &str| {
             let containers = vec![model::ContainerRecommendation::default()];
             let recommendation = Recommendation { containers };
-            Arc::new(feed::Recommendation { uid: uid.to_owned(), recommendation, ..feed::Recommendation::default() })
+            Arc::new(feed::Recommendation {
+                uid: uid.to_owned(),
+                recommendation,
+                ..feed::Recommendation::default()
+            })
         };
         let following = |values: &[&Arc<feed::Recommendation>]| {
             let heard = |value: &&Arc<feed::Recommendation>| {
                 let value = Arc::clone(value);
-                feed::client::Heard { value, term: 1, revision: 1, changed_at: jiff::Timestamp::UNIX_EPOCH }
+                feed::client::Heard {
+                    value,
+                    term: 1,
+                    revision: 1,
+                    changed_at: jiff::Timestamp::UNIX_EPOCH,
+                }
             };
-            let values = values.iter().map(|value| (value.uid.clone(), heard(value))).collect();
-            Following::from_parts(vec![feed::client::Part { values, stale_since: None }])
+            let values = values
+                .iter()
+                .map(|value| (value.uid.clone(), heard(value)))
+                .collect();
+            Following::from_parts(vec![feed::client::Part {
+                values,
+                stale_since: None,
+            }])
         };
         let (mut view, mut ear, first) = (view(&json!({})), Ear::default(), value("of-web"));
         let copy = |ear: &mut Ear, view: &View| ear.over(view).get("of-web").cloned();

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use crate::args::Holding;
 use crate::decide::Halt;
 
-/// When the webhook was last heard. Both clocks count: the cluster's times are compared with the wall clock, and nothing that was
-/// heard stands for longer than the timeout by the steady one, whatever becomes of the wall clock.
+/// When the webhook was last heard. Both clocks count: the cluster's times are compared with the
+/// wall clock, and nothing that was heard stands for longer than the timeout by the steady one,
+/// whatever becomes of the wall clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pulse {
     heard: Option<(Timestamp, Instant)>,
@@ -17,7 +18,13 @@ pub struct Pulse {
 
 impl Pulse {
     /// Until when the webhook is taken to live, by the steady clock; nothing when it is not.
-    fn stands_until(&mut self, last: Timestamp, timeout: Duration, wall: Timestamp, now: Instant) -> Option<Instant> {
+    fn stands_until(
+        &mut self,
+        last: Timestamp,
+        timeout: Duration,
+        wall: Timestamp,
+        now: Instant,
+    ) -> Option<Instant> {
         let heard_at = match self.heard {
             Some((heard, at)) if heard == last => at,
             _ => now,
@@ -44,7 +51,8 @@ pub(crate) fn is_current(view: &View) -> bool {
     view.is_synced() && view.stale_since().is_none()
 }
 
-/// Until when something may be done, where the webhook has a say in it; or why nothing may be at this moment.
+/// Until when something may be done, where the webhook has a say in it; or why nothing may be at
+/// this moment.
 pub fn hold(
     signs: &Signs<'_>,
     holding: &Holding,
@@ -52,15 +60,28 @@ pub fn hold(
     wall: Timestamp,
     now: Instant,
 ) -> Result<Option<Instant>, Halt> {
-    let Signs { view, control, webhook } = signs;
-    if holding.stop.as_ref().is_some_and(|key| control.switches.get(key).is_some()) {
+    let Signs {
+        view,
+        control,
+        webhook,
+    } = signs;
+    if holding
+        .stop
+        .as_ref()
+        .is_some_and(|key| control.switches.get(key).is_some())
+    {
         return Err(Halt::Stopped);
     }
     if !is_current(view) || !is_current(control) {
         return Err(Halt::ViewStale);
     }
-    let Some((key, timeout)) = &holding.heartbeat else { return Ok(None) };
-    let last = webhook.heartbeats.get(key).and_then(|heartbeat| heartbeat.created_at.max(heartbeat.renewed_at));
+    let Some((key, timeout)) = &holding.heartbeat else {
+        return Ok(None);
+    };
+    let last = webhook
+        .heartbeats
+        .get(key)
+        .and_then(|heartbeat| heartbeat.created_at.max(heartbeat.renewed_at));
     let until = last.and_then(|last| pulse.stands_until(last, *timeout, wall, now));
     until.map(Some).ok_or(Halt::WebhookGone)
 }
@@ -103,7 +124,11 @@ mod tests {
         let found: Vec<_> = webhooks
             .iter()
             .map(|(webhook, at, steady)| {
-                let signs = Signs { view: &view, control: &view, webhook };
+                let signs = Signs {
+                    view: &view,
+                    control: &view,
+                    webhook,
+                };
                 let now = start + Duration::from_secs(*steady);
                 let until = hold(&signs, &holding(), &mut pulse, wall(*at), now);
                 until.map(|until| until.map_or(0, |until| (until - start).as_secs()))
@@ -116,37 +141,82 @@ mod tests {
     fn the_webhook_lives_for_a_while_after_its_lease_was_made_or_renewed() {
         let none = Err(Halt::WebhookGone);
         check(&[(&View::default(), 0, 0)], &[none]);
-        check(&[(&webhook(0, None), 10, 0), (&webhook(0, None), 60, 50)], &[Ok(50), none]);
-        check(&[(&webhook(0, Some(100)), 130, 0), (&webhook(0, Some(110)), 130, 1)], &[Ok(30), Ok(41)]);
+        check(
+            &[(&webhook(0, None), 10, 0), (&webhook(0, None), 60, 50)],
+            &[Ok(50), none],
+        );
+        check(
+            &[
+                (&webhook(0, Some(100)), 130, 0),
+                (&webhook(0, Some(110)), 130, 1),
+            ],
+            &[Ok(30), Ok(41)],
+        );
     }
 
     #[test]
     fn a_jump_of_the_clock_never_makes_it_live_longer() {
         let lease = webhook(0, None);
-        check(&[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)], &[Ok(60), Ok(60), Err(Halt::WebhookGone)]);
-        check(&[(&lease, 0, 0), (&lease, 3600, 1)], &[Ok(60), Err(Halt::WebhookGone)]);
+        check(
+            &[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)],
+            &[Ok(60), Ok(60), Err(Halt::WebhookGone)],
+        );
+        check(
+            &[(&lease, 0, 0), (&lease, 3600, 1)],
+            &[Ok(60), Err(Halt::WebhookGone)],
+        );
     }
 
     #[test]
     fn a_hold_is_lifted_only_when_every_watch_is_current() {
         let lease = webhook(0, None);
         let found = |view: &View, control: &View| {
-            let signs = Signs { view, control, webhook: &lease };
-            hold(&signs, &holding(), &mut Pulse::default(), wall(0), Instant::now()).err()
+            let signs = Signs {
+                view,
+                control,
+                webhook: &lease,
+            };
+            hold(
+                &signs,
+                &holding(),
+                &mut Pulse::default(),
+                wall(0),
+                Instant::now(),
+            )
+            .err()
         };
         let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
             let stale_since = is_stale.then(|| wall(0));
-            view.set_freshness(resource, Freshness { synced, stale_since, ..Freshness::default() });
+            view.set_freshness(
+                resource,
+                Freshness {
+                    synced,
+                    stale_since,
+                    ..Freshness::default()
+                },
+            );
         };
         let (mut view, current) = (View::default(), View::default());
         set(&mut view, Resource::Pods, false, false);
-        assert_eq!(found(&view, &current), Some(Halt::ViewStale), "no list was read");
+        assert_eq!(
+            found(&view, &current),
+            Some(Halt::ViewStale),
+            "no list was read"
+        );
         set(&mut view, Resource::Pods, true, true);
         set(&mut view, Resource::DisruptionBudgets, true, true);
         assert_eq!(found(&view, &current), Some(Halt::ViewStale));
         set(&mut view, Resource::Pods, true, false);
-        assert_eq!(found(&view, &current), Some(Halt::ViewStale), "the budgets may have changed");
-        assert_eq!(found(&current, &view), Some(Halt::ViewStale), "the switch may be on");
+        assert_eq!(
+            found(&view, &current),
+            Some(Halt::ViewStale),
+            "the budgets may have changed"
+        );
+        assert_eq!(
+            found(&current, &view),
+            Some(Halt::ViewStale),
+            "the switch may be on"
+        );
         set(&mut view, Resource::DisruptionBudgets, true, false);
         assert_eq!(found(&view, &view), None);
     }
@@ -155,13 +225,28 @@ mod tests {
     fn the_switch_stops_everything() {
         let (view, lease) = (View::default(), webhook(0, None));
         let mut control = View::default();
-        control.switches.apply(Arc::new(Switch { key: ObjectKey::new("system", "other") }));
+        control.switches.apply(Arc::new(Switch {
+            key: ObjectKey::new("system", "other"),
+        }));
         let found = |control: &View| {
-            let signs = Signs { view: &view, control, webhook: &lease };
-            hold(&signs, &holding(), &mut Pulse::default(), wall(0), Instant::now()).err()
+            let signs = Signs {
+                view: &view,
+                control,
+                webhook: &lease,
+            };
+            hold(
+                &signs,
+                &holding(),
+                &mut Pulse::default(),
+                wall(0),
+                Instant::now(),
+            )
+            .err()
         };
         assert_eq!(found(&control), None);
-        control.switches.apply(Arc::new(Switch { key: ObjectKey::new("system", "stop") }));
+        control.switches.apply(Arc::new(Switch {
+            key: ObjectKey::new("system", "stop"),
+        }));
         assert_eq!(found(&control), Some(Halt::Stopped));
     }
 }

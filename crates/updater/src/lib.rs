@@ -1,5 +1,5 @@
-//! Gives running pods the size that is recommended, with the least disruption: in place where that works, by eviction
-//! within the budget where not.
+//! Gives running pods the size that is recommended, with the least disruption: in place where that
+//! works, by eviction within the budget where not.
 //!
 //! * [`args`]: the flags.
 //! * [`run`]: starts everything.

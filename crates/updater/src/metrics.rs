@@ -1,7 +1,8 @@
-//! What is measured about the updater. Names, labels and buckets are upstream's where it has the same thing
-//! (`pkg/utils/metrics/updater/updater.go`).
+//! What is measured about the updater. Names, labels and buckets are upstream's where it has the
+//! same thing (`pkg/utils/metrics/updater/updater.go`).
 //!
-//! Upstream never forgets the series of an object; here they go with it, those of all its size classes.
+//! Upstream never forgets the series of an object; here they go with it, those of all its size
+//! classes.
 
 mod classes;
 mod reasons;
@@ -13,19 +14,22 @@ use std::time::Duration;
 
 use cluster::{ObjectKey, View};
 use prometheus::core::Collector;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 use crate::decide::{Act, Halt, Outcome, Plan, What};
 use classes::{Class, LARGEST, mode, size_class};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, held_object, resize_failure, skipped,
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, held_object,
+    resize_failure, skipped,
 };
 
 pub(crate) use classes::Classes;
 
 const STEP_BUCKETS: [f64; 23] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
-    150.0, 240.0, 300.0,
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
+    90.0, 100.0, 120.0, 150.0, 240.0, 300.0,
 ];
 /// All metrics of the updater. Clones share them.
 #[derive(Debug, Clone)]
@@ -54,41 +58,106 @@ impl Metrics {
     /// Adds the metrics to a registry.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = |name: &str| format!("vpa_updater_{name}");
-        let gauge = |metric: &str, help: &str, labels: &[&str]| IntGaugeVec::new(Opts::new(name(metric), help), labels);
-        let counter =
-            |metric: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name(metric), help), labels);
+        let gauge = |metric: &str, help: &str, labels: &[&str]| {
+            IntGaugeVec::new(Opts::new(name(metric), help), labels)
+        };
+        let counter = |metric: &str, help: &str, labels: &[&str]| {
+            IntCounterVec::new(Opts::new(name(metric), help), labels)
+        };
         let (size, both) = (["vpa_size_log2"], ["vpa_size_log2", "update_mode"]);
         let object = ["vpa_size_log2", "vpa_name", "vpa_namespace"];
         let why_object = ["vpa_size_log2", "reason", "vpa_name", "vpa_namespace"];
         let mode_object = ["vpa_size_log2", "update_mode", "vpa_name", "vpa_namespace"];
-        let why_mode_object = ["vpa_size_log2", "update_mode", "reason", "vpa_name", "vpa_namespace"];
-        let steps = HistogramOpts::new(name("execution_latency_seconds"), "Time spent in the steps of the main loop.");
+        let why_mode_object = [
+            "vpa_size_log2",
+            "update_mode",
+            "reason",
+            "vpa_name",
+            "vpa_namespace",
+        ];
+        let steps = HistogramOpts::new(
+            name("execution_latency_seconds"),
+            "Time spent in the steps of the main loop.",
+        );
         let metrics = Self {
             controlled: gauge("controlled_pods_total", "Pods under VPA objects.", &both)?,
             evictable: gauge("evictable_pods_total", "Pods that may be evicted.", &both)?,
-            with_evictable: gauge("vpas_with_evictable_pods_total", "VPA objects with such pods.", &both)?,
-            with_evicted: gauge("vpas_with_evicted_pods_total", "VPA objects with pods that were evicted.", &both)?,
-            evicted: counter("evicted_pods_total", "Pods that were evicted.", &mode_object)?,
-            failed_evictions: counter("failed_eviction_attempts_total", "Evictions that failed.", &why_mode_object)?,
-            resizable: gauge("in_place_updatable_pods_total", "Pods that may be resized where they run.", &size)?,
-            with_resizable: gauge("vpas_with_in_place_updatable_pods_total", "VPA objects with such pods.", &size)?,
-            with_resized: gauge("vpas_with_in_place_updated_pods_total", "VPA objects with resized pods.", &size)?,
-            resized: counter("in_place_updated_pods_total", "Pods that were resized where they run.", &object)?,
-            failed_resizes: counter("failed_in_place_update_attempts_total", "Resizes that failed.", &why_object)?,
+            with_evictable: gauge(
+                "vpas_with_evictable_pods_total",
+                "VPA objects with such pods.",
+                &both,
+            )?,
+            with_evicted: gauge(
+                "vpas_with_evicted_pods_total",
+                "VPA objects with pods that were evicted.",
+                &both,
+            )?,
+            evicted: counter(
+                "evicted_pods_total",
+                "Pods that were evicted.",
+                &mode_object,
+            )?,
+            failed_evictions: counter(
+                "failed_eviction_attempts_total",
+                "Evictions that failed.",
+                &why_mode_object,
+            )?,
+            resizable: gauge(
+                "in_place_updatable_pods_total",
+                "Pods that may be resized where they run.",
+                &size,
+            )?,
+            with_resizable: gauge(
+                "vpas_with_in_place_updatable_pods_total",
+                "VPA objects with such pods.",
+                &size,
+            )?,
+            with_resized: gauge(
+                "vpas_with_in_place_updated_pods_total",
+                "VPA objects with resized pods.",
+                &size,
+            )?,
+            resized: counter(
+                "in_place_updated_pods_total",
+                "Pods that were resized where they run.",
+                &object,
+            )?,
+            failed_resizes: counter(
+                "failed_in_place_update_attempts_total",
+                "Resizes that failed.",
+                &why_object,
+            )?,
             infeasible: counter(
                 "in_place_infeasible_skip_pods_total",
                 "Pods that were not resized, since their node was too small for it before.",
                 &object,
             )?,
-            skipped: gauge("skipped_pods", "Pods that want another size and do not get it now.", &["reason"])?,
-            held_objects: gauge("held_vpas", "VPA objects whose pods are left alone for now.", &["reason"])?,
+            skipped: gauge(
+                "skipped_pods",
+                "Pods that want another size and do not get it now.",
+                &["reason"],
+            )?,
+            held_objects: gauge(
+                "held_vpas",
+                "VPA objects whose pods are left alone for now.",
+                &["reason"],
+            )?,
             held: gauge("held", "Whether nothing is done at all.", &["reason"])?,
-            flying: IntGauge::new(name("acts_in_flight"), "Evictions and resizes without an answer yet.")?,
-            waiting: IntGauge::new(name("acts_waiting"), "Evictions and resizes that wait for their turn.")?,
+            flying: IntGauge::new(
+                name("acts_in_flight"),
+                "Evictions and resizes without an answer yet.",
+            )?,
+            waiting: IntGauge::new(
+                name("acts_waiting"),
+                "Evictions and resizes that wait for their turn.",
+            )?,
             steps: HistogramVec::new(steps.buckets(STEP_BUCKETS.to_vec()), &["step"])?,
         };
         metrics.start_at_zero();
-        metrics.collectors().into_iter().try_for_each(|collector| registry.register(collector))?;
+        metrics
+            .collectors()
+            .into_iter()
+            .try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
     }
 
@@ -130,7 +199,9 @@ impl Metrics {
     /// Nothing is done, and why; or something may be.
     pub(crate) fn held(&self, halt: Option<Halt>) {
         for reason in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
-            self.held.with_label_values(&[held(reason)]).set(i64::from(halt == Some(reason)));
+            self.held
+                .with_label_values(&[held(reason)])
+                .set(i64::from(halt == Some(reason)));
         }
     }
 
@@ -142,12 +213,20 @@ impl Metrics {
 
     /// A step took so long.
     pub(crate) fn step(&self, step: &str, took: Duration) {
-        self.steps.with_label_values(&[step]).observe(took.as_secs_f64());
+        self.steps
+            .with_label_values(&[step])
+            .observe(took.as_secs_f64());
     }
 
     /// What a pass found.
     pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut Classes) {
-        for gauge in [&self.controlled, &self.evictable, &self.with_evictable, &self.skipped, &self.held_objects] {
+        for gauge in [
+            &self.controlled,
+            &self.evictable,
+            &self.with_evictable,
+            &self.skipped,
+            &self.held_objects,
+        ] {
             gauge.reset();
         }
         for gauge in [&self.resizable, &self.with_resizable] {
@@ -155,11 +234,30 @@ impl Metrics {
         }
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
         for tally in &plan.tallies {
-            let mode = view.autoscalers.get(&tally.autoscaler).map_or("", |autoscaler| {
-                mode(autoscaler.object.spec.update_policy.as_ref().and_then(|policy| policy.update_mode))
-            });
-            let class = Class { size: size_class(tally.controlled), mode };
-            let [controlled, evictable, with_evictable, resizable, with_resizable] = sums.entry(class).or_default();
+            let mode = view
+                .autoscalers
+                .get(&tally.autoscaler)
+                .map_or("", |autoscaler| {
+                    mode(
+                        autoscaler
+                            .object
+                            .spec
+                            .update_policy
+                            .as_ref()
+                            .and_then(|policy| policy.update_mode),
+                    )
+                });
+            let class = Class {
+                size: size_class(tally.controlled),
+                mode,
+            };
+            let [
+                controlled,
+                evictable,
+                with_evictable,
+                resizable,
+                with_resizable,
+            ] = sums.entry(class).or_default();
             *controlled += count(tally.controlled);
             *evictable += count(tally.evictable);
             *with_evictable += i64::from(tally.evictable > 0);
@@ -167,19 +265,38 @@ impl Metrics {
             *with_resizable += i64::from(tally.resizable > 0);
             if classes.of.get(&tally.autoscaler) != Some(&class) {
                 classes.of.insert(tally.autoscaler.clone(), class);
-                if classes.known.entry(tally.autoscaler.clone()).or_default().insert(class) {
+                if classes
+                    .known
+                    .entry(tally.autoscaler.clone())
+                    .or_default()
+                    .insert(class)
+                {
                     self.remember(&tally.autoscaler, class);
                 }
             }
         }
-        for (class, [controlled, evictable, with_evictable, resizable, with_resizable]) in sums {
+        for (
+            class,
+            [
+                controlled,
+                evictable,
+                with_evictable,
+                resizable,
+                with_resizable,
+            ],
+        ) in sums
+        {
             let size = class.size.to_string();
             let (both, size) = ([size.as_str(), class.mode], [size.as_str()]);
             self.controlled.with_label_values(&both).add(controlled);
             self.evictable.with_label_values(&both).add(evictable);
-            self.with_evictable.with_label_values(&both).add(with_evictable);
+            self.with_evictable
+                .with_label_values(&both)
+                .add(with_evictable);
             self.resizable.with_label_values(&size).add(resizable);
-            self.with_resizable.with_label_values(&size).add(with_resizable);
+            self.with_resizable
+                .with_label_values(&size)
+                .add(with_resizable);
         }
         for (reason, held) in counts(plan.held.iter().map(|held| held_object(&held.hold))) {
             self.held_objects.with_label_values(&[reason]).set(held);
@@ -201,22 +318,41 @@ impl Metrics {
 
     /// Counters begin at zero: a rate needs a first value.
     fn remember(&self, key: &ObjectKey, class: Class) {
-        let (size, name, namespace) = (class.size.to_string(), key.name.as_str(), key.namespace.as_str());
+        let (size, name, namespace) = (
+            class.size.to_string(),
+            key.name.as_str(),
+            key.namespace.as_str(),
+        );
         let size = size.as_str();
-        self.evicted.with_label_values(&[size, class.mode, name, namespace]);
+        self.evicted
+            .with_label_values(&[size, class.mode, name, namespace]);
         self.resized.with_label_values(&[size, name, namespace]);
     }
 
     fn forget(&self, key: &ObjectKey, class: Class) {
-        let (size, name, namespace) = (class.size.to_string(), key.name.as_str(), key.namespace.as_str());
+        let (size, name, namespace) = (
+            class.size.to_string(),
+            key.name.as_str(),
+            key.namespace.as_str(),
+        );
         let size = size.as_str();
         // One that is not there is as good as forgotten.
-        self.evicted.remove_label_values(&[size, class.mode, name, namespace]).ok();
-        self.resized.remove_label_values(&[size, name, namespace]).ok();
-        self.infeasible.remove_label_values(&[size, name, namespace]).ok();
-        self.failed_evictions.remove_label_values(&[size, class.mode, EVICTION_ERROR, name, namespace]).ok();
+        self.evicted
+            .remove_label_values(&[size, class.mode, name, namespace])
+            .ok();
+        self.resized
+            .remove_label_values(&[size, name, namespace])
+            .ok();
+        self.infeasible
+            .remove_label_values(&[size, name, namespace])
+            .ok();
+        self.failed_evictions
+            .remove_label_values(&[size, class.mode, EVICTION_ERROR, name, namespace])
+            .ok();
         for reason in [RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR] {
-            self.failed_resizes.remove_label_values(&[size, reason, name, namespace]).ok();
+            self.failed_resizes
+                .remove_label_values(&[size, reason, name, namespace])
+                .ok();
         }
     }
 
@@ -224,41 +360,61 @@ impl Metrics {
     pub(crate) fn infeasible(&self, autoscaler: &ObjectKey, classes: &Classes) {
         if let Some(class) = classes.of.get(autoscaler) {
             let size = class.size.to_string();
-            let labels = [size.as_str(), autoscaler.name.as_str(), autoscaler.namespace.as_str()];
+            let labels = [
+                size.as_str(),
+                autoscaler.name.as_str(),
+                autoscaler.namespace.as_str(),
+            ];
             self.infeasible.with_label_values(&labels).inc();
         }
     }
 
     /// What came of an act.
     pub(crate) fn acted(&self, act: &Act, outcome: &Outcome, classes: &mut Classes) {
-        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).copied() else { return };
+        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).copied() else {
+            return;
+        };
         let size = size.to_string();
-        let (name, namespace) = (act.autoscaler.name.as_str(), act.autoscaler.namespace.as_str());
+        let (name, namespace) = (
+            act.autoscaler.name.as_str(),
+            act.autoscaler.namespace.as_str(),
+        );
         match (&act.what, outcome) {
             (_, Outcome::Gone) => {}
             (What::Evict, Outcome::Accepted { .. }) => {
-                self.evicted.with_label_values(&[size.as_str(), mode, name, namespace]).inc();
+                self.evicted
+                    .with_label_values(&[size.as_str(), mode, name, namespace])
+                    .inc();
                 if classes.evicted.insert(act.autoscaler.clone()) {
-                    self.with_evicted.with_label_values(&[size.as_str(), mode]).inc();
+                    self.with_evicted
+                        .with_label_values(&[size.as_str(), mode])
+                        .inc();
                 }
             }
             (What::Evict, _) => {
-                self.failed_evictions.with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace]).inc();
+                self.failed_evictions
+                    .with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace])
+                    .inc();
             }
             (What::Resize { .. }, Outcome::Accepted { .. }) => {
-                self.resized.with_label_values(&[size.as_str(), name, namespace]).inc();
+                self.resized
+                    .with_label_values(&[size.as_str(), name, namespace])
+                    .inc();
                 if classes.resized.insert(act.autoscaler.clone()) {
                     self.with_resized.with_label_values(&[size.as_str()]).inc();
                 }
             }
             (What::Resize { .. }, _) => {
                 let reason = resize_failure(act, outcome);
-                self.failed_resizes.with_label_values(&[size.as_str(), reason, name, namespace]).inc();
+                self.failed_resizes
+                    .with_label_values(&[size.as_str(), reason, name, namespace])
+                    .inc();
             }
         }
     }
 
-    /// Another replica leads: this one knows of nothing, and counts anew when it leads again, as one that was just started does.
+    /// Another replica leads: this one knows of nothing, and counts anew when it leads again, as
+    /// one that was just started does.
     pub(crate) fn stand_down(&self) {
         self.held(None);
         self.queue(0, 0);
@@ -275,7 +431,13 @@ impl Metrics {
         for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
             zero(gauge);
         }
-        for counter in [&self.evicted, &self.failed_evictions, &self.resized, &self.failed_resizes, &self.infeasible] {
+        for counter in [
+            &self.evicted,
+            &self.failed_evictions,
+            &self.resized,
+            &self.failed_resizes,
+            &self.infeasible,
+        ] {
             counter.reset();
         }
     }

@@ -16,7 +16,8 @@ pub struct Limits {
     pub namespace: Option<(f64, u32)>,
 }
 
-/// Namespaces whose tokens are remembered. Above that, those that have all their tokens again are forgotten.
+/// Namespaces whose tokens are remembered. Above that, those that have all their tokens again are
+/// forgotten.
 const MOST_NAMESPACES: usize = 10_000;
 
 /// Tokens of one kind of act.
@@ -30,14 +31,22 @@ pub struct Pace {
 impl Pace {
     /// All tokens are there.
     pub fn new(limits: Limits) -> Self {
-        let overall = limits.overall.map(|(per_second, burst)| Throttle::new(per_second, burst));
-        Self { limits, overall, namespaces: HashMap::new() }
+        let overall = limits
+            .overall
+            .map(|(per_second, burst)| Throttle::new(per_second, burst));
+        Self {
+            limits,
+            overall,
+            namespaces: HashMap::new(),
+        }
     }
 
-    /// Takes a token for an act in this namespace; or says how long there is none, and takes nothing.
+    /// Takes a token for an act in this namespace; or says how long there is none, and takes
+    /// nothing.
     pub fn take(&mut self, namespace: &str, now: Instant) -> Result<(), Duration> {
         let (mut overall, mut own) = (self.overall, self.own(namespace));
-        let waits = [overall.as_mut(), own.as_mut()].map(|throttle| throttle.map(|throttle| throttle.take(now)));
+        let waits = [overall.as_mut(), own.as_mut()]
+            .map(|throttle| throttle.map(|throttle| throttle.take(now)));
         match waits.into_iter().flatten().max() {
             Some(wait) if !wait.is_zero() => Err(wait),
             _ => {
@@ -52,7 +61,12 @@ impl Pace {
 
     fn own(&self, namespace: &str) -> Option<Throttle> {
         let (per_second, burst) = self.limits.namespace?;
-        Some(self.namespaces.get(namespace).copied().unwrap_or_else(|| Throttle::new(per_second, burst)))
+        Some(
+            self.namespaces
+                .get(namespace)
+                .copied()
+                .unwrap_or_else(|| Throttle::new(per_second, burst)),
+        )
     }
 
     fn remember(&mut self, namespace: &str, own: Throttle, now: Instant) {
@@ -67,13 +81,22 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const NONE: Limits = Limits { overall: None, namespace: None };
+    const NONE: Limits = Limits {
+        overall: None,
+        namespace: None,
+    };
 
     fn check(limits: Limits, acts: &[(&str, u64, Option<u64>)]) {
         let (start, mut pace) = (Instant::now(), Pace::new(limits));
         for (namespace, at_ms, wait_ms) in acts {
-            let wait = pace.take(namespace, start + Duration::from_millis(*at_ms)).err();
-            assert_eq!(wait, wait_ms.map(Duration::from_millis), "{namespace} at {at_ms}");
+            let wait = pace
+                .take(namespace, start + Duration::from_millis(*at_ms))
+                .err();
+            assert_eq!(
+                wait,
+                wait_ms.map(Duration::from_millis),
+                "{namespace} at {at_ms}"
+            );
         }
     }
 
@@ -84,19 +107,53 @@ mod tests {
 
     #[test]
     fn the_limit_of_all_holds_for_all() {
-        let limits = Limits { overall: Some((10.0, 2)), ..NONE };
-        check(limits, &[("a", 0, None), ("b", 0, None), ("c", 0, Some(100)), ("c", 50, Some(50)), ("c", 100, None)]);
+        let limits = Limits {
+            overall: Some((10.0, 2)),
+            ..NONE
+        };
+        check(
+            limits,
+            &[
+                ("a", 0, None),
+                ("b", 0, None),
+                ("c", 0, Some(100)),
+                ("c", 50, Some(50)),
+                ("c", 100, None),
+            ],
+        );
     }
 
     #[test]
     fn a_namespace_that_waits_holds_up_no_other() {
-        let limits = Limits { overall: Some((100.0, 10)), namespace: Some((1.0, 1)) };
-        check(limits, &[("a", 0, None), ("a", 0, Some(1000)), ("b", 0, None), ("a", 1000, None)]);
+        let limits = Limits {
+            overall: Some((100.0, 10)),
+            namespace: Some((1.0, 1)),
+        };
+        check(
+            limits,
+            &[
+                ("a", 0, None),
+                ("a", 0, Some(1000)),
+                ("b", 0, None),
+                ("a", 1000, None),
+            ],
+        );
     }
 
     #[test]
     fn what_waits_takes_no_token() {
-        let limits = Limits { overall: Some((1.0, 2)), namespace: Some((1.0, 1)) };
-        check(limits, &[("a", 0, None), ("a", 0, Some(1000)), ("a", 0, Some(1000)), ("b", 0, None)]);
+        let limits = Limits {
+            overall: Some((1.0, 2)),
+            namespace: Some((1.0, 1)),
+        };
+        check(
+            limits,
+            &[
+                ("a", 0, None),
+                ("a", 0, Some(1000)),
+                ("a", 0, Some(1000)),
+                ("b", 0, None),
+            ],
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Starts everything. Only the replica that leads watches the cluster: what it read before it led could be older than what the
-//! leader before it did.
+//! Starts everything. Only the replica that leads watches the cluster: what it read before it led
+//! could be older than what the leader before it did.
 
 use anyhow::Context as _;
 use cluster::{Scope, Shard, Watches};
@@ -20,9 +20,22 @@ const URGENT_SHARE: u32 = 4;
 
 /// The updater's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common, election, choice, pace, hold, feed, updater_interval, namespaces } = args;
+    let Args {
+        common,
+        election,
+        choice,
+        pace,
+        hold,
+        feed,
+        updater_interval,
+        namespaces,
+    } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let scope = Scope { namespace: only, ignored, shard: Shard::default() };
+    let scope = Scope {
+        namespace: only,
+        ignored,
+        shard: Shard::default(),
+    };
     let (limits, concurrency) = pace.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let rules = Rules {
@@ -35,16 +48,39 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let metrics = Metrics::register(&chassis.registry)?;
     // Acts wait for the limits where they can still be withdrawn, so not in the client.
-    let acting = client::connect(chassis.config.clone(), Throttle::new(1e6, 1_000_000), chassis.rest_metrics.clone())?;
-    let telling = client::connect(chassis.config.clone(), requests, chassis.rest_metrics.clone())?;
+    let acting = client::connect(
+        chassis.config.clone(),
+        Throttle::new(1e6, 1_000_000),
+        chassis.rest_metrics.clone(),
+    )?;
+    let telling = client::connect(
+        chassis.config.clone(),
+        requests,
+        chassis.rest_metrics.clone(),
+    )?;
     let (events, writing) = Events::new(telling);
     chassis.tasks.spawn_until_shutdown("events", writing);
-    let heard = feed.source(&chassis)?.map(|FeedSource { leaders, tls, server_name }| {
-        let (following, reading) = Reader { leaders, tls, server_name }.follow();
-        chassis.tasks.spawn_until_shutdown("feed", reading);
-        following
-    });
-    let tell = Tell { metrics, events, activity: chassis.activity.clone() };
+    let heard = feed.source(&chassis)?.map(
+        |FeedSource {
+             leaders,
+             tls,
+             server_name,
+         }| {
+            let (following, reading) = Reader {
+                leaders,
+                tls,
+                server_name,
+            }
+            .follow();
+            chassis.tasks.spawn_until_shutdown("feed", reading);
+            following
+        },
+    );
+    let tell = Tell {
+        metrics,
+        events,
+        activity: chassis.activity.clone(),
+    };
     let watch = |leading: Leading| {
         let mut watches = Watches::new(chassis.client.clone(), scope.clone())
             .with_placements()
@@ -72,7 +108,12 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             feed: heard.clone(),
             clock: chassis.clock(),
         };
-        let term = Term::new(senses, rules.clone(), Writer::new(acting.clone(), leading), tell.clone());
+        let term = Term::new(
+            senses,
+            rules.clone(),
+            Writer::new(acting.clone(), leading),
+            tell.clone(),
+        );
         let shutdown: CancellationToken = chassis.shutdown.clone();
         async move {
             tokio::select! {
@@ -84,5 +125,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         }
     };
     chassis.readiness.condition("started").ready();
-    chassis.lead(&election, &Announcement::default(), watch).await
+    chassis
+        .lead(&election, &Announcement::default(), watch)
+        .await
 }

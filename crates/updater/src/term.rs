@@ -1,9 +1,10 @@
-//! One term of leadership: decides after every change, and has carried out what is decided, as fast as it may be.
+//! One term of leadership: decides after every change, and has carried out what is decided, as fast
+//! as it may be.
 //!
-//! A pass decides about what has changed, and once in each interval about everything. What it wants replaces what waits. So that may
-//! miss the changes since the last pass, of at most one pause. It is dropped at once when the stop switch
-//! is thrown, when a watch fails, and when the webhook's Lease expires. What has begun counts from then on, until the view shows what
-//! came of it.
+//! A pass decides about what has changed, and once in each interval about everything. What it wants
+//! replaces what waits. So that may miss the changes since the last pass, of at most one pause. It
+//! is dropped at once when the stop switch is thrown, when a watch fails, and when the webhook's
+//! Lease expires. What has begun counts from then on, until the view shows what came of it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,17 +23,19 @@ use crate::act::Writer;
 use crate::act::event::{Events, News};
 use crate::args::Holding;
 use crate::decide::{
-    Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, Skip, SkipReason, What, Why, decide,
+    Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, Skip, SkipReason,
+    What, Why, decide,
 };
 use crate::heard::Ear;
 use crate::hold::{Pulse, Signs, hold, is_current};
 use crate::metrics::{Classes, Metrics};
 use crate::pace::{Limits, Pace};
 
-/// Between two passes there is a pause of so many times as long as a pass takes, so that following thousands of pods that come
-/// and go does not take the machine from what makes them.
+/// Between two passes there is a pause of so many times as long as a pass takes, so that following
+/// thousands of pods that come and go does not take the machine from what makes them.
 const REST: u32 = 5;
-/// The shortest pause. A rollout makes hundreds of changes a second, and one pass takes up all that came meanwhile.
+/// The shortest pause. A rollout makes hundreds of changes a second, and one pass takes up all that
+/// came meanwhile.
 const LEAST_REST: Duration = Duration::from_millis(100);
 
 /// Upstream's health check allows so many intervals without activity.
@@ -50,7 +53,8 @@ pub(crate) struct Senses {
     pub(crate) webhook: watch::Receiver<View>,
     /// The feed, where it is on.
     pub(crate) feed: Option<watch::Receiver<Following>>,
-    /// The API server's time: the Lease, ages of pods and maintenance windows are not judged by the node's own clock.
+    /// The API server's time: the Lease, ages of pods and maintenance windows are not judged by the
+    /// node's own clock.
     pub(crate) clock: ApiServerClock,
 }
 
@@ -156,9 +160,13 @@ impl Term {
         }
     }
 
-    /// Runs until shutdown, when what has begun is waited for, or until it is dropped with the lease.
+    /// Runs until shutdown, when what has begun is waited for, or until it is dropped with the
+    /// lease.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        self.tell.activity.expect_every((self.rules.interval * PATIENCE).max(LEAST_PATIENCE), self.started.into_std());
+        self.tell.activity.expect_every(
+            (self.rules.interval * PATIENCE).max(LEAST_PATIENCE),
+            self.started.into_std(),
+        );
         loop {
             tokio::select! {
                 biased;
@@ -206,7 +214,10 @@ impl Term {
     }
 
     fn moment(&self) -> Moment {
-        Moment { wall: self.senses.clock.timestamp(), steady: self.started.elapsed() }
+        Moment {
+            wall: self.senses.clock.timestamp(),
+            steady: self.started.elapsed(),
+        }
     }
 
     /// Decides anew.
@@ -220,32 +231,65 @@ impl Term {
         let (plan, halt, stands_until) = block_in_place(|| {
             self.listen();
             let view = self.senses.view.borrow_and_update();
-            let (control, webhook) = (self.senses.control.borrow_and_update(), self.senses.webhook.borrow_and_update());
+            let (control, webhook) = (
+                self.senses.control.borrow_and_update(),
+                self.senses.webhook.borrow_and_update(),
+            );
             self.tell.metrics.step("ListPods", began.elapsed());
-            let signs = Signs { view: &view, control: &control, webhook: &webhook };
-            let held = hold(&signs, &self.rules.holding, &mut self.pulse, now.wall, began.into_std());
+            let signs = Signs {
+                view: &view,
+                control: &control,
+                webhook: &webhook,
+            };
+            let held = hold(
+                &signs,
+                &self.rules.holding,
+                &mut self.pulse,
+                now.wall,
+                began.into_std(),
+            );
             let (halt, stands_until) = (held.err(), held.ok().flatten());
-            let scene = Scene { view: &view, recommendations: self.ear.over(&view), halt };
+            let scene = Scene {
+                view: &view,
+                recommendations: self.ear.over(&view),
+                halt,
+            };
             let plan = decide(&scene, &mut self.memory, &self.rules.settings, now);
             if halt.is_none() {
                 self.tell.metrics.planned(&plan, &view, &mut self.classes);
-                say_infeasible(&plan.skips, &view, &mut self.infeasible, &self.tell, &self.classes);
+                say_infeasible(
+                    &plan.skips,
+                    &view,
+                    &mut self.infeasible,
+                    &self.tell,
+                    &self.classes,
+                );
             }
             (plan, halt, stands_until)
         });
         let ended = Instant::now();
         self.tell.metrics.step("FilterPods", ended - began);
         self.say(halt);
-        let Plan { acts, rooms, wake_in, .. } = plan;
+        let Plan {
+            acts,
+            rooms,
+            wake_in,
+            ..
+        } = plan;
         self.tell_rooms(rooms);
         self.waiting = acts.into();
         self.tell.activity.record(ended.into_std());
         if self.round.is_none() && !self.waiting.is_empty() {
             self.tell.metrics.round(&mut self.classes);
-            self.round = Some(Round { began, decided: ended });
+            self.round = Some(Round {
+                began,
+                decided: ended,
+            });
         }
         self.rested = ended + ((ended - began) * REST).max(LEAST_REST);
-        self.due = Some(wake_in.map_or(self.whole_due, |wake_in| self.whole_due.min(began + wake_in)));
+        self.due = Some(wake_in.map_or(self.whole_due, |wake_in| {
+            self.whole_due.min(began + wake_in)
+        }));
         // The webhook may fall silent without anything that changes.
         self.stands_until = stands_until.map(Instant::from_std);
         if let Some(until) = self.stands_until {
@@ -284,7 +328,9 @@ impl Term {
             self.waiting.clear();
         }
         while self.running.len() < self.rules.concurrency {
-            let Some(act) = self.waiting.pop_front() else { break };
+            let Some(act) = self.waiting.pop_front() else {
+                break;
+            };
             match self.may_go(&act, now.into_std()) {
                 Ok(()) => self.go(act),
                 Err(wait) => {
@@ -300,7 +346,9 @@ impl Term {
         }
         held_back.append(&mut self.waiting);
         self.waiting = held_back;
-        self.tell.metrics.queue(self.running.len(), self.waiting.len());
+        self.tell
+            .metrics
+            .queue(self.running.len(), self.waiting.len());
         if self.running.is_empty()
             && self.waiting.is_empty()
             && let Some(Round { began, decided }) = self.round.take()
@@ -313,11 +361,19 @@ impl Term {
     /// Takes what an act needs of all limits, or nothing of any and says how long to wait.
     fn may_go(&mut self, act: &Act, now: std::time::Instant) -> Result<(), Duration> {
         let mut requests = self.rules.requests;
-        let wait = if act.why.is_urgent() { requests.take_urgent(now) } else { requests.take(now) };
+        let wait = if act.why.is_urgent() {
+            requests.take_urgent(now)
+        } else {
+            requests.take(now)
+        };
         if !wait.is_zero() {
             return Err(wait);
         }
-        let pace = if act.what == What::Evict { &mut self.evictions } else { &mut self.resizes };
+        let pace = if act.what == What::Evict {
+            &mut self.evictions
+        } else {
+            &mut self.resizes
+        };
         pace.take(&act.pod.namespace, now)?;
         self.rules.requests = requests;
         Ok(())
@@ -325,7 +381,13 @@ impl Term {
 
     fn go(&mut self, act: Arc<Act>) {
         self.memory.begin(&act, self.moment());
-        let autoscaler = self.senses.view.borrow().autoscalers.get(&act.autoscaler).cloned();
+        let autoscaler = self
+            .senses
+            .view
+            .borrow()
+            .autoscalers
+            .get(&act.autoscaler)
+            .cloned();
         if let Some(autoscaler) = &autoscaler
             && let Some(kill) = self.memory.unrecorded_oom_kill(&act)
         {
@@ -341,7 +403,8 @@ impl Term {
     }
 
     fn done(&mut self, (act, autoscaler, outcome): Done) {
-        // What was not sent is not known to the API server; the term is over, and its memory with it.
+        // What was not sent is not known to the API server; the term is over, and its memory with
+        // it.
         let Some(outcome) = outcome else { return };
         let now = self.moment();
         self.memory.end(&act, &outcome, now);
@@ -357,7 +420,9 @@ impl Term {
                 tracing::info!(pod = %act.pod, autoscaler = %act.autoscaler, why = ?act.why, "resized a pod");
                 self.tell.events.tell(News::resized(&act.pod, &act.pod_uid));
                 if act.why == Why::Revert {
-                    self.tell.events.tell(News::reverted(&act.pod, &act.pod_uid));
+                    self.tell
+                        .events
+                        .tell(News::reverted(&act.pod, &act.pod_uid));
                 }
             }
             // What was refused may be possible in another way.
@@ -371,10 +436,16 @@ fn say_infeasible(
     skips: &[Arc<Skip>],
     view: &View,
     known: &mut BTreeSet<ObjectKey>,
-    Tell { metrics, events, .. }: &Tell,
+    Tell {
+        metrics, events, ..
+    }: &Tell,
     classes: &Classes,
 ) {
-    let infeasible = || skips.iter().filter(|skip| skip.reason == SkipReason::KnownInfeasible);
+    let infeasible = || {
+        skips
+            .iter()
+            .filter(|skip| skip.reason == SkipReason::KnownInfeasible)
+    };
     for skip in infeasible().filter(|skip| !known.contains(&skip.pod)) {
         metrics.infeasible(&skip.autoscaler, classes);
         if let Some(pod) = view.pods.get(&skip.pod) {
@@ -385,7 +456,9 @@ fn say_infeasible(
 }
 
 async fn heard(feed: &mut Option<watch::Receiver<Following>>) {
-    let Some(receiver) = feed else { return std::future::pending().await };
+    let Some(receiver) = feed else {
+        return std::future::pending().await;
+    };
     if receiver.changed().await.is_err() {
         *feed = None;
     }

@@ -1,6 +1,7 @@
 //! How long an answer takes, without the network: `cargo bench -p webhook`.
 //!
-//! A pod of a Deployment among 10,000, each with its `ReplicaSet` and its autoscaler: all in one namespace, and in a hundred.
+//! A pod of a Deployment among 10,000, each with its `ReplicaSet` and its autoscaler: all in one
+//! namespace, and in a hundred.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -35,9 +36,11 @@ fn view(namespaces: usize) -> View {
             }),
             replicas: Some(1),
         };
-        view.controllers_mut(WellKnown::Deployment).apply(Arc::new(controller(&name, None)));
+        view.controllers_mut(WellKnown::Deployment)
+            .apply(Arc::new(controller(&name, None)));
         let replica_set = controller(&format!("{name}-abc"), Some(&name));
-        view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(replica_set));
+        view.controllers_mut(WellKnown::ReplicaSet)
+            .apply(Arc::new(replica_set));
         let object = json!({
             "metadata": {"namespace": namespace, "name": name, "uid": name},
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
@@ -47,7 +50,10 @@ fn view(namespaces: usize) -> View {
             ]}},
         });
         let object = vpa::parse(object).expect("an autoscaler");
-        view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new(&namespace, &name), object }));
+        view.autoscalers.apply(Arc::new(Autoscaler {
+            key: ObjectKey::new(&namespace, &name),
+            object,
+        }));
     }
     view
 }
@@ -57,8 +63,12 @@ fn body(namespaces: usize) -> Vec<u8> {
     let number = 7_321;
     let name = format!("web-{number}");
     let probe = json!({"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10, "timeoutSeconds": 1});
-    let mounts: Vec<_> = (0..4).map(|n| json!({"name": format!("v{n}"), "mountPath": format!("/var/v{n}")})).collect();
-    let environment: Vec<_> = (0..20).map(|n| json!({"name": format!("VARIABLE_{n}"), "value": "a value"})).collect();
+    let mounts: Vec<_> = (0..4)
+        .map(|n| json!({"name": format!("v{n}"), "mountPath": format!("/var/v{n}")}))
+        .collect();
+    let environment: Vec<_> = (0..20)
+        .map(|n| json!({"name": format!("VARIABLE_{n}"), "value": "a value"}))
+        .collect();
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
@@ -88,13 +98,24 @@ fn reviews(bench: &mut Criterion) {
     let settings = Settings::default();
     for namespaces in [1, 100] {
         let (view, body) = (view(namespaces), body(namespaces));
-        let state = State { view: &view, heard: None, settings: &settings };
+        let state = State {
+            view: &view,
+            heard: None,
+            settings: &settings,
+        };
         assert_eq!(review(&state, &body).outcome, Outcome::Applied);
-        let name = format!("a pod of {} bytes among {AUTOSCALERS} autoscalers in {namespaces} namespaces", body.len());
-        bench.bench_function(&name, |bencher| bencher.iter(|| review(&state, black_box(&body))));
+        let name = format!(
+            "a pod of {} bytes among {AUTOSCALERS} autoscalers in {namespaces} namespaces",
+            body.len()
+        );
+        bench.bench_function(&name, |bencher| {
+            bencher.iter(|| review(&state, black_box(&body)))
+        });
     }
     let body = body(1);
-    bench.bench_function("admitted without a look", |bencher| bencher.iter(|| shed(black_box(&body))));
+    bench.bench_function("admitted without a look", |bencher| {
+        bencher.iter(|| shed(black_box(&body)))
+    });
 }
 
 criterion_group!(benches, reviews);

@@ -1,5 +1,5 @@
-//! The only writes, besides that of the certificates: the registration and the heartbeat. No pod is ever written, and no VPA
-//! object.
+//! The only writes, besides that of the certificates: the registration and the heartbeat. No pod is
+//! ever written, and no VPA object.
 
 pub mod configuration;
 pub mod lease;

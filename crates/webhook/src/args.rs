@@ -17,10 +17,14 @@ pub use registration::RegistrationArgs;
 pub use serving::ServingArgs;
 
 /// What sets the webhook's command line apart.
-pub const PROGRAM: Program =
-    Program { name: "webhook", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8944")] };
+pub const PROGRAM: Program = Program {
+    name: "webhook",
+    version: env!("CARGO_PKG_VERSION"),
+    defaults: &[("address", ":8944")],
+};
 /// Gives pods their recommended size when they are created, and checks VPA objects.
-// `--tls-cert-file` is the certificate of the webhook here, as it is upstream, where metrics are never served over TLS.
+// `--tls-cert-file` is the certificate of the webhook here, as it is upstream, where metrics are
+// never served over TLS.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(
     mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
@@ -61,10 +65,12 @@ pub struct ReviewArgs {
     /// The most CPU that a startup boost gives; 0 sets no limit.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub max_allowed_cpu_boost: Quantity,
-    /// Size native sidecars too, which are init containers that restart always. Upstream's webhook leaves them as they are.
+    /// Size native sidecars too, which are init containers that restart always. Upstream's webhook
+    /// leaves them as they are.
     #[arg(long)]
     pub native_sidecars: bool,
-    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and `PerVPAConfig`.
+    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
+    /// `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
@@ -72,7 +78,11 @@ pub struct ReviewArgs {
 impl ReviewArgs {
     /// The settings of reviews.
     pub fn settings(self) -> anyhow::Result<Settings> {
-        let Self { max_allowed_cpu_boost, native_sidecars, feature_gates } = self;
+        let Self {
+            max_allowed_cpu_boost,
+            native_sidecars,
+            feature_gates,
+        } = self;
         let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
         Ok(Settings {
             gates: Gates {
@@ -104,11 +114,21 @@ mod tests {
     #[test]
     fn the_webhooks_certificate_has_upstreams_flags_and_that_of_metrics_its_own() {
         let args = parse("--tls-cert-file=a --tls-private-key=b").expect("they fit");
-        assert_eq!((args.serving.serving_cert_file, args.serving.serving_private_key), ("a".into(), "b".into()));
+        assert_eq!(
+            (
+                args.serving.serving_cert_file,
+                args.serving.serving_private_key
+            ),
+            ("a".into(), "b".into())
+        );
         assert_eq!(args.common.tls_cert_file, None);
-        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
+        let args =
+            parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
-        assert_eq!(args.serving.serving_cert_file, PathBuf::from("/etc/tls-certs/serverCert.pem"));
+        assert_eq!(
+            args.serving.serving_cert_file,
+            PathBuf::from("/etc/tls-certs/serverCert.pem")
+        );
         let args = parse("--client-ca-file= --reload-cert").expect("as with cert-manager");
         assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
@@ -126,9 +146,13 @@ mod tests {
     fn upstreams_flags_are_accepted_and_have_its_defaults() {
         let shown = |line: &str| parse(line).map(|args| format!("{args:?}"));
         assert_eq!(shown(UPSTREAM), shown(""));
-        let manifest = parse("--v=4 --stderrthreshold=info --reload-cert").expect("upstream's manifest");
+        let manifest =
+            parse("--v=4 --stderrthreshold=info --reload-cert").expect("upstream's manifest");
         assert!(manifest.serving.reload_cert && !manifest.serving.manage_certificates);
-        assert!(parse("--webhook-timeout-seconds=31").is_err() && parse("--min-tls-version=tls1_1").is_err());
+        assert!(
+            parse("--webhook-timeout-seconds=31").is_err()
+                && parse("--min-tls-version=tls1_1").is_err()
+        );
     }
 
     #[test]
@@ -136,9 +160,13 @@ mod tests {
         let settings = |line: &str| parse(line).expect(line).review.settings();
         assert_eq!(settings("").expect("defaults"), Settings::default());
         let some =
-            settings("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars").expect("they fit");
+            settings("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars")
+                .expect("they fit");
         let expected = Settings {
-            gates: Gates { in_place: true, ..Gates::default() },
+            gates: Gates {
+                in_place: true,
+                ..Gates::default()
+            },
             max_cpu_boost: Some(Quantity::from_milli(2000)),
             native_sidecars: true,
         };

@@ -1,6 +1,8 @@
-//! More CPU while a container starts, and the annotation from which the updater learns what to go back to.
+//! More CPU while a container starts, and the annotation from which the updater learns what to go
+//! back to.
 //!
-//! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go` and `pkg/utils/annotations`.
+//! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go` and
+//! `pkg/utils/annotations`.
 
 use api::vpa::{CpuStartupBoost, StartupBoostType, VerticalPodAutoscalerSpec};
 use model::{ControlledValues, Quantity, ResourceList, ResourceName};
@@ -22,9 +24,15 @@ pub(crate) enum BoostError {
     Quantity,
 }
 
-/// The boost of a container: that of its policy, where it has one, stands before that of the object.
-pub(crate) fn boost_of<'a>(spec: &'a VerticalPodAutoscalerSpec, container: &str) -> Option<&'a CpuStartupBoost> {
-    let own = spec.container_policy(container).and_then(|policy| policy.startup_boost.as_ref());
+/// The boost of a container: that of its policy, where it has one, stands before that of the
+/// object.
+pub(crate) fn boost_of<'a>(
+    spec: &'a VerticalPodAutoscalerSpec,
+    container: &str,
+) -> Option<&'a CpuStartupBoost> {
+    let own = spec
+        .container_policy(container)
+        .and_then(|policy| policy.startup_boost.as_ref());
     own.or(spec.startup_boost.as_ref())?.cpu.as_ref()
 }
 
@@ -39,15 +47,24 @@ pub(crate) fn raise(
     let empty = ResourceList::new();
     let requests = original.requests.as_ref().unwrap_or(&empty);
     let limits = original.limits.as_ref().unwrap_or(&empty);
-    let recommended = size.requests.get(&ResourceName::Cpu).filter(|request| !request.is_zero());
-    let base = recommended.or_else(|| requests.get(&ResourceName::Cpu)).cloned().unwrap_or_default();
+    let recommended = size
+        .requests
+        .get(&ResourceName::Cpu)
+        .filter(|request| !request.is_zero());
+    let base = recommended
+        .or_else(|| requests.get(&ResourceName::Cpu))
+        .cloned()
+        .unwrap_or_default();
     let mut boosted = boosted(&base, boost)?;
     if let Some(most) = most.filter(|most| boosted > **most) {
         boosted = most.clone();
     }
     match values {
         ControlledValues::RequestsOnly => {
-            if let Some(limit) = limits.get(&ResourceName::Cpu).filter(|limit| boosted > **limit) {
+            if let Some(limit) = limits
+                .get(&ResourceName::Cpu)
+                .filter(|limit| boosted > **limit)
+            {
                 boosted = just_below(limit);
             }
         }
@@ -66,17 +83,28 @@ pub(crate) fn raise(
 fn boosted(base: &Quantity, boost: &CpuStartupBoost) -> Result<Quantity, BoostError> {
     match boost.kind {
         StartupBoostType::Factor => {
-            let factor = boost.factor.filter(|factor| *factor >= 1).ok_or(BoostError::Factor)?;
-            Ok(Quantity::from_milli((base.milli_value() as f64 * f64::from(factor)) as i64))
+            let factor = boost
+                .factor
+                .filter(|factor| *factor >= 1)
+                .ok_or(BoostError::Factor)?;
+            Ok(Quantity::from_milli(
+                (base.milli_value() as f64 * f64::from(factor)) as i64,
+            ))
         }
-        StartupBoostType::Quantity => Ok(base + boost.quantity.as_ref().ok_or(BoostError::Quantity)?),
+        StartupBoostType::Quantity => {
+            Ok(base + boost.quantity.as_ref().ok_or(BoostError::Quantity)?)
+        }
     }
 }
 
 /// One millicore less than the limit, so that the two stay different, where there is that much.
 fn just_below(limit: &Quantity) -> Quantity {
     let step = Quantity::from_milli(1);
-    if *limit > step { limit - &step } else { limit.clone() }
+    if *limit > step {
+        limit - &step
+    } else {
+        limit.clone()
+    }
 }
 
 #[derive(Serialize)]
@@ -90,9 +118,15 @@ pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, S
     let kept = |list: &Option<ResourceList>| -> ResourceList {
         let sized = [ResourceName::Cpu, ResourceName::Memory];
         let list = list.as_ref();
-        sized.into_iter().filter_map(|name| Some((name.clone(), list?.get(&name)?.clone()))).collect()
+        sized
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), list?.get(&name)?.clone())))
+            .collect()
     };
-    let original = Original { requests: kept(&original.requests), limits: kept(&original.limits) };
+    let original = Original {
+        requests: kept(&original.requests),
+        limits: kept(&original.limits),
+    };
     let text = serde_json::to_string(&original).unwrap_or_default();
     (format!("{ANNOTATION_PREFIX}{container}"), text)
 }

@@ -1,5 +1,5 @@
-//! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
-//! change before those who check it know its authority.
+//! Looks after the certificates, and tells the API server whom to trust: the two belong together,
+//! since no certificate may change before those who check it know its authority.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use crate::act::configuration::{Registered, register};
 use crate::act::rollout::{NewerRevision, Replica};
 use crate::registration::{Address, CONFIGURATION, Registration};
 
-/// How often the registration is compared with what it should be where nothing seems to have changed.
+/// How often the registration is compared with what it should be where nothing seems to have
+/// changed.
 const CHECK: Duration = Duration::from_secs(15);
 
 /// Whom the API server is told to trust, and where.
@@ -31,9 +32,11 @@ pub struct Attendant {
     pub clock: ApiServerClock,
     /// This replica, where it is one of a Deployment.
     pub replica: Option<Replica>,
-    /// How long no replica of a newer revision of the Deployment may be ready before its registration is taken back.
+    /// How long no replica of a newer revision of the Deployment may be ready before its
+    /// registration is taken back.
     pub patience: Duration,
-    /// Whether pods that are created come to this replica: the webhook was registered, and its certificate is not refused.
+    /// Whether pods that are created come to this replica: the webhook was registered, and its
+    /// certificate is not refused.
     pub in_effect: watch::Sender<bool>,
 }
 
@@ -45,19 +48,29 @@ impl Attendant {
         let mut state = Told::default();
         loop {
             self.activity.record(Instant::now());
-            let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
+            let looked = self
+                .certificates
+                .look(state.trusted.as_deref(), self.clock.now())
+                .await;
             let told = state.tell(&self).await;
             is_registered |= told.is_ok();
             let clients = state.clients(self.registration.as_ref());
-            let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
+            let trust = self
+                .scrutiny
+                .look(&self.certificates, &clients, self.clock.now())
+                .await;
             let in_effect = is_registered && trust != Trust::Refused;
-            self.in_effect.send_if_modified(|known| std::mem::replace(known, in_effect) != in_effect);
+            self.in_effect
+                .send_if_modified(|known| std::mem::replace(known, in_effect) != in_effect);
             if matches!(trust, Trust::Doubted | Trust::Refused) {
                 state.checked = None;
             }
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));
             if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
-                tracing::warn!(error, "certificates and registration stay as they are; trying on");
+                tracing::warn!(
+                    error,
+                    "certificates and registration stay as they are; trying on"
+                );
             }
             said = trouble;
             tokio::time::sleep(self.certificates.period()).await;
@@ -79,23 +92,47 @@ struct Told {
 }
 
 impl Told {
-    /// The API server, as far as it is known whom it trusts. Without authorities of ours it trusts those of its own machine; of these
-    /// no one signs for a Service.
-    fn clients(&self, registration: Option<&(Api<MutatingWebhookConfiguration>, Registration)>) -> Vec<Clients> {
-        let Some(((_, registration), bundle)) = registration.zip(self.trusted.as_ref()) else { return Vec::new() };
+    /// The API server, as far as it is known whom it trusts. Without authorities of ours it trusts
+    /// those of its own machine; of these no one signs for a Service.
+    fn clients(
+        &self,
+        registration: Option<&(Api<MutatingWebhookConfiguration>, Registration)>,
+    ) -> Vec<Clients> {
+        let Some(((_, registration), bundle)) = registration.zip(self.trusted.as_ref()) else {
+            return Vec::new();
+        };
         if bundle.is_empty() && matches!(registration.address, Address::Url(_)) {
             return Vec::new();
         }
-        let name = registration.address.names().into_iter().next().unwrap_or_default();
-        vec![Clients { object: CONFIGURATION.to_owned(), name, bundle: bundle.clone() }]
+        let name = registration
+            .address
+            .names()
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        vec![Clients {
+            object: CONFIGURATION.to_owned(),
+            name,
+            bundle: bundle.clone(),
+        }]
     }
 
     async fn tell(&mut self, attendant: &Attendant) -> anyhow::Result<()> {
-        let Attendant { certificates, registration, replica, patience, .. } = attendant;
-        let Some((configurations, registration)) = registration else { return Ok(()) };
+        let Attendant {
+            certificates,
+            registration,
+            replica,
+            patience,
+            ..
+        } = attendant;
+        let Some((configurations, registration)) = registration else {
+            return Ok(());
+        };
         let bundle = certificates.bundle();
         let is_new = bundle != self.bundle;
-        let is_due = self.checked.is_none_or(|checked| checked.elapsed() >= CHECK);
+        let is_due = self
+            .checked
+            .is_none_or(|checked| checked.elapsed() >= CHECK);
         // A replacement under way wants to know what is in place.
         if !is_new && !is_due && !certificates.are_managed() {
             return Ok(());
@@ -105,13 +142,26 @@ impl Told {
             tracing::info!("New client CA found, reloading and patching webhook");
         }
         let takes_back = self.newer.is_unready_for(*patience, Instant::now());
-        let registered = register(configurations, registration, bundle.as_deref(), replica.as_ref(), takes_back).await;
-        let Registered { bundle: trusted, changed, is_newer, is_newer_ready } =
-            registered.context("cannot register the webhook")?;
+        let registered = register(
+            configurations,
+            registration,
+            bundle.as_deref(),
+            replica.as_ref(),
+            takes_back,
+        )
+        .await;
+        let Registered {
+            bundle: trusted,
+            changed,
+            is_newer,
+            is_newer_ready,
+        } = registered.context("cannot register the webhook")?;
         self.newer.observe(is_newer_ready, Instant::now());
         if is_newer {
             if !self.is_newer {
-                tracing::info!("leaving the registration as a newer revision of the Deployment has made it");
+                tracing::info!(
+                    "leaving the registration as a newer revision of the Deployment has made it"
+                );
             }
         } else if is_change {
             tracing::info!("Successfully patched webhook with new client CA");

@@ -1,5 +1,5 @@
-//! From a review to its answer, as a pure function. No pod is refused here: whatever is wrong with a review, with what is known
-//! or with an object, the pod is born as it was asked for.
+//! From a review to its answer, as a pure function. No pod is refused here: whatever is wrong with
+//! a review, with what is known or with an object, the pod is born as it was asked for.
 
 use api::vpa::RecommendedContainerResources;
 use cluster::Autoscaler;
@@ -16,7 +16,8 @@ use crate::select::select;
 use crate::state::State;
 use crate::validate::{self, validate};
 
-/// The time for an answer grows with the containers of a pod. No node starts a pod with more than these.
+/// The time for an answer grows with the containers of a pod. No node starts a pod with more than
+/// these.
 const MOST_CONTAINERS: usize = 1000;
 
 /// What a review is about.
@@ -55,12 +56,24 @@ pub struct Answer {
 /// Answers a review, given as the body of the request.
 pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
     // Nearly all reviews are of pods, and are read in one go.
-    let pod = read::<Pod>(body).ok().flatten().filter(|request| subject_of(request) == Subject::Pod);
+    let pod = read::<Pod>(body)
+        .ok()
+        .flatten()
+        .filter(|request| subject_of(request) == Subject::Pod);
     if let Some(mut request) = pod {
         let patch = pod_patch(state, &mut request).unwrap_or_default();
-        return answer(&request, Subject::Pod, Verdict { patch, ..Verdict::default() });
+        return answer(
+            &request,
+            Subject::Pod,
+            Verdict {
+                patch,
+                ..Verdict::default()
+            },
+        );
     }
-    let Ok(Some(request)) = read::<IgnoredAny>(body) else { return unchanged(&Identity::of(body)) };
+    let Ok(Some(request)) = read::<IgnoredAny>(body) else {
+        return unchanged(&Identity::of(body));
+    };
     let subject = subject_of(&request);
     let verdict = match subject {
         // A pod that cannot be read stays as it is.
@@ -70,8 +83,9 @@ pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
     answer(&request, subject, verdict)
 }
 
-/// Admits whatever is asked for as it is, at the least expense: only what the review is of is read. Of autoscalers there are few
-/// reviews, and what is missed is missed for good: they are none of this.
+/// Admits whatever is asked for as it is, at the least expense: only what the review is of is read.
+/// Of autoscalers there are few reviews, and what is missed is missed for good: they are none of
+/// this.
 pub fn shed(body: &[u8]) -> Option<Answer> {
     let identity = Identity::of(body);
     let subject = subject(identity.resource.as_ref(), identity.sub_resource.as_deref());
@@ -79,24 +93,38 @@ pub fn shed(body: &[u8]) -> Option<Answer> {
 }
 
 fn unchanged(identity: &Identity<'_>) -> Answer {
-    Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, body: review::admitted(identity) }
+    Answer {
+        subject: Subject::Unknown,
+        outcome: Outcome::Skipped,
+        body: review::admitted(identity),
+    }
 }
 
-fn read<'de, O: Default + serde::Deserialize<'de>>(body: &'de [u8]) -> serde_json::Result<Option<Request<'de, O>>> {
+fn read<'de, O: Default + serde::Deserialize<'de>>(
+    body: &'de [u8],
+) -> serde_json::Result<Option<Request<'de, O>>> {
     serde_json::from_slice(body).map(|review: Review<'de, O>| review.request)
 }
 
 fn answer<O>(request: &Request<'_, O>, subject: Subject, verdict: Verdict) -> Answer {
     let kind = request.original_kind.as_ref().or(request.kind.as_ref());
     let name = request.name.as_deref().unwrap_or_default();
-    let status = fields::status(kind.unwrap_or(&GroupKind::default()), name, &verdict.problems);
+    let status = fields::status(
+        kind.unwrap_or(&GroupKind::default()),
+        name,
+        &verdict.problems,
+    );
     let outcome = match (status.is_some(), verdict.patch.length()) {
         (true, _) => Outcome::Error,
         (false, 0) => Outcome::Skipped,
         (false, _) => Outcome::Applied,
     };
     let uid = request.uid.as_deref().unwrap_or_default();
-    Answer { subject, outcome, body: review::answer(uid, verdict, status) }
+    Answer {
+        subject,
+        outcome,
+        body: review::answer(uid, verdict, status),
+    }
 }
 
 fn subject_of<O>(request: &Request<'_, O>) -> Subject {
@@ -104,11 +132,21 @@ fn subject_of<O>(request: &Request<'_, O>) -> Subject {
 }
 
 fn subject(resource: Option<&GroupResource<'_>>, sub_resource: Option<&str>) -> Subject {
-    let Some(GroupResource { group, version, resource }) = resource else { return Subject::Unknown };
+    let Some(GroupResource {
+        group,
+        version,
+        resource,
+    }) = resource
+    else {
+        return Subject::Unknown;
+    };
     if sub_resource.is_some_and(|sub| !sub.is_empty()) {
         return Subject::Unknown;
     }
-    match (group.as_deref().unwrap_or_default(), resource.as_deref().unwrap_or_default()) {
+    match (
+        group.as_deref().unwrap_or_default(),
+        resource.as_deref().unwrap_or_default(),
+    ) {
         ("", "pods") if version.as_deref().is_none_or(|version| version == "v1") => Subject::Pod,
         ("autoscaling.k8s.io", "verticalpodautoscalers") => Subject::Autoscaler,
         _ => Subject::Unknown,
@@ -117,7 +155,11 @@ fn subject(resource: Option<&GroupResource<'_>>, sub_resource: Option<&str>) -> 
 
 /// The patch of a pod that is being created; none where it stays as it is.
 fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Patch> {
-    if request.operation.as_deref().is_some_and(|operation| operation != "CREATE") {
+    if request
+        .operation
+        .as_deref()
+        .is_some_and(|operation| operation != "CREATE")
+    {
         return None;
     }
     let mut pod = request.object.take()?;
@@ -126,14 +168,29 @@ fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Pa
     }
     // A pod that is being created has no status yet, whatever it says.
     pod.status = None;
-    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let namespace = request
+        .namespace
+        .as_deref()
+        .filter(|namespace| !namespace.is_empty());
     let namespace = namespace.or(pod.metadata.namespace.as_deref())?;
     let owner = pod.owner()?;
-    let owner = Workload { api_version: &owner.api_version, kind: &owner.kind, namespace, name: &owner.name };
+    let owner = Workload {
+        api_version: &owner.api_version,
+        kind: &owner.kind,
+        namespace,
+        name: &owner.name,
+    };
     let no_labels = pod::Labels::default();
-    let autoscaler = select(state.view, pod.metadata.labels.as_ref().unwrap_or(&no_labels), owner)?;
+    let autoscaler = select(
+        state.view,
+        pod.metadata.labels.as_ref().unwrap_or(&no_labels),
+        owner,
+    )?;
     let recommendation = recommendation(state, autoscaler);
-    let sizing = Sizing { object: &autoscaler.object, recommendation: recommendation.as_deref() };
+    let sizing = Sizing {
+        object: &autoscaler.object,
+        recommendation: recommendation.as_deref(),
+    };
     let ranges = state.view.limit_ranges_in(namespace);
     pod::patch(&pod, sizing, &ranges, state.settings)
         .inspect_err(|error| tracing::warn!(autoscaler = %autoscaler.key, %error, "a pod starts as it was asked for"))
@@ -146,7 +203,9 @@ fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<V
     let written = status.and_then(|status| status.recommendation.as_ref());
     let written = written.filter(|written| !written.container_recommendations.is_empty());
     let observed = status.map_or(0, |status| status.observed_generation);
-    let heard = state.heard.and_then(|heard| heard.over_status(autoscaler.uid(), observed, written.is_some()));
+    let heard = state
+        .heard
+        .and_then(|heard| heard.over_status(autoscaler.uid(), observed, written.is_some()));
     if let Some(heard) = heard {
         return Some(Target::all(&heard.value.recommendation));
     }
@@ -154,13 +213,22 @@ fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<V
         container: &container.container_name,
         requests: &container.target,
     };
-    Some(written?.container_recommendations.iter().map(target).collect())
+    Some(
+        written?
+            .container_recommendations
+            .iter()
+            .map(target)
+            .collect(),
+    )
 }
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.
 fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
     // One that is being deleted is updated only to take finalizers away, which nothing that is wrong with it may prevent.
-    let old = read::<validate::Going>(body).ok().flatten().and_then(|request| request.old_object);
+    let old = read::<validate::Going>(body)
+        .ok()
+        .flatten()
+        .and_then(|request| request.old_object);
     if old.is_some_and(|old| old.is_going()) {
         return Verdict::default();
     }
@@ -168,15 +236,31 @@ fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
         Ok(request) => request,
         Err(error) => {
             let problems = vec![Problem::unreadable(&reason(&error))];
-            return Verdict { problems, ..Verdict::default() };
+            return Verdict {
+                problems,
+                ..Verdict::default()
+            };
         }
     };
-    let Some(Request { object: Some(object), old_object, .. }) = request else { return Verdict::default() };
+    let Some(Request {
+        object: Some(object),
+        old_object,
+        ..
+    }) = request
+    else {
+        return Verdict::default();
+    };
     let has_spec = object.spec.is_some();
-    let (spec, old) = (object.spec.unwrap_or_default(), old_object.map(|old| old.spec.unwrap_or_default()));
+    let (spec, old) = (
+        object.spec.unwrap_or_default(),
+        old_object.map(|old| old.spec.unwrap_or_default()),
+    );
     let mut verdict = validate(&spec, old.as_ref(), state.settings.gates);
     if has_spec && spec.update_policy.is_none() {
-        verdict.patch.add(format_args!("/spec/updatePolicy"), &json!({"updateMode": "Recreate"}));
+        verdict.patch.add(
+            format_args!("/spec/updatePolicy"),
+            &json!({"updateMode": "Recreate"}),
+        );
     }
     verdict
 }
@@ -185,5 +269,6 @@ fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
 fn reason(error: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();
-    text.strip_suffix(&place).map_or(text.clone(), str::to_owned)
+    text.strip_suffix(&place)
+        .map_or(text.clone(), str::to_owned)
 }

@@ -1,6 +1,7 @@
 //! What is wrong with single fields, in the words and the form of the Kubernetes API.
 //!
-//! Source: `k8s.io/apimachinery/pkg/util/validation/field` and `NewInvalid` of `k8s.io/apimachinery/pkg/api/errors`.
+//! Source: `k8s.io/apimachinery/pkg/util/validation/field` and `NewInvalid` of
+//! `k8s.io/apimachinery/pkg/api/errors`.
 
 use std::fmt::Display;
 
@@ -24,14 +25,24 @@ impl Problem {
 
     /// A value makes no sense. `value` is shown as it is: texts come in quotes.
     pub(crate) fn invalid(field: String, value: impl Display, detail: &str) -> Self {
-        Self::new("FieldValueInvalid", field, &format!("Invalid value: {value}"), detail)
+        Self::new(
+            "FieldValueInvalid",
+            field,
+            &format!("Invalid value: {value}"),
+            detail,
+        )
     }
 
     /// A value is none of those that there are.
     pub(crate) fn unsupported(field: String, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         let detail = format!("supported values: {}", supported.join(", "));
-        Self::new("FieldValueNotSupported", field, &format!("Unsupported value: {value:?}"), &detail)
+        Self::new(
+            "FieldValueNotSupported",
+            field,
+            &format!("Unsupported value: {value:?}"),
+            &detail,
+        )
     }
 
     /// A value is not accepted here and now.
@@ -43,7 +54,12 @@ impl Problem {
     pub(crate) fn too_many(field: String, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         let detail = format!("must have at most {most} {items}");
-        Self::new("FieldValueTooMany", field, &format!("Too many: {count}"), &detail)
+        Self::new(
+            "FieldValueTooMany",
+            field,
+            &format!("Too many: {count}"),
+            &detail,
+        )
     }
 
     /// The object cannot be read.
@@ -52,7 +68,11 @@ impl Problem {
     }
 
     fn new(cause: &'static str, field: String, what: &str, detail: &str) -> Self {
-        let body = if detail.is_empty() { what.to_owned() } else { format!("{what}: {detail}") };
+        let body = if detail.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what}: {detail}")
+        };
         Self { cause, field, body }
     }
 
@@ -74,8 +94,15 @@ pub(crate) fn status(kind: &GroupKind<'_>, name: &str, problems: &[Problem]) -> 
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),
     };
-    let (group, kind) = (kind.group.as_deref().unwrap_or_default(), kind.kind.as_deref().unwrap_or_default());
-    let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+    let (group, kind) = (
+        kind.group.as_deref().unwrap_or_default(),
+        kind.kind.as_deref().unwrap_or_default(),
+    );
+    let qualified = if group.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind}.{group}")
+    };
     let causes: Vec<Value> = problems
         .iter()
         .map(|problem| json!({"reason": problem.cause, "message": problem.body, "field": problem.field}))

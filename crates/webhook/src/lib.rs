@@ -1,5 +1,5 @@
-//! The admission webhook: gives pods their recommended size when they are created, and refuses VPA objects that make no sense.
-//! It never refuses a pod.
+//! The admission webhook: gives pods their recommended size when they are created, and refuses VPA
+//! objects that make no sense. It never refuses a pod.
 //!
 //! * [`args`]: the flags.
 //! * [`run`]: starts everything.

@@ -1,16 +1,20 @@
-//! What is measured about reviews. Names, labels and buckets are upstream's (`pkg/utils/metrics/admission/admission.go`).
+//! What is measured about reviews. Names, labels and buckets are upstream's
+//! (`pkg/utils/metrics/admission/admission.go`).
 
 use std::time::{Duration, Instant};
 
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
+};
 
 use crate::decide::{Answer, Outcome, Subject};
 
-const LATENCY_BUCKETS: [f64; 17] =
-    [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0];
+const LATENCY_BUCKETS: [f64; 17] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0,
+];
 const STEP_BUCKETS: [f64; 22] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
-    150.0, 240.0,
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
+    90.0, 100.0, 120.0, 150.0, 240.0,
 ];
 
 /// With which names begin.
@@ -40,10 +44,16 @@ impl Metrics {
     /// Adds the metrics to a registry.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let histogram = |name, help, buckets: &[f64], labels: &[&str]| {
-            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
+            HistogramVec::new(
+                HistogramOpts::new(name, help).buckets(buckets.to_vec()),
+                labels,
+            )
         };
         let pods = IntCounterVec::new(
-            Opts::new("vpa_admission_controller_admission_pods_total", "Pods, by whether they were changed."),
+            Opts::new(
+                "vpa_admission_controller_admission_pods_total",
+                "Pods, by whether they were changed.",
+            ),
             &["applied"],
         )?;
         let latency = histogram(
@@ -69,8 +79,10 @@ impl Metrics {
         let step = |name: &str| steps.with_label_values(&[name]);
         Ok(Self {
             pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),
-            latency: ["error", "skipped", "applied"]
-                .map(|status| ["unknown", "Pod", "VPA"].map(|resource| latency.with_label_values(&[status, resource]))),
+            latency: ["error", "skipped", "applied"].map(|status| {
+                ["unknown", "Pod", "VPA"]
+                    .map(|resource| latency.with_label_values(&[status, resource]))
+            }),
             steps: Steps {
                 read_request: step("read_request"),
                 admit: step("admit"),
@@ -97,7 +109,12 @@ impl Metrics {
         latency.observe(took.as_secs_f64());
         if answer.subject == Subject::Pod {
             let [left, changed] = &self.pods;
-            if answer.outcome == Outcome::Applied { changed } else { left }.inc();
+            if answer.outcome == Outcome::Applied {
+                changed
+            } else {
+                left
+            }
+            .inc();
         }
     }
 
@@ -109,7 +126,11 @@ impl Metrics {
     /// Times the parts of one review.
     pub fn timer(&self) -> Timer<'_> {
         let now = Instant::now();
-        Timer { steps: &self.steps, began: now, last: now }
+        Timer {
+            steps: &self.steps,
+            began: now,
+            last: now,
+        }
     }
 }
 
@@ -125,7 +146,9 @@ impl Timer<'_> {
     /// The request is read.
     pub fn read(&mut self) {
         let now = Instant::now();
-        self.steps.read_request.observe(now.duration_since(self.last).as_secs_f64());
+        self.steps
+            .read_request
+            .observe(now.duration_since(self.last).as_secs_f64());
         self.last = now;
     }
 
@@ -133,7 +156,9 @@ impl Timer<'_> {
     pub fn admitted(self) -> Duration {
         let now = Instant::now();
         let took = now.duration_since(self.began);
-        self.steps.admit.observe(now.duration_since(self.last).as_secs_f64());
+        self.steps
+            .admit
+            .observe(now.duration_since(self.last).as_secs_f64());
         self.steps.build_response.observe(0.0);
         self.steps.total.observe(took.as_secs_f64());
         took

@@ -1,5 +1,5 @@
-//! JSON patches of pods, as upstream writes them: only `add`, with the objects above that are missing. They are text from the
-//! beginning: nothing is kept of an operation but what is sent.
+//! JSON patches of pods, as upstream writes them: only `add`, with the objects above that are
+//! missing. They are text from the beginning: nothing is kept of an operation but what is sent.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch`.
 
@@ -27,11 +27,16 @@ impl Patch {
         self.is_broken |= self.write(path, value).is_err();
     }
 
-    fn write(&mut self, path: fmt::Arguments<'_>, value: &impl Serialize) -> serde_json::Result<()> {
+    fn write(
+        &mut self,
+        path: fmt::Arguments<'_>,
+        value: &impl Serialize,
+    ) -> serde_json::Result<()> {
         if self.json.is_empty() {
             self.json.reserve(USUAL);
         }
-        self.json.push(if self.json.is_empty() { b'[' } else { b',' });
+        self.json
+            .push(if self.json.is_empty() { b'[' } else { b',' });
         self.json.extend_from_slice(br#"{"op":"add","path":"#);
         serde_json::to_writer(&mut self.json, &path)?;
         self.json.extend_from_slice(br#","value":"#);
@@ -58,7 +63,10 @@ impl Patch {
 
     /// Gives the pod an annotation.
     pub(crate) fn annotation(&mut self, name: &str, value: &str) {
-        self.add(format_args!("/metadata/annotations/{}", escaped(name)), &value);
+        self.add(
+            format_args!("/metadata/annotations/{}", escaped(name)),
+            &value,
+        );
     }
 
     /// Gives a container its resources.
@@ -72,9 +80,18 @@ impl Patch {
     }
 
     /// Sets one amount.
-    pub(crate) fn amount(&mut self, place: Place, map: Map, resource: &ResourceName, quantity: &Quantity) {
+    pub(crate) fn amount(
+        &mut self,
+        place: Place,
+        map: Map,
+        resource: &ResourceName,
+        quantity: &Quantity,
+    ) {
         let path = place.path();
-        self.add(format_args!("{path}/{}/{}", map.name(), escaped(resource.as_str())), quantity);
+        self.add(
+            format_args!("{path}/{}/{}", map.name(), escaped(resource.as_str())),
+            quantity,
+        );
     }
 }
 
@@ -135,7 +152,11 @@ impl Display for Place {
 fn escaped(key: &str) -> impl Display {
     fmt::from_fn(move |f| {
         let has_special = key.contains(['~', '/']);
-        if has_special { f.write_str(&key.replace('~', "~0").replace('/', "~1")) } else { f.write_str(key) }
+        if has_special {
+            f.write_str(&key.replace('~', "~0").replace('/', "~1"))
+        } else {
+            f.write_str(key)
+        }
     })
 }
 
@@ -149,14 +170,24 @@ mod tests {
         let mut patch = Patch::default();
         write(&mut patch);
         let json = patch.into_json().expect("an operation");
-        assert_eq!(serde_json::from_slice::<Value>(&json).expect("a patch"), *expected);
+        assert_eq!(
+            serde_json::from_slice::<Value>(&json).expect("a patch"),
+            *expected
+        );
     }
 
     #[test]
     fn keys_are_escaped() {
         let amount = Quantity::from_milli(1500);
         check(
-            |patch| patch.amount(Place::InitContainer(2), Map::Limits, &"a~b/c".into(), &amount),
+            |patch| {
+                patch.amount(
+                    Place::InitContainer(2),
+                    Map::Limits,
+                    &"a~b/c".into(),
+                    &amount,
+                )
+            },
             &json!([{"op": "add", "path": "/spec/initContainers/2/resources/limits/a~0b~1c", "value": "1500m"}]),
         );
         check(

@@ -12,7 +12,9 @@ mod updates;
 #[cfg(test)]
 mod vectors;
 
-use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler};
+use api::vpa::{
+    ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
+};
 use cluster::LimitRange;
 use model::{NamespaceLimits, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
@@ -68,12 +70,19 @@ pub(crate) fn patch(
     if let Some(text) = updates.text() {
         patch.annotation(UPDATES, text);
     }
-    let names: Vec<&str> = containers.iter().map(|sized| &*sized.container.name).collect();
+    let names: Vec<&str> = containers
+        .iter()
+        .map(|sized| &*sized.container.name)
+        .collect();
     patch.annotation(OBSERVED_CONTAINERS, &names.join(", "));
     Ok(patch)
 }
 
-fn sizes(containers: &[Sized<'_>], sizing: Sizing<'_>, limits: &NamespaceLimits) -> Vec<ContainerSize> {
+fn sizes(
+    containers: &[Sized<'_>],
+    sizing: Sizing<'_>,
+    limits: &NamespaceLimits,
+) -> Vec<ContainerSize> {
     let spec = &sizing.object.spec;
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
     let Some(recommendation) = sizing.recommendation.filter(|_| !is_off) else {
@@ -109,7 +118,9 @@ fn boosts(
     settings: &Settings,
 ) -> Result<Vec<Boost>, BoostError> {
     let pairs = containers.iter().zip(sizes);
-    pairs.map(|(sized, size)| boost(sized.container, size, object, settings)).collect()
+    pairs
+        .map(|(sized, size)| boost(sized.container, size, object, settings))
+        .collect()
 }
 
 fn boost(
@@ -122,19 +133,33 @@ fn boost(
         return Ok(Boost::None);
     }
     let (name, spec) = (&container.name, &object.spec);
-    let is_off = |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
+    let is_off =
+        |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
     if spec.container_policy(name).is_some_and(is_off) {
         *size = ContainerSize::default();
         return Ok(Boost::LeftOut);
     }
-    let Some(boost) = boost::boost_of(spec, name) else { return Ok(Boost::None) };
+    let Some(boost) = boost::boost_of(spec, name) else {
+        return Ok(Boost::None);
+    };
     let original = container.resources();
-    boost::raise(size, boost, original, spec.allowed(name).values, settings.max_cpu_boost.as_ref())?;
+    boost::raise(
+        size,
+        boost,
+        original,
+        spec.allowed(name).values,
+        settings.max_cpu_boost.as_ref(),
+    )?;
     Ok(Boost::Given(boost::annotation(name, original)))
 }
 
 /// Takes back what would have the pod refused: first from single containers, then from all of them.
-fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize], ranges: &[&LimitRange]) {
+fn hold(
+    pod: &Pod<'_>,
+    containers: &[Sized<'_>],
+    sizes: &mut [ContainerSize],
+    ranges: &[&LimitRange],
+) {
     for (sized, size) in containers.iter().zip(sizes.iter_mut()) {
         sound::keep_below_limits(size, sized.effective);
     }
@@ -143,24 +168,46 @@ fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize], ra
 }
 
 /// Patches one container, and says what was updated.
-fn container_patch(patch: &mut Patch, updates: &mut Updates, sized: &Sized<'_>, size: &ContainerSize) {
-    let Sized { place, container, effective } = *sized;
-    let ContainerSize { requests, limits, notes } = size;
+fn container_patch(
+    patch: &mut Patch,
+    updates: &mut Updates,
+    sized: &Sized<'_>,
+    size: &ContainerSize,
+) {
+    let Sized {
+        place,
+        container,
+        effective,
+    } = *sized;
+    let ContainerSize {
+        requests,
+        limits,
+        notes,
+    } = size;
     let before = patch.length();
     updates.begin(place);
     for note in notes {
         updates.say(format_args!("{note}"));
     }
     // What else is there must not be replaced.
-    if effective.requests.is_none() && effective.limits.is_none() && !container.resources().has_others {
+    if effective.requests.is_none()
+        && effective.limits.is_none()
+        && !container.resources().has_others
+    {
         patch.resources(place);
     }
-    let maps = [(Map::Requests, &effective.requests, requests), (Map::Limits, &effective.limits, limits)];
+    let maps = [
+        (Map::Requests, &effective.requests, requests),
+        (Map::Limits, &effective.limits, limits),
+    ];
     for (map, before, amounts) in maps {
         if before.is_none() && !amounts.is_empty() {
             patch.map(place, map);
         }
-        for (resource, quantity) in amounts.iter().filter(|(resource, _)| !resource.as_str().is_empty()) {
+        for (resource, quantity) in amounts
+            .iter()
+            .filter(|(resource, _)| !resource.as_str().is_empty())
+        {
             patch.amount(place, map, resource, quantity);
             updates.say(format_args!("{resource} {}", map.entry()));
         }

@@ -1,4 +1,5 @@
-//! The wire form of reviews: `AdmissionReview` of `admission.k8s.io/v1`, read as loosely as can be, and its answer.
+//! The wire form of reviews: `AdmissionReview` of `admission.k8s.io/v1`, read as loosely as can be,
+//! and its answer.
 
 mod requirements;
 
@@ -124,24 +125,48 @@ struct Response<'a> {
 
 /// The answer with this verdict, which is not refused where `status` is absent.
 pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
-    let Verdict { patch, warnings, problems: _ } = verdict;
+    let Verdict {
+        patch,
+        warnings,
+        problems: _,
+    } = verdict;
     let allowed = status.is_none();
-    // To the API server an answer with only one of patch and type is a call that failed, not one that refused.
+    // To the API server an answer with only one of patch and type is a call that failed, not one
+    // that refused.
     let patch = patch.into_json().filter(|_| allowed);
     let patch_type = patch.is_some().then_some("JSONPatch");
-    written(&Response { uid: Some(uid), allowed, status, patch_type, warnings: &warnings }, patch.as_deref())
+    written(
+        &Response {
+            uid: Some(uid),
+            allowed,
+            status,
+            patch_type,
+            warnings: &warnings,
+        },
+        patch.as_deref(),
+    )
 }
 
 /// The answer that admits whatever is asked for.
 pub(crate) fn admitted(identity: &Identity<'_>) -> Vec<u8> {
     let uid = identity.uid.as_deref();
-    written(&Response { uid, allowed: true, status: None, patch_type: None, warnings: &[] }, None)
+    written(
+        &Response {
+            uid,
+            allowed: true,
+            status: None,
+            patch_type: None,
+            warnings: &[],
+        },
+        None,
+    )
 }
 
-/// Writes the answer in one go: nearly the whole of it is its patch. What cannot be written is left away: the object is admitted as
-/// it is.
+/// Writes the answer in one go: nearly the whole of it is its patch. What cannot be written is left
+/// away: the object is admitted as it is.
 fn written(response: &Response<'_>, patch: Option<&[u8]>) -> Vec<u8> {
-    const BEGIN: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#;
+    const BEGIN: &[u8] =
+        br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#;
     let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3).saturating_mul(4));
     let mut body = Vec::with_capacity(encoded.saturating_add(256));
     body.extend_from_slice(BEGIN);
@@ -154,7 +179,9 @@ fn written(response: &Response<'_>, patch: Option<&[u8]>) -> Vec<u8> {
         body.extend_from_slice(br#","patch":""#);
         let begin = body.len();
         body.resize(begin.saturating_add(encoded), b' ');
-        STANDARD.encode_slice(patch, &mut body[begin..]).expect("there is room: four bytes for each three");
+        STANDARD
+            .encode_slice(patch, &mut body[begin..])
+            .expect("there is room: four bytes for each three");
         body.extend_from_slice(br#""}"#);
     }
     body.push(b'}');

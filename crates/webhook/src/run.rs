@@ -21,16 +21,18 @@ use crate::overload::Load;
 use crate::registration::{FailurePolicy, Registration};
 use crate::serve::{LIMITS, Reviews};
 
-/// How long requests are still taken after the end was asked for: Services go on sending some until everybody knows. What is under
-/// way then has the rest of the 20 s that the end may take.
+/// How long requests are still taken after the end was asked for: Services go on sending some until
+/// everybody knows. What is under way then has the rest of the 20 s that the end may take.
 const LEAVING: Duration = Duration::from_secs(4);
-/// Before the first registration of a webhook without whose answer no pod is made: its Service should lead to it by then.
+/// Before the first registration of a webhook without whose answer no pod is made: its Service
+/// should lead to it by then.
 const CAUTION: Duration = Duration::from_secs(10);
 /// The work of looking after certificates and registration must go on at least this often.
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
-/// For a newer revision of the Deployment that registered and of which no replica is ready any more. Shorter than the pauses between the
-/// restarts of a container that keeps failing, and longer than a start.
+/// For a newer revision of the Deployment that registered and of which no replica is ready any
+/// more. Shorter than the pauses between the restarts of a container that keeps failing, and longer
+/// than a start.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The webhook's work.
@@ -44,41 +46,86 @@ pub async fn run_on(
     args: Args,
     chassis: Chassis,
 ) -> anyhow::Result<()> {
-    let Args { common: _, serving, registration, heartbeat, review, feed, namespaces } = args;
+    let Args {
+        common: _,
+        serving,
+        registration,
+        heartbeat,
+        review,
+        feed,
+        namespaces,
+    } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
     let settings = Arc::new(review.settings()?);
     let metrics = Metrics::register(&chassis.registry)?;
     let own_namespace = own_namespace();
     let left_alone: Vec<String> = ignored.iter().cloned().collect();
-    let registration = registration.registration(&own_namespace, only.as_deref().unwrap_or_default(), &left_alone)?;
-    let scope = Scope { namespace: only, ignored, shard: Shard::default() };
+    let registration = registration.registration(
+        &own_namespace,
+        only.as_deref().unwrap_or_default(),
+        &left_alone,
+    )?;
+    let scope = Scope {
+        namespace: only,
+        ignored,
+        shard: Shard::default(),
+    };
     let hostname = hostname()?;
     let replica = Replica::of(chassis.client.clone(), &own_namespace, &hostname);
-    let heartbeat = heartbeat.heartbeat(chassis.client.clone(), chassis.clock(), &own_namespace, hostname);
-    let source = serving.source(chassis.client.clone(), &own_namespace, registration.as_ref())?;
+    let heartbeat = heartbeat.heartbeat(
+        chassis.client.clone(),
+        chassis.clock(),
+        &own_namespace,
+        hostname,
+    );
+    let source = serving.source(
+        chassis.client.clone(),
+        &own_namespace,
+        registration.as_ref(),
+    )?;
 
     // Reviews are answered for some time after the shutdown, by a view that goes on.
     let answered = CancellationToken::new();
     let _end = answered.clone().drop_guard();
     let answering = chassis.until(answered);
     let heard = hear(feed, &answering)?;
-    let Some(view) = watch_cluster(scope, &answering).await else { return Ok(()) };
+    let Some(view) = watch_cluster(scope, &answering).await else {
+        return Ok(());
+    };
     let clock = chassis.clock();
-    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };
+    let Some(certificates) = chassis
+        .shutdown
+        .run_until_cancelled(source.get(&clock))
+        .await
+    else {
+        return Ok(());
+    };
     let certificates = certificates?;
 
     let port = port.await?;
     tracing::info!(address = %port.address()?, "answering reviews");
     let load = Load::default();
-    answering.tasks.spawn_until_shutdown("load", load.clone().measure());
+    answering
+        .tasks
+        .spawn_until_shutdown("load", load.clone().measure());
     let tls = certificates.current();
-    let reviews = Reviews { view, heard, settings, metrics, load, leaving: chassis.shutdown.clone() };
+    let reviews = Reviews {
+        view,
+        heard,
+        settings,
+        metrics,
+        load,
+        leaving: chassis.shutdown.clone(),
+    };
     let server = port.serve(reviews.router(), tls, chassis.shutdown.clone(), LEAVING);
     chassis.readiness.condition("serving").ready();
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
     let caution = match &registration {
-        Some(Registration { failure_policy: FailurePolicy::Fail, .. }) => CAUTION,
+        Some(Registration {
+            failure_policy: FailurePolicy::Fail,
+            ..
+        }) => CAUTION,
         _ => Duration::ZERO,
     };
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
@@ -87,32 +134,71 @@ pub async fn run_on(
     let (in_effect, effect) = watch::channel(false);
     let activity = chassis.activity.clone();
     let patience = PATIENCE;
-    let attendant = Attendant { certificates, registration, activity, scrutiny, clock, replica, patience, in_effect };
-    chassis.tasks.spawn_until_shutdown("heartbeat", heartbeat.run(effect));
-    chassis.tasks.spawn_until_shutdown("certificates", async move {
-        tokio::time::sleep(caution).await;
-        attendant.run().await;
-    });
+    let attendant = Attendant {
+        certificates,
+        registration,
+        activity,
+        scrutiny,
+        clock,
+        replica,
+        patience,
+        in_effect,
+    };
+    chassis
+        .tasks
+        .spawn_until_shutdown("heartbeat", heartbeat.run(effect));
+    chassis
+        .tasks
+        .spawn_until_shutdown("certificates", async move {
+            tokio::time::sleep(caution).await;
+            attendant.run().await;
+        });
 
     server.await;
     Ok(())
 }
 
 /// Reads the feed, where there is one.
-fn hear(feed: FeedReaderArgs, chassis: &Chassis) -> anyhow::Result<Option<watch::Receiver<Following>>> {
-    let Some(FeedSource { leaders, tls, server_name }) = feed.source(chassis)? else { return Ok(None) };
-    let (heard, reading) = Reader { leaders, tls, server_name }.follow();
+fn hear(
+    feed: FeedReaderArgs,
+    chassis: &Chassis,
+) -> anyhow::Result<Option<watch::Receiver<Following>>> {
+    let Some(FeedSource {
+        leaders,
+        tls,
+        server_name,
+    }) = feed.source(chassis)?
+    else {
+        return Ok(None);
+    };
+    let (heard, reading) = Reader {
+        leaders,
+        tls,
+        server_name,
+    }
+    .follow();
     chassis.tasks.spawn_until_shutdown("feed", reading);
     Ok(Some(heard))
 }
 
-/// Watches what reviews are answered from, and returns when it is known; nothing if the end comes before.
+/// Watches what reviews are answered from, and returns when it is known; nothing if the end comes
+/// before.
 async fn watch_cluster(scope: Scope, chassis: &Chassis) -> Option<watch::Receiver<View>> {
-    let mut watches = Watches::new(chassis.client.clone(), scope).controllers().autoscalers().limit_ranges().scales();
+    let mut watches = Watches::new(chassis.client.clone(), scope)
+        .controllers()
+        .autoscalers()
+        .limit_ranges()
+        .scales();
     let mut view = watches.view();
-    chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
+    chassis
+        .tasks
+        .spawn_until_shutdown("watches", async move { watches.ended().await });
     let synced = chassis.readiness.condition("watches");
-    chassis.shutdown.run_until_cancelled(view.wait_for(View::is_synced)).await?.ok()?;
+    chassis
+        .shutdown
+        .run_until_cancelled(view.wait_for(View::is_synced))
+        .await?
+        .ok()?;
     synced.ready();
     Some(view)
 }

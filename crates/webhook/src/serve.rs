@@ -22,7 +22,8 @@ use crate::overload::Load;
 use crate::state::{Settings, State};
 use body::Bodies;
 
-/// What the endpoint gives its clients at most. There is one client, the API server; everybody else in the cluster can knock.
+/// What the endpoint gives its clients at most. There is one client, the API server; everybody else
+/// in the cluster can knock.
 pub const LIMITS: Limits = Limits {
     connections: 8192,
     // The API server shows no certificate here.
@@ -50,20 +51,27 @@ pub struct Reviews {
     pub metrics: Metrics,
     /// Whether there is too much to do.
     pub load: Load,
-    /// Cancelled when this replica is about to end: clients are asked to take their next request elsewhere.
+    /// Cancelled when this replica is about to end: clients are asked to take their next request
+    /// elsewhere.
     pub leaving: CancellationToken,
 }
 
 impl Reviews {
     /// The routes: every path takes reviews, as upstream's does.
     pub fn router(self) -> Router {
-        Router::new().fallback(answer).with_state(Arc::new((self, Bodies::default())))
+        Router::new()
+            .fallback(answer)
+            .with_state(Arc::new((self, Bodies::default())))
     }
 
     fn decide(&self, body: &[u8]) -> decide::Answer {
         let view = self.view.borrow();
         let heard = self.heard.as_ref().map(watch::Receiver::borrow);
-        let state = State { view: &view, heard: heard.as_deref(), settings: &self.settings };
+        let state = State {
+            view: &view,
+            heard: heard.as_deref(),
+            settings: &self.settings,
+        };
         decide::review(&state, body)
     }
 }
@@ -72,13 +80,19 @@ async fn answer(Extracted(state): Extracted<Arc<(Reviews, Bodies)>>, request: Re
     let (reviews, bodies) = &*state;
     let mut response = reviewed(reviews, bodies, request).await;
     if reviews.leaving.is_cancelled() {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
 async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Response {
-    if request.headers().get(header::CONTENT_TYPE).is_none_or(|value| value != "application/json") {
+    if request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_none_or(|value| value != "application/json")
+    {
         // Upstream's reply, after which the API server does as its failure policy says.
         return StatusCode::OK.into_response();
     }
@@ -88,7 +102,11 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
         Err(refused) => return refused.into_response(),
     };
     timer.read();
-    let shed = if reviews.load.is_too_much() { decide::shed(&body) } else { None };
+    let shed = if reviews.load.is_too_much() {
+        decide::shed(&body)
+    } else {
+        None
+    };
     if shed.is_some() {
         reviews.metrics.shed();
     }
@@ -137,7 +155,9 @@ mod tests {
 
     async fn is_allowed(router: Router, review: Body) -> bool {
         let answer = router.oneshot(request(review)).await.expect("an answer");
-        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX)
+            .await
+            .expect("a body");
         let answer: Value = serde_json::from_slice(&body).expect("a review");
         answer["response"]["allowed"].as_bool().expect("a verdict")
     }
@@ -152,15 +172,24 @@ mod tests {
         let router = reviews(Load::default()).router();
         let mut open = tokio::task::JoinSet::new();
         for _ in 0..TOO_MANY {
-            let never = Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
+            let never =
+                Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
             open.spawn(router.clone().oneshot(request(never)));
         }
         while open.len() > body::AWAITED {
-            let refused = open.join_next().await.expect("some wait").expect("no panic").expect("an answer");
+            let refused = open
+                .join_next()
+                .await
+                .expect("some wait")
+                .expect("no panic")
+                .expect("an answer");
             assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
         assert!(!is_allowed(router, nonsense()).await, "it was looked at");
         // It found its place without a wait, or sent away one more.
-        assert!(open.len() == body::AWAITED && open.try_join_next().is_none(), "the others are still open");
+        assert!(
+            open.len() == body::AWAITED && open.try_join_next().is_none(),
+            "the others are still open"
+        );
     }
 }

@@ -9,8 +9,8 @@ use model::Quantity;
 pub struct State<'a> {
     /// The cluster as last seen: VPA objects, the controllers above pods, and limit ranges.
     pub view: &'a View,
-    /// What the recommender told; none where there is no feed. It counts instead of the status of the object with the same
-    /// unique identifier.
+    /// What the recommender told; none where there is no feed. It counts instead of the status of
+    /// the object with the same unique identifier.
     pub heard: Option<&'a Following>,
     /// What the command line says.
     pub settings: &'a Settings,

@@ -1,7 +1,7 @@
 //! Which `VerticalPodAutoscaler` objects are refused, and why, in upstream's words.
 //!
-//! What is not accepted without a feature gate stays accepted in an object that had it before. Source: upstream
-//! `pkg/admission-controller/resource/vpa/validation.go`.
+//! What is not accepted without a feature gate stays accepted in an object that had it before.
+//! Source: upstream `pkg/admission-controller/resource/vpa/validation.go`.
 
 mod boost;
 mod object;
@@ -31,38 +31,63 @@ impl Accepted {
     fn of(gates: Gates, old: Option<&Spec>) -> Self {
         let policies = || old.into_iter().flat_map(Spec::policies);
         let update = old.and_then(|old| old.update_policy.as_ref());
-        let boosted = old.and_then(|old| old.startup_boost.as_ref()).is_some_and(|boost| boost.cpu.is_some());
+        let boosted = old
+            .and_then(|old| old.startup_boost.as_ref())
+            .is_some_and(|boost| boost.cpu.is_some());
         let waits = update.is_some_and(|update| update.evict_after_oom_seconds.is_some());
         let controlled = policies().flat_map(|policy| policy.controlled_resources.iter().flatten());
         let gates = Gates {
-            startup_boost: gates.startup_boost || boosted || policies().any(|policy| policy.startup_boost.is_some()),
-            in_place: gates.in_place || update.is_some_and(|update| update.update_mode.as_deref() == Some("InPlace")),
-            per_autoscaler_rules: gates.per_autoscaler_rules || waits || policies().any(Policy::has_rules),
+            startup_boost: gates.startup_boost
+                || boosted
+                || policies().any(|policy| policy.startup_boost.is_some()),
+            in_place: gates.in_place
+                || update.is_some_and(|update| update.update_mode.as_deref() == Some("InPlace")),
+            per_autoscaler_rules: gates.per_autoscaler_rules
+                || waits
+                || policies().any(Policy::has_rules),
         };
-        Self { gates, controlled_resources: controlled.cloned().collect(), is_new: old.is_none() }
+        Self {
+            gates,
+            controlled_resources: controlled.cloned().collect(),
+            is_new: old.is_none(),
+        }
     }
 }
 
-/// What is wrong with an object, and what its owner should know. `old` is what it was before, if it was there.
+/// What is wrong with an object, and what its owner should know. `old` is what it was before, if it
+/// was there.
 pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict {
     let accepted = Accepted::of(gates, old);
     let mut verdict = Verdict::default();
     if spec.target_ref.is_none() && accepted.is_new {
         let detail = "If you're using v1beta1 version of the API, please migrate to v1";
-        verdict.problems.push(Problem::required("spec.targetRef".to_owned(), detail));
+        verdict
+            .problems
+            .push(Problem::required("spec.targetRef".to_owned(), detail));
     }
     if let Some(update) = &spec.update_policy {
         validate_update(update, &accepted, &mut verdict);
     }
     for (index, policy) in spec.policies().enumerate() {
-        policy::validate(policy, &format!("spec.resourcePolicy.containerPolicies[{index}]"), &accepted, &mut verdict);
+        policy::validate(
+            policy,
+            &format!("spec.resourcePolicy.containerPolicies[{index}]"),
+            &accepted,
+            &mut verdict,
+        );
     }
     if let Some(boost) = &spec.startup_boost {
-        verdict.problems.extend(boost::validate(boost, "spec.startupBoost", &accepted));
+        verdict
+            .problems
+            .extend(boost::validate(boost, "spec.startupBoost", &accepted));
     }
     let recommenders = spec.recommenders.iter().flatten().count();
     if recommenders > 1 {
-        verdict.problems.push(Problem::too_many("spec.recommenders".to_owned(), recommenders, 1));
+        verdict.problems.push(Problem::too_many(
+            "spec.recommenders".to_owned(),
+            recommenders,
+            1,
+        ));
     }
     verdict
 }
@@ -89,13 +114,23 @@ fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Ver
         Some(_) => {}
     }
     if let Some(count) = update.min_replicas.filter(|count| *count <= 0) {
-        problems.push(Problem::invalid(field("minReplicas"), count, "minReplicas has to be positive"));
+        problems.push(Problem::invalid(
+            field("minReplicas"),
+            count,
+            "minReplicas has to be positive",
+        ));
     }
     let seconds = update.evict_after_oom_seconds.map(i64::from);
-    problems.extend(rule(field("evictAfterOOMSeconds"), seconds, accepted, |seconds| at_least_one(*seconds)));
+    problems.extend(rule(
+        field("evictAfterOOMSeconds"),
+        seconds,
+        accepted,
+        |seconds| at_least_one(*seconds),
+    ));
 }
 
-/// A rule of one's own for memory: forbidden without its gate, else `check` says what is wrong with it.
+/// A rule of one's own for memory: forbidden without its gate, else `check` says what is wrong with
+/// it.
 fn rule<T>(
     field: String,
     value: Option<T>,
@@ -104,7 +139,10 @@ fn rule<T>(
 ) -> Option<Problem> {
     let value = value?;
     if !accepted.gates.per_autoscaler_rules {
-        return Some(Problem::forbidden(field, "not supported when feature flag PerVPAConfig is disabled"));
+        return Some(Problem::forbidden(
+            field,
+            "not supported when feature flag PerVPAConfig is disabled",
+        ));
     }
     check(&value).map(|(shown, detail)| Problem::invalid(field, shown, detail))
 }

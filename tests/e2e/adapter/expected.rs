@@ -1,4 +1,5 @@
-//! Windows of time, from the object over the native autoscaler to the workload, on the examples of Crane's documentation and others.
+//! Windows of time, from the object over the native autoscaler to the workload, on the examples of
+//! Crane's documentation and others.
 
 use anyhow::{Context as _, Result, ensure};
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
@@ -48,7 +49,8 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     let open = window(&utc().checked_add(10.hours())?)?;
     for (name, strategy) in [("web", "Auto"), ("seen", "Preview")] {
         shop.deploy(name, 2, "20m").await?;
-        shop.create::<EffectiveHorizontalPodAutoscaler>(name, &spec(name, strategy, &open)).await?;
+        shop.create::<EffectiveHorizontalPodAutoscaler>(name, &spec(name, strategy, &open))
+            .await?;
     }
     // Nothing but a window that is closed: it keeps what it has.
     let closed = json!([{"name": "later", "start": daily(&utc().checked_add(10.hours())?), "end": daily(&utc().checked_add(12.hours())?), "targetReplicas": 6}]);
@@ -56,28 +58,57 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     alone["metrics"] = json!([]);
     alone["maxReplicas"] = json!(20);
     shop.deploy("alone", 3, "20m").await?;
-    shop.create::<EffectiveHorizontalPodAutoscaler>("alone", &alone).await?;
+    shop.create::<EffectiveHorizontalPodAutoscaler>("alone", &alone)
+        .await?;
 
-    shop.scaled("web", "the window raises", |replicas| replicas == 6).await?;
-    let answer = shop.external("crane_autoscaling_cron", "web", "cron").await?;
-    assert_eq!((&answer["items"][0]["value"], answer["items"].as_array().map(Vec::len)), (&json!("6"), Some(1)));
+    shop.scaled("web", "the window raises", |replicas| replicas == 6)
+        .await?;
+    let answer = shop
+        .external("crane_autoscaling_cron", "web", "cron")
+        .await?;
+    assert_eq!(
+        (
+            &answer["items"][0]["value"],
+            answer["items"].as_array().map(Vec::len)
+        ),
+        (&json!("6"), Some(1))
+    );
 
     let would = |it: &Value| it["status"]["expectReplicas"] == 6;
-    shop.when::<EffectiveHorizontalPodAutoscaler>("seen", "the preview says what it would do", would).await?;
+    shop.when::<EffectiveHorizontalPodAutoscaler>(
+        "seen",
+        "the preview says what it would do",
+        would,
+    )
+    .await?;
 
     // It closes with the next minute but one at the latest; until then nothing needs to be seen.
     let soon = utc().round(Unit::Minute)?.checked_add(1.minute())?;
     let closing = json!({"spec": {"crons": window(&soon)?}});
-    shop.patch::<EffectiveHorizontalPodAutoscaler>("web", &closing).await?;
-    shop.scaled("web", "the window releases", |replicas| replicas == 1).await?;
-    let answer = shop.external("crane_autoscaling_cron", "web", "cron").await?;
+    shop.patch::<EffectiveHorizontalPodAutoscaler>("web", &closing)
+        .await?;
+    shop.scaled("web", "the window releases", |replicas| replicas == 1)
+        .await?;
+    let answer = shop
+        .external("crane_autoscaling_cron", "web", "cron")
+        .await?;
     assert_eq!(answer["items"][0]["value"], "1");
 
-    let is_asked = |it: &Value| it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1";
-    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked).await?;
-    shop.patch::<Deployment>("alone", &json!({"spec": {"replicas": 10}})).await?;
-    let has_ten = |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
-    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what somebody did is what is wanted", has_ten).await?;
+    let is_asked = |it: &Value| {
+        it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1"
+    };
+    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked)
+        .await?;
+    shop.patch::<Deployment>("alone", &json!({"spec": {"replicas": 10}}))
+        .await?;
+    let has_ten =
+        |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
+    shop.when::<HorizontalPodAutoscaler>(
+        "ehpa-alone",
+        "what somebody did is what is wanted",
+        has_ten,
+    )
+    .await?;
     // A rollout that makes one pod more, which no node takes, and gets no further.
     let rollout = json!({"spec": {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -86,13 +117,21 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     shop.patch::<Deployment>("alone", &rollout).await?;
     let waits = |it: &Value| {
         let conditions = it["status"]["conditions"].as_array().into_iter().flatten();
-        let messages: Vec<_> = conditions.filter_map(|condition| condition["message"].as_str()).collect();
-        messages.iter().any(|message| message.contains("11 of 10 replicas are there"))
+        let messages: Vec<_> = conditions
+            .filter_map(|condition| condition["message"].as_str())
+            .collect();
+        messages
+            .iter()
+            .any(|message| message.contains("11 of 10 replicas are there"))
     };
-    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits).await?;
+    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits)
+        .await?;
     for (name, replicas, generation) in [("seen", 2, 1), ("alone", 10, 3)] {
         let untouched = shop.scaled(name, "it is there", |_| true).await?;
-        let found = (&untouched["spec"]["replicas"], &untouched["metadata"]["generation"]);
+        let found = (
+            &untouched["spec"]["replicas"],
+            &untouched["metadata"]["generation"],
+        );
         assert_eq!(found, (&json!(replicas), &json!(generation)), "{name}");
     }
     Ok(())
@@ -100,7 +139,11 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
 
 /// What the example's windows say at this hour.
 fn documented_crons() -> i64 {
-    if matches!(utc().hour(), 6..9 | 11..14 | 17..20) { 80 } else { 10 }
+    if matches!(utc().hour(), 6..9 | 11..14 | 17..20) {
+        80
+    } else {
+        10
+    }
 }
 
 /// What the example's window says: it opens on Saturday at midnight, and closes on Sunday at 23:00.
@@ -119,32 +162,62 @@ async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
     let shop = Shop::open("documented").await?;
     shop.deploy("php-apache", 1, "10m").await?;
     shop.apply_documented("crons").await?;
-    shop.scaled("php-apache", "the workload has the size of the hour", |replicas| replicas == documented_crons())
-        .await?;
-
-    shop.api::<EffectiveHorizontalPodAutoscaler>().delete("php-apache-local", &DeleteParams::default()).await?;
-    let natives = shop.api::<HorizontalPodAutoscaler>();
-    e2e::eventually("its native autoscaler is gone", super::shop::PATIENCE, async || {
-        ensure!(natives.get_opt("ehpa-php-apache-local").await?.is_none(), "it is still there");
-        Ok(())
-    })
+    shop.scaled(
+        "php-apache",
+        "the workload has the size of the hour",
+        |replicas| replicas == documented_crons(),
+    )
     .await?;
-    shop.patch::<Deployment>("php-apache", &json!({"spec": {"replicas": 1}})).await?;
+
+    shop.api::<EffectiveHorizontalPodAutoscaler>()
+        .delete("php-apache-local", &DeleteParams::default())
+        .await?;
+    let natives = shop.api::<HorizontalPodAutoscaler>();
+    e2e::eventually(
+        "its native autoscaler is gone",
+        super::shop::PATIENCE,
+        async || {
+            ensure!(
+                natives.get_opt("ehpa-php-apache-local").await?.is_none(),
+                "it is still there"
+            );
+            Ok(())
+        },
+    )
+    .await?;
+    shop.patch::<Deployment>("php-apache", &json!({"spec": {"replicas": 1}}))
+        .await?;
     shop.apply_documented("all").await?;
     let name = "ehpa-php-apache-multi-dimensions";
     let has_cron = |it: &Value| {
         let metrics = it["spec"]["metrics"].as_array().into_iter().flatten();
-        let names: Vec<_> = metrics.filter_map(|metric| metric["external"]["metric"]["name"].as_str()).collect();
+        let names: Vec<_> = metrics
+            .filter_map(|metric| metric["external"]["metric"]["name"].as_str())
+            .collect();
         names.contains(&"crane_autoscaling_cron")
     };
-    shop.when::<HorizontalPodAutoscaler>(name, "the clock is among the metrics", has_cron).await?;
-    shop.when::<TimeSeriesPrediction>(name, "a prediction is made", |_| true).await?;
-    let answer = e2e::eventually("the window of the weekend is served", super::shop::PATIENCE, async || {
-        let answer = shop.external("crane_autoscaling_cron", "php-apache", "cron").await?;
-        let value = answer["items"][0]["value"].as_str().context("a value")?.to_owned();
-        ensure!(value == documented_weekend(), "{answer}");
-        Ok(answer)
-    });
-    assert_eq!(answer.await?["items"][0]["metricLabels"]["resourceIdentifier"], "cron");
+    shop.when::<HorizontalPodAutoscaler>(name, "the clock is among the metrics", has_cron)
+        .await?;
+    shop.when::<TimeSeriesPrediction>(name, "a prediction is made", |_| true)
+        .await?;
+    let answer = e2e::eventually(
+        "the window of the weekend is served",
+        super::shop::PATIENCE,
+        async || {
+            let answer = shop
+                .external("crane_autoscaling_cron", "php-apache", "cron")
+                .await?;
+            let value = answer["items"][0]["value"]
+                .as_str()
+                .context("a value")?
+                .to_owned();
+            ensure!(value == documented_weekend(), "{answer}");
+            Ok(answer)
+        },
+    );
+    assert_eq!(
+        answer.await?["items"][0]["metricLabels"]["resourceIdentifier"],
+        "cron"
+    );
     Ok(())
 }

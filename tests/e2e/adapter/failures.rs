@@ -1,4 +1,5 @@
-//! A workload that is scaled ahead of its daily rise, and what becomes of it while one part after the other is gone: it never shrinks.
+//! A workload that is scaled ahead of its daily rise, and what becomes of it while one part after
+//! the other is gone: it never shrinks.
 
 use anyhow::{Context as _, Result, ensure};
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
@@ -28,7 +29,8 @@ const BUSY: i64 = 6 * 60 * 60;
 const DAYS: i64 = 5;
 
 #[tokio::test]
-async fn a_workload_grows_before_its_daily_rise_and_never_shrinks_because_a_part_is_gone() -> Result<()> {
+async fn a_workload_grows_before_its_daily_rise_and_never_shrinks_because_a_part_is_gone()
+-> Result<()> {
     let shop = Shop::open("rise").await?;
     let result = grow_and_fail(&shop).await;
     // Others use this sandbox, too.
@@ -46,11 +48,28 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
     shop.apply_documented("simple").await?;
     // What is wrong would have its effect at once.
     let quick = json!({"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}});
-    shop.patch::<EffectiveHorizontalPodAutoscaler>("php-apache", &quick).await?;
-    let grown = shop.scaled("php-apache", "the workload grows before the rise", |replicas| replicas == 10).await?;
-    let answer = shop.external("crane_autoscaling_prediction", "php-apache", "resource.cpu").await?;
-    assert_eq!(answer["items"].as_array().map(Vec::len), Some(1), "{answer}");
-    let native = shop.native_when("the CPU of its pods is known", |it| measured_percent(it).is_some()).await?;
+    shop.patch::<EffectiveHorizontalPodAutoscaler>("php-apache", &quick)
+        .await?;
+    let grown = shop
+        .scaled(
+            "php-apache",
+            "the workload grows before the rise",
+            |replicas| replicas == 10,
+        )
+        .await?;
+    let answer = shop
+        .external("crane_autoscaling_prediction", "php-apache", "resource.cpu")
+        .await?;
+    assert_eq!(
+        answer["items"].as_array().map(Vec::len),
+        Some(1),
+        "{answer}"
+    );
+    let native = shop
+        .native_when("the CPU of its pods is known", |it| {
+            measured_percent(it).is_some()
+        })
+        .await?;
     ensure!(
         measured_percent(&native).is_some_and(|percent| percent < 50),
         "what is measured asks for less: {native:#}"
@@ -58,7 +77,11 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
     let undisturbed = async |after: &str| {
         let now = shop.scaled("php-apache", "it is there", |_| true).await?;
         let same = now["metadata"]["generation"] == grown["metadata"]["generation"];
-        ensure!(same, "after {after}, it was scaled to {}", now["spec"]["replicas"]);
+        ensure!(
+            same,
+            "after {after}, it was scaled to {}",
+            now["spec"]["replicas"]
+        );
         anyhow::Ok(())
     };
 
@@ -70,23 +93,36 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
     shop.resize("plimsoll-recommender", 0).await?;
     shop.asked_again(5).await?;
     undisturbed("the recommender was gone").await?;
-    shop.native_when("the prediction still counts", |it| is_active(it) == Some(true)).await?;
+    shop.native_when("the prediction still counts", |it| {
+        is_active(it) == Some(true)
+    })
+    .await?;
 
     shop.age_prediction(NATIVE).await?;
-    let is_stale = |it: &Value| is_active(it) == Some(false) && message(it).contains("ended its last whole window");
-    shop.native_when("the autoscaler is told that the prediction is stale", is_stale).await?;
+    let is_stale = |it: &Value| {
+        is_active(it) == Some(false) && message(it).contains("ended its last whole window")
+    };
+    shop.native_when(
+        "the autoscaler is told that the prediction is stale",
+        is_stale,
+    )
+    .await?;
     undisturbed("the prediction was stale").await?;
 
     shop.resize("plimsoll-adapter", 0).await?;
     let is_alone = |it: &Value| {
         let text = message(it);
-        is_active(it) == Some(false) && text.contains("external metrics") && !text.contains("whole window")
+        is_active(it) == Some(false)
+            && text.contains("external metrics")
+            && !text.contains("whole window")
     };
-    shop.native_when("the autoscaler finds no adapter", is_alone).await?;
+    shop.native_when("the autoscaler finds no adapter", is_alone)
+        .await?;
     undisturbed("the adapter was gone").await?;
     shop.resize("plimsoll-adapter", 2).await?;
     available(&shop.0.client).await?;
-    shop.native_when("the adapter answers again", is_stale).await?;
+    shop.native_when("the adapter answers again", is_stale)
+        .await?;
 
     shop.0.sandbox()?.start(Component::Prometheus).await?;
     shop.resize("plimsoll-recommender", 1).await?;
@@ -96,7 +132,10 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 /// Whether the autoscaler can do its work.
@@ -105,7 +144,9 @@ fn is_active(object: &Value) -> Option<bool> {
 }
 
 fn message(object: &Value) -> &str {
-    condition(object, "ScalingActive").and_then(|condition| condition["message"].as_str()).unwrap_or_default()
+    condition(object, "ScalingActive")
+        .and_then(|condition| condition["message"].as_str())
+        .unwrap_or_default()
 }
 
 fn metrics(object: &Value) -> usize {
@@ -115,18 +156,24 @@ fn metrics(object: &Value) -> usize {
 /// CPU of the pods, of what they request.
 fn measured_percent(object: &Value) -> Option<i64> {
     let metrics = object["status"]["currentMetrics"].as_array()?;
-    metrics.iter().find_map(|metric| metric["resource"]["current"]["averageUtilization"].as_i64())
+    metrics
+        .iter()
+        .find_map(|metric| metric["resource"]["current"]["averageUtilization"].as_i64())
 }
 
 impl Shop {
     async fn native_when(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
-        self.when::<HorizontalPodAutoscaler>(NATIVE, what, is_so).await
+        self.when::<HorizontalPodAutoscaler>(NATIVE, what, is_so)
+            .await
     }
 
     /// Days of one pod that uses a tenth of a core, and a whole one in the hours after the rise.
     async fn write_daily_history(&self, rise: i64) -> Result<()> {
         let sandbox = self.0.sandbox()?;
-        let receiver = Receiver::new(&sandbox.prometheus_url().context("a Prometheus")?, sandbox.authority())?;
+        let receiver = Receiver::new(
+            &sandbox.prometheus_url().context("a Prometheus")?,
+            sandbox.authority(),
+        )?;
         let cpu = DailyCpu {
             namespace: &self.0.namespace,
             pod: "php-apache-6d5f9c7b8d-aaaaa",
@@ -174,18 +221,42 @@ impl Shop {
     pub(crate) async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), SYSTEM);
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let deployment = deployments.patch(name, &PatchParams::default(), &patch).await?;
-        let labels = deployment.spec.selector.match_labels.context("it selects by labels")?;
-        let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let deployment = deployments
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
+        let labels = deployment
+            .spec
+            .selector
+            .match_labels
+            .context("it selects by labels")?;
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
         let pods: Api<Pod> = Api::namespaced(self.0.client.clone(), SYSTEM);
         let wanted = usize::try_from(replicas)?;
-        eventually("there are as many pods as there should be", PATIENCE, async || {
-            let pods = pods.list(&ListParams::default().labels(&labels.join(","))).await?.items;
-            let ready = deployments.get(name).await?.status.and_then(|status| status.ready_replicas).unwrap_or(0);
-            let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
-            ensure!(pods.len() == wanted && ready == replicas, "{ready} ready of {names:?}");
-            Ok(())
-        })
+        eventually(
+            "there are as many pods as there should be",
+            PATIENCE,
+            async || {
+                let pods = pods
+                    .list(&ListParams::default().labels(&labels.join(",")))
+                    .await?
+                    .items;
+                let ready = deployments
+                    .get(name)
+                    .await?
+                    .status
+                    .and_then(|status| status.ready_replicas)
+                    .unwrap_or(0);
+                let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+                ensure!(
+                    pods.len() == wanted && ready == replicas,
+                    "{ready} ready of {names:?}"
+                );
+                Ok(())
+            },
+        )
         .await
     }
 
@@ -193,15 +264,22 @@ impl Shop {
     pub(crate) async fn age_prediction(&self, name: &str) -> Result<()> {
         let api = self.api::<TimeSeriesPrediction>();
         let mut object = serde_json::to_value(api.get(name).await?)?;
-        let metrics = object["status"]["predictionMetrics"].as_array_mut().context("there is a prediction")?;
-        for sample in metrics.iter_mut().flat_map(|metric| metric["prediction"].as_array_mut().into_iter().flatten()) {
+        let metrics = object["status"]["predictionMetrics"]
+            .as_array_mut()
+            .context("there is a prediction")?;
+        for sample in metrics
+            .iter_mut()
+            .flat_map(|metric| metric["prediction"].as_array_mut().into_iter().flatten())
+        {
             for sample in sample["samples"].as_array_mut().into_iter().flatten() {
                 let at = sample["timestamp"].as_i64().context("a time")?;
                 sample["timestamp"] = json!(at - DAY);
             }
         }
-        let status = json!({"status": {"predictionMetrics": object["status"]["predictionMetrics"]}});
-        api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        let status =
+            json!({"status": {"predictionMetrics": object["status"]["predictionMetrics"]}});
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+            .await?;
         Ok(())
     }
 }

@@ -1,12 +1,14 @@
-//! What is forecast reaches the adapter by the recommender's feed, also before it is written; what was written stands when the recommender
-//! is gone, until it is stale.
+//! What is forecast reaches the adapter by the recommender's feed, also before it is written; what
+//! was written stands when the recommender is gone, until it is stale.
 
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
 use e2e::deployed::{replicas_of, scrape};
 use e2e::eventually;
 use e2e::remote_write::{Labels, Receiver};
-use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Error};
@@ -22,7 +24,8 @@ const STEP: i64 = 300;
 const LOAD: f64 = 10.0;
 
 #[tokio::test]
-async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()> {
+async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()>
+{
     let shop = Shop::open("told").await?;
     let result = tell_and_fall_silent(&shop).await;
     // Others use this sandbox, too.
@@ -34,34 +37,51 @@ async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recomm
 async fn tell_and_fall_silent(shop: &Shop) -> Result<()> {
     let namespace = &shop.0.namespace;
     shop.write_history().await?;
-    shop.create::<TimeSeriesPrediction>(NAME, &spec(&format!("sum(load{{namespace=\"{namespace}\"}})"))).await?;
+    shop.create::<TimeSeriesPrediction>(
+        NAME,
+        &spec(&format!("sum(load{{namespace=\"{namespace}\"}})")),
+    )
+    .await?;
     shop.served("it is served", LOAD).await?;
-    shop.when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD)).await?;
+    shop.when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD))
+        .await?;
 
     shop.let_write(false).await?;
     let twice = format!("2 * sum(load{{namespace=\"{namespace}\"}})");
-    shop.patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)})).await?;
+    shop.patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)}))
+        .await?;
     shop.served("the change is served", 2.0 * LOAD).await?;
-    let object = shop.when::<TimeSeriesPrediction>(NAME, "it is there", |_| true).await?;
-    ensure!(is_written(&object, LOAD), "it was served by what is told, not by what is written: {:#}", object["status"]);
+    let object = shop
+        .when::<TimeSeriesPrediction>(NAME, "it is there", |_| true)
+        .await?;
+    ensure!(
+        is_written(&object, LOAD),
+        "it was served by what is told, not by what is written: {:#}",
+        object["status"]
+    );
 
     shop.let_write(true).await?;
-    shop.when::<TimeSeriesPrediction>(NAME, "the change is written", |it| is_written(it, 2.0 * LOAD)).await?;
+    shop.when::<TimeSeriesPrediction>(NAME, "the change is written", |it| {
+        is_written(it, 2.0 * LOAD)
+    })
+    .await?;
     shop.measured(2.0 * LOAD).await?;
     shop.resize("plimsoll-recommender", 0).await?;
     shop.served("it stands", 2.0 * LOAD).await?;
 
     shop.age_prediction(NAME).await?;
-    eventually("it is refused when it is stale", PATIENCE, async || {
-        match shop.external(METRIC, NAME, IDENTIFIER).await {
+    eventually(
+        "it is refused when it is stale",
+        PATIENCE,
+        async || match shop.external(METRIC, NAME, IDENTIFIER).await {
             Ok(answer) => anyhow::bail!("{answer}"),
             Err(error) => {
                 let text = format!("{error:#}");
                 ensure!(text.contains("ended its last whole window"), "{text}");
                 Ok(())
             }
-        }
-    })
+        },
+    )
     .await
 }
 
@@ -85,8 +105,10 @@ fn is_near(value: f64, expected: f64) -> bool {
 /// Whether the status says so much, for all times.
 pub(super) fn is_written(object: &Value, expected: f64) -> bool {
     let samples = object["status"]["predictionMetrics"][0]["prediction"][0]["samples"].as_array();
-    let mut values =
-        samples.into_iter().flatten().map(|sample| sample["value"].as_str().and_then(|it| it.parse().ok()));
+    let mut values = samples
+        .into_iter()
+        .flatten()
+        .map(|sample| sample["value"].as_str().and_then(|it| it.parse().ok()));
     samples.is_some_and(|samples| !samples.is_empty())
         && values.all(|value: Option<f64>| value.is_some_and(|value| is_near(value, expected)))
 }
@@ -95,10 +117,18 @@ impl Shop {
     /// Three days of one load.
     async fn write_history(&self) -> Result<()> {
         let sandbox = self.0.sandbox()?;
-        let receiver = Receiver::new(&sandbox.prometheus_url().context("a Prometheus")?, sandbox.authority())?;
+        let receiver = Receiver::new(
+            &sandbox.prometheus_url().context("a Prometheus")?,
+            sandbox.authority(),
+        )?;
         let now = Timestamp::now().as_second() / STEP * STEP;
-        let samples = (now - 3 * DAY..=now).step_by(300).map(|second| (second, LOAD));
-        let labels = Labels::from([("__name__", "load"), ("namespace", self.0.namespace.as_str())]);
+        let samples = (now - 3 * DAY..=now)
+            .step_by(300)
+            .map(|second| (second, LOAD));
+        let labels = Labels::from([
+            ("__name__", "load"),
+            ("namespace", self.0.namespace.as_str()),
+        ]);
         receiver.write(labels, samples).await
     }
 
@@ -118,13 +148,23 @@ impl Shop {
 
     /// Returns once the recommender shows so much as Crane's metrics.
     async fn measured(&self, expected: f64) -> Result<()> {
-        let own = format!("targetNamespace=\"{}\",resourceIdentifier=\"{IDENTIFIER}\"", self.0.namespace);
+        let own = format!(
+            "targetNamespace=\"{}\",resourceIdentifier=\"{IDENTIFIER}\"",
+            self.0.namespace
+        );
         eventually("it is shown as Crane's metrics", PATIENCE, async || {
             let replicas = replicas_of(&self.0.client, RECOMMENDER, RECOMMENDER_PORT).await?;
             let text = scrape(replicas.first().context("it runs")?).await?;
             for name in ["crane_autoscaling_prediction{", "crane_prediction_tsp{"] {
-                let line = text.lines().find(|line| line.starts_with(name) && line.contains(&own)).context(name)?;
-                let value = line.split("} ").nth(1).and_then(|rest| rest.split(' ').next()).context("a value")?;
+                let line = text
+                    .lines()
+                    .find(|line| line.starts_with(name) && line.contains(&own))
+                    .context(name)?;
+                let value = line
+                    .split("} ")
+                    .nth(1)
+                    .and_then(|rest| rest.split(' ').next())
+                    .context("a value")?;
                 ensure!(is_near(value.parse()?, expected), "{line}");
             }
             Ok(())
@@ -163,20 +203,32 @@ impl Shop {
                     "validations": [{"expression": "false", "message": "nothing is written here"}],
                 },
             });
-            policies.create(&PostParams::default(), &serde_json::from_value(policy)?).await?;
-            let binding =
-                json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
-            bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+            policies
+                .create(&PostParams::default(), &serde_json::from_value(policy)?)
+                .await?;
+            let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
+            bindings
+                .create(&PostParams::default(), &serde_json::from_value(binding)?)
+                .await?;
         }
         let api = self.api::<TimeSeriesPrediction>();
-        let asking = PatchParams { dry_run: true, ..PatchParams::default() };
+        let asking = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
         let change = Patch::Merge(json!({"status": {"conditions": []}}));
-        eventually("it counts who may write", PATIENCE, async || match api.patch_status(NAME, &asking, &change).await {
-            Ok(_) if lets => Ok(()),
-            Ok(_) => anyhow::bail!("it can be written"),
-            Err(Error::Api(status)) if lets && status.code == 404 => Ok(()),
-            Err(Error::Api(status)) if !lets && status.message.contains("nothing is written here") => Ok(()),
-            Err(error) => Err(error.into()),
+        eventually("it counts who may write", PATIENCE, async || {
+            match api.patch_status(NAME, &asking, &change).await {
+                Ok(_) if lets => Ok(()),
+                Ok(_) => anyhow::bail!("it can be written"),
+                Err(Error::Api(status)) if lets && status.code == 404 => Ok(()),
+                Err(Error::Api(status))
+                    if !lets && status.message.contains("nothing is written here") =>
+                {
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
+            }
         })
         .await
     }

@@ -20,7 +20,10 @@ use super::stage::{ADAPTER, PATIENCE, Stage};
 const METRICS_PORT: u16 = 8945;
 const SECURE_PORT: u16 = 6443;
 /// Headers with which somebody claims to be an administrator.
-const CLAIM: [(&str, &str); 2] = [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")];
+const CLAIM: [(&str, &str); 2] = [
+    ("X-Remote-User", "admin"),
+    ("X-Remote-Group", "system:masters"),
+];
 
 /// Somebody who asks a replica without the API server between.
 struct Direct(Client);
@@ -31,7 +34,10 @@ impl Direct {
         let address = replicas.first().context("there is a replica")?.address();
         let services: Api<APIService> = Api::all(stage.client.clone());
         let service = services.get("v1beta1.external.metrics.k8s.io").await?;
-        let ByteString(bundle) = service.spec.and_then(|spec| spec.ca_bundle).context("a bundle")?;
+        let ByteString(bundle) = service
+            .spec
+            .and_then(|spec| spec.ca_bundle)
+            .context("a bundle")?;
         let mut roots = Vec::new();
         for certificate in CertificateDer::pem_slice_iter(&bundle) {
             roots.push(certificate?.to_vec());
@@ -46,8 +52,11 @@ impl Direct {
 
     /// The code and the message of the answer.
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<(u16, String)> {
-        let request =
-            headers.iter().fold(http::Request::get(path), |request, (name, value)| request.header(*name, *value));
+        let request = headers
+            .iter()
+            .fold(http::Request::get(path), |request, (name, value)| {
+                request.header(*name, *value)
+            });
         match self.0.request::<Value>(request.body(Vec::new())?).await {
             Ok(answer) => Ok((200, answer.to_string())),
             Err(kube::Error::Api(status)) => Ok((status.code, status.message)),
@@ -81,11 +90,17 @@ async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInf
             "usages": ["client auth"],
         },
     });
-    requests.create(&PostParams::default(), &serde_json::from_value(wanted)?).await?;
+    requests
+        .create(&PostParams::default(), &serde_json::from_value(wanted)?)
+        .await?;
     stage.kubectl(&["certificate", "approve", user]).await?;
     let mut signed = None;
     eventually("the certificate is signed", PATIENCE, async || {
-        signed = requests.get(user).await?.status.and_then(|status| status.certificate);
+        signed = requests
+            .get(user)
+            .await?
+            .status
+            .and_then(|status| status.certificate);
         ensure!(signed.is_some(), "not yet");
         Ok(())
     })
@@ -102,61 +117,99 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
 
     let nobody = Direct::to(&stage, AuthInfo::default()).await?;
     let (code, message) = nobody.get(&path, &CLAIM).await?;
-    ensure!(code == 403 && message.contains("User \"system:anonymous\" cannot list"), "{code} {message}");
-    let probe = nobody.0.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+    ensure!(
+        code == 403 && message.contains("User \"system:anonymous\" cannot list"),
+        "{code} {message}"
+    );
+    let probe = nobody
+        .0
+        .request_text(http::Request::get("/readyz").body(Vec::new())?)
+        .await?;
     ensure!(probe.starts_with("ok"), "{probe}");
 
     let user = format!("ordinary-{namespace}");
     let ordinary = Direct::to(&stage, certificate_of_the_cluster(&stage, &user).await?).await?;
     let (code, message) = ordinary.get(&path, &CLAIM).await?;
-    ensure!(code == 403 && message.contains(&format!("User {user:?} cannot list")), "{code} {message}");
+    ensure!(
+        code == 403 && message.contains(&format!("User {user:?} cannot list")),
+        "{code} {message}"
+    );
 
     let key = KeyPair::generate()?;
     let own = CertificateParams::new(["front-proxy-client".to_owned()])?.self_signed(&key)?;
     let stranger = Direct::to(&stage, showing(&own.pem(), &key)?).await?;
-    assert_eq!(stranger.get(&path, &CLAIM).await?, (401, "Unauthorized".to_owned()));
+    assert_eq!(
+        stranger.get(&path, &CLAIM).await?,
+        (401, "Unauthorized".to_owned())
+    );
     let bearer = ("Authorization", "Bearer made.up.token");
-    assert_eq!(nobody.get(&path, &[bearer]).await?, (401, "Unauthorized".to_owned()));
+    assert_eq!(
+        nobody.get(&path, &[bearer]).await?,
+        (401, "Unauthorized".to_owned())
+    );
 
     // With a token of its own a service account is itself, and may what its role says.
-    stage.kubectl(&["create", "serviceaccount", "reader", "-n", namespace]).await?;
-    let token = stage.kubectl(&["create", "token", "reader", "-n", namespace]).await?;
+    stage
+        .kubectl(&["create", "serviceaccount", "reader", "-n", namespace])
+        .await?;
+    let token = stage
+        .kubectl(&["create", "token", "reader", "-n", namespace])
+        .await?;
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("Authorization", bearer.as_str()), CLAIM[0], CLAIM[1]];
     let (code, message) = nobody.get(&path, &bearer).await?;
     let account = format!("system:serviceaccount:{namespace}:reader");
-    ensure!(code == 403 && message.contains(&format!("User {account:?}")), "{code} {message}");
+    ensure!(
+        code == 403 && message.contains(&format!("User {account:?}")),
+        "{code} {message}"
+    );
     let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": namespace});
     let client = &stage.client;
     may_read_queue(client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
         let (code, message) = nobody.get(&path, &bearer).await?;
-        ensure!(code == 404 && message.contains("could not find the metric queue"), "{code} {message}");
+        ensure!(
+            code == 404 && message.contains("could not find the metric queue"),
+            "{code} {message}"
+        );
         Ok(())
     })
     .await?;
     let (code, message) = nobody.get(&path.replace("queue", "other"), &bearer).await?;
-    ensure!(code == 403, "the role is about one metric: {code} {message}");
+    ensure!(
+        code == 403,
+        "the role is about one metric: {code} {message}"
+    );
     Ok(())
 }
 
 #[tokio::test]
-async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_roles_say() -> Result<()> {
+async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_roles_say()
+-> Result<()> {
     let stage = Stage::take("proxied").await?;
     let namespace = &stage.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
     let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
     let nobody = format!("system:serviceaccount:{namespace}:default");
     let refused = async |who: &[&str]| {
-        let answer = stage.kubectl(&[&["get", "--raw", &path], who].concat()).await;
-        answer.err().map(|error| error.to_string()).context("there is no such metric")
+        let answer = stage
+            .kubectl(&[&["get", "--raw", &path], who].concat())
+            .await;
+        answer
+            .err()
+            .map(|error| error.to_string())
+            .context("there is no such metric")
     };
     let error = refused(&["--as", autoscaler]).await?;
-    ensure!(error.contains("(NotFound)") && error.contains("could not find the metric queue"), "{error}");
+    ensure!(
+        error.contains("(NotFound)") && error.contains("could not find the metric queue"),
+        "{error}"
+    );
     let error = refused(&["--as", &nobody]).await?;
     ensure!(error.contains("(Forbidden)"), "{error}");
 
-    // What the API server says of somebody reaches the adapter whole: here one of several groups has the role.
+    // What the API server says of somebody reaches the adapter whole: here one of several groups
+    // has the role.
     let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
     may_read_queue(&stage.client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
@@ -170,15 +223,22 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     Ok(())
 }
 
-/// Lets somebody read one external metric of a namespace. No object of it is in discovery, so `kubectl create role` knows none.
+/// Lets somebody read one external metric of a namespace. No object of it is in discovery, so
+/// `kubectl create role` knows none.
 async fn may_read_queue(client: &Client, namespace: &str, subject: &Value) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
     let right = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});
     let role = json!({"metadata": {"name": "queue"}, "rules": [right]});
-    roles.create(&PostParams::default(), &serde_json::from_value(role)?).await?;
+    roles
+        .create(&PostParams::default(), &serde_json::from_value(role)?)
+        .await?;
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "queue"});
-    let binding = json!({"metadata": {"name": "queue"}, "roleRef": reference, "subjects": [subject]});
-    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+    let reference =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "queue"});
+    let binding =
+        json!({"metadata": {"name": "queue"}, "roleRef": reference, "subjects": [subject]});
+    bindings
+        .create(&PostParams::default(), &serde_json::from_value(binding)?)
+        .await?;
     Ok(())
 }

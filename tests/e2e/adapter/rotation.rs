@@ -1,4 +1,5 @@
-//! Authority and certificate of two adapters are replaced while they are asked through the API server: no question fails.
+//! Authority and certificate of two adapters are replaced while they are asked through the API
+//! server: no question fails.
 
 use std::time::Duration;
 
@@ -34,26 +35,46 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
 
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
-        let (client, path) = (stage.sandbox()?.client().await?, path(&stage.namespace, number));
+        let (client, path) = (
+            stage.sandbox()?.client().await?,
+            path(&stage.namespace, number),
+        );
         clients.push(async move || question(&client, &path).await);
     }
     while_asked(INTERVAL, clients, async |asked| {
         asked.some_more().await?;
-        // With an authority whose key is lost, no further certificate can be made: there has to be another authority.
+        // With an authority whose key is lost, no further certificate can be made: there has to be
+        // another authority.
         let lost = Patch::Merge(json!({"data": {"caKey.pem": null}}));
-        secrets.patch(SECRET, &PatchParams::default(), &lost).await?;
-        eventually("authority and certificate are replaced", PATIENCE, async || {
-            let now = Pair::read(&secrets).await?;
-            ensure!(now.authority != before.authority, "the authority is not");
-            ensure!(now.certificate != before.certificate, "the certificate is not");
-            Ok(())
-        })
+        secrets
+            .patch(SECRET, &PatchParams::default(), &lost)
+            .await?;
+        eventually(
+            "authority and certificate are replaced",
+            PATIENCE,
+            async || {
+                let now = Pair::read(&secrets).await?;
+                ensure!(now.authority != before.authority, "the authority is not");
+                ensure!(
+                    now.certificate != before.certificate,
+                    "the certificate is not"
+                );
+                Ok(())
+            },
+        )
         .await?;
-        eventually("both replicas show the new certificate", PATIENCE, async || {
-            let now = self::ends(&replicas).await?;
-            ensure!(now.iter().zip(&ends).all(|(now, before)| now != before), "{ends:?} {now:?}");
-            Ok(())
-        })
+        eventually(
+            "both replicas show the new certificate",
+            PATIENCE,
+            async || {
+                let now = self::ends(&replicas).await?;
+                ensure!(
+                    now.iter().zip(&ends).all(|(now, before)| now != before),
+                    "{ends:?} {now:?}"
+                );
+                Ok(())
+            },
+        )
         .await?;
         asked.some_more().await?;
         // So many at once need connections that are not open yet.
@@ -68,14 +89,25 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
 
     let now = Pair::read(&secrets).await?;
     let services: Api<APIService> = Api::all(stage.client.clone());
-    let services = services.list(&ListParams::default().labels(ADAPTER)).await?;
+    let services = services
+        .list(&ListParams::default().labels(ADAPTER))
+        .await?;
     ensure!(services.items.len() == 3);
     for service in services {
         let name = service.name_any();
-        let bundle = service.spec.and_then(|spec| spec.ca_bundle).context("no bundle")?;
+        let bundle = service
+            .spec
+            .and_then(|spec| spec.ca_bundle)
+            .context("no bundle")?;
         let bundle = String::from_utf8(bundle.0)?;
-        ensure!(bundle.contains(&now.authority), "{name} has not heard of the new authority");
-        ensure!(bundle.contains(&before.authority), "{name} has forgotten the old authority too early");
+        ensure!(
+            bundle.contains(&now.authority),
+            "{name} has not heard of the new authority"
+        );
+        ensure!(
+            bundle.contains(&before.authority),
+            "{name} has forgotten the old authority too early"
+        );
     }
     Ok(())
 }
@@ -92,9 +124,16 @@ impl Pair {
         let first = |name: &str| -> Result<String> {
             let ByteString(pem) = data.get(name).with_context(|| format!("no {name}"))?;
             let pem = String::from_utf8(pem.clone())?;
-            Ok(pem.split_inclusive("-----END CERTIFICATE-----").next().context("no certificate")?.to_owned())
+            Ok(pem
+                .split_inclusive("-----END CERTIFICATE-----")
+                .next()
+                .context("no certificate")?
+                .to_owned())
         };
-        Ok(Self { authority: first("caCert.pem")?, certificate: first("serverCert.pem")? })
+        Ok(Self {
+            authority: first("caCert.pem")?,
+            certificate: first("serverCert.pem")?,
+        })
     }
 }
 
@@ -103,8 +142,15 @@ async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
     let mut ends = Vec::new();
     for replica in replicas {
         let metrics = scrape(replica).await?;
-        let mut lines = metrics.lines().filter(|line| line.starts_with("plimsoll_adapter_certificate_end"));
-        ends.push(lines.find(|line| line.contains("\"server\"")).context("no end")?.to_owned());
+        let mut lines = metrics
+            .lines()
+            .filter(|line| line.starts_with("plimsoll_adapter_certificate_end"));
+        ends.push(
+            lines
+                .find(|line| line.contains("\"server\""))
+                .context("no end")?
+                .to_owned(),
+        );
     }
     Ok(ends)
 }
@@ -112,17 +158,26 @@ async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
 /// Half of the clients ask what there is, the others for a metric that nobody has.
 fn path(namespace: &str, number: usize) -> String {
     let api = "/apis/external.metrics.k8s.io/v1beta1";
-    if number.is_multiple_of(2) { api.to_owned() } else { format!("{api}/namespaces/{namespace}/nothing") }
+    if number.is_multiple_of(2) {
+        api.to_owned()
+    } else {
+        format!("{api}/namespaces/{namespace}/nothing")
+    }
 }
 
 /// The adapter itself must answer, with what it has or with what it says where it has nothing.
 async fn question(client: &Client, path: &str) -> Result<()> {
     if path.contains("/namespaces/") {
         let status = refused(client, "GET", path).await?;
-        ensure!(status.code == 404 && status.message.contains("could not find the metric nothing"), "{status:?}");
+        ensure!(
+            status.code == 404 && status.message.contains("could not find the metric nothing"),
+            "{status:?}"
+        );
         return Ok(());
     }
-    let list: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
+    let list: Value = client
+        .request(http::Request::get(path).body(Vec::new())?)
+        .await?;
     ensure!(list["kind"] == "APIResourceList", "{list}");
     Ok(())
 }

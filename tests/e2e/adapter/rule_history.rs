@@ -1,4 +1,5 @@
-//! The history of a metric of pods is asked for by the query of its rule, over all pods that a workload had, and so it is predicted.
+//! The history of a metric of pods is asked for by the query of its rule, over all pods that a
+//! workload had, and so it is predicted.
 
 use anyhow::{Context as _, Result};
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
@@ -26,24 +27,31 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
     let shop = Shop::open("asked").await?;
     write_history(&shop).await?;
     shop.deploy("web", 2, "10m").await?;
-    shop.create::<EffectiveHorizontalPodAutoscaler>("web", &spec()).await?;
+    shop.create::<EffectiveHorizontalPodAutoscaler>("web", &spec())
+        .await?;
 
     let namespace = &shop.0.namespace;
-    let matchers =
-        format!(r#"namespace!="",pod!="",method="GET",namespace="{namespace}",pod=~"web-[a-z0-9]+-[a-z0-9]{{5}}""#);
+    let matchers = format!(
+        r#"namespace!="",pod!="",method="GET",namespace="{namespace}",pod=~"web-[a-z0-9]+-[a-z0-9]{{5}}""#
+    );
     let expression = format!("sum(rate(http_requests_total{{{matchers}}}[2m]))");
-    let is_asked =
-        |it: &Value| it["spec"]["predictionMetrics"][0]["expressionQuery"]["expression"] == expression.as_str();
-    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is asked for by the rule", is_asked).await?;
+    let is_asked = |it: &Value| {
+        it["spec"]["predictionMetrics"][0]["expressionQuery"]["expression"] == expression.as_str()
+    };
+    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is asked for by the rule", is_asked)
+        .await?;
 
-    let is_ready = |it: &Value| it["status"]["predictionMetrics"][0]["ready"] == true && is_written(it, 20.0);
-    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is predicted", is_ready).await?;
+    let is_ready =
+        |it: &Value| it["status"]["predictionMetrics"][0]["ready"] == true && is_written(it, 20.0);
+    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is predicted", is_ready)
+        .await?;
     let is_scaled = |it: &Value| {
         let external = &it["spec"]["metrics"][1]["external"];
         external["metric"]["selector"]["matchLabels"]["resourceIdentifier"] == "pods.http_requests"
             && external["target"]["averageValue"] == "10"
     };
-    shop.when::<HorizontalPodAutoscaler>("ehpa-web", "it scales by what is predicted", is_scaled).await?;
+    shop.when::<HorizontalPodAutoscaler>("ehpa-web", "it scales by what is predicted", is_scaled)
+        .await?;
     Ok(())
 }
 
@@ -67,7 +75,9 @@ fn spec() -> Value {
 /// Three days of counters, and some minutes that are still to come.
 async fn write_history(shop: &Shop) -> Result<()> {
     let sandbox = shop.0.sandbox()?;
-    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let url = sandbox
+        .prometheus_url()
+        .context("this sandbox has a Prometheus")?;
     let receiver = Receiver::new(&url, sandbox.authority())?;
     let now = Timestamp::now().as_second();
     let start = now - 3 * DAY;
@@ -79,7 +89,12 @@ async fn write_history(shop: &Shop) -> Result<()> {
             ("pod", pod),
         ]);
         let seconds = (start..now + 9 * MINUTE).step_by(MINUTE as usize);
-        receiver.write(labels, seconds.map(|second| (second, (second - start) as f64 * per_second))).await?;
+        receiver
+            .write(
+                labels,
+                seconds.map(|second| (second, (second - start) as f64 * per_second)),
+            )
+            .await?;
     }
     Ok(())
 }

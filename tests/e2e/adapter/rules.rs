@@ -1,5 +1,5 @@
-//! Metrics from queries, by a rule file as prometheus-adapter has it: an autoscaler of requests per second scales from series in a
-//! real Prometheus, and holds while that is gone.
+//! Metrics from queries, by a rule file as prometheus-adapter has it: an autoscaler of requests per
+//! second scales from series in a real Prometheus, and holds while that is gone.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;
@@ -26,31 +26,48 @@ const POST: f64 = 5.0;
 async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus() -> Result<()> {
     let stage = Stage::take("rules").await?;
     let deployments: Api<Deployment> = Api::namespaced(stage.client.clone(), &stage.namespace);
-    let autoscalers: Api<HorizontalPodAutoscaler> = Api::namespaced(stage.client.clone(), &stage.namespace);
-    deployments.create(&PostParams::default(), &deployment()?).await?;
+    let autoscalers: Api<HorizontalPodAutoscaler> =
+        Api::namespaced(stage.client.clone(), &stage.namespace);
+    deployments
+        .create(&PostParams::default(), &deployment()?)
+        .await?;
     let pod = pod(&stage).await?;
     write(&stage, &pod).await?;
     asked_as_kubectl_does(&stage, &pod).await?;
 
-    autoscalers.create(&PostParams::default(), &autoscaler()?).await?;
+    autoscalers
+        .create(&PostParams::default(), &autoscaler()?)
+        .await?;
     let replicas = async || -> Result<i32> {
         let spec = deployments.get("nlp-hozon-nlu").await?.spec;
         spec.replicas.context("replicas")
     };
-    eventually("25 requests per second want 3 replicas for 10 each", PATIENCE, async || {
-        let replicas = replicas().await?;
-        ensure!(replicas == 3, "{replicas} replicas: {}", conditions(&autoscalers).await?);
-        Ok(())
-    })
+    eventually(
+        "25 requests per second want 3 replicas for 10 each",
+        PATIENCE,
+        async || {
+            let replicas = replicas().await?;
+            ensure!(
+                replicas == 3,
+                "{replicas} replicas: {}",
+                conditions(&autoscalers).await?
+            );
+            Ok(())
+        },
+    )
     .await?;
 
     stage.sandbox()?.stop(Component::Prometheus).await?;
-    let held = eventually("the autoscaler says that there is no metric", PATIENCE, async || {
-        let conditions = conditions(&autoscalers).await?;
-        ensure!(conditions.contains("FailedGetPodsMetric"), "{conditions}");
-        ensure!(conditions.contains("Prometheus"), "{conditions}");
-        replicas().await
-    })
+    let held = eventually(
+        "the autoscaler says that there is no metric",
+        PATIENCE,
+        async || {
+            let conditions = conditions(&autoscalers).await?;
+            ensure!(conditions.contains("FailedGetPodsMetric"), "{conditions}");
+            ensure!(conditions.contains("Prometheus"), "{conditions}");
+            replicas().await
+        },
+    )
     .await;
     stage.sandbox()?.start(Component::Prometheus).await?;
     assert_eq!(held?, 3, "no metric is no reason to scale");
@@ -71,38 +88,105 @@ async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
     let namespace = format!("namespaces/{}", stage.namespace);
     let node = node(stage).await?;
     for (path, name, value) in [
-        (format!("{custom}/{namespace}/pods/%2A/http_requests?labelSelector=app%3Dnlp-hozon-nlu"), pod, "25"),
-        (format!("{custom}/{namespace}/pods/*/http_requests?labelSelector=app+in+%28nlp-hozon-nlu%2Cx%29"), pod, "25"),
-        (format!("{custom}/{namespace}/pods/*/http_requests?metricLabelSelector=method%3DGET"), pod, "20"),
-        (format!("{custom}/{namespace}/pods/{pod}/http_requests?metricLabelSelector=method+notin+%28GET%29"), pod, "5"),
-        (format!("{custom}/{namespace}/metrics/http_requests"), stage.namespace.as_str(), "25"),
+        (
+            format!(
+                "{custom}/{namespace}/pods/%2A/http_requests?labelSelector=app%3Dnlp-hozon-nlu"
+            ),
+            pod,
+            "25",
+        ),
+        (
+            format!(
+                "{custom}/{namespace}/pods/*/http_requests?labelSelector=app+in+%28nlp-hozon-nlu%2Cx%29"
+            ),
+            pod,
+            "25",
+        ),
+        (
+            format!("{custom}/{namespace}/pods/*/http_requests?metricLabelSelector=method%3DGET"),
+            pod,
+            "20",
+        ),
+        (
+            format!(
+                "{custom}/{namespace}/pods/{pod}/http_requests?metricLabelSelector=method+notin+%28GET%29"
+            ),
+            pod,
+            "5",
+        ),
+        (
+            format!("{custom}/{namespace}/metrics/http_requests"),
+            stage.namespace.as_str(),
+            "25",
+        ),
         (format!("{custom}/nodes/{node}/operations"), &node, "1500m"),
         (format!("{custom}/nodes/*/operations"), &node, "1500m"),
-        (format!("{custom}/{namespace}/nodes/{node}/operations"), &node, "1500m"),
-        (format!("{external}/{namespace}/queue_depth?labelSelector=queue+in+%28a%2Cb%29"), "", "10500m"),
-        (format!("{external}/{namespace}/queue_depth?labelSelector=queue%21%3Da"), "", "3"),
+        (
+            format!("{custom}/{namespace}/nodes/{node}/operations"),
+            &node,
+            "1500m",
+        ),
+        (
+            format!("{external}/{namespace}/queue_depth?labelSelector=queue+in+%28a%2Cb%29"),
+            "",
+            "10500m",
+        ),
+        (
+            format!("{external}/{namespace}/queue_depth?labelSelector=queue%21%3Da"),
+            "",
+            "3",
+        ),
     ] {
         eventually(&path, PATIENCE, async || {
             let list = stage.get(&path).await?;
             let items = list["items"].as_array().context("items")?;
             ensure!(items.len() == 1, "{list}");
             ensure!(items[0]["value"] == value, "{list}, expected {value}");
-            ensure!(items[0]["describedObject"]["name"].as_str().unwrap_or_default() == name, "{list}");
+            ensure!(
+                items[0]["describedObject"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    == name,
+                "{list}"
+            );
             Ok(())
         })
         .await?;
     }
-    for (api, name) in [(custom, "pods/http_requests"), (custom, "nodes/operations"), (external, "queue_depth")] {
+    for (api, name) in [
+        (custom, "pods/http_requests"),
+        (custom, "nodes/operations"),
+        (external, "queue_depth"),
+    ] {
         let list = stage.get(api).await?;
-        ensure!(list["resources"].as_array().context("resources")?.iter().any(|it| it["name"] == name), "{list}");
+        ensure!(
+            list["resources"]
+                .as_array()
+                .context("resources")?
+                .iter()
+                .any(|it| it["name"] == name),
+            "{list}"
+        );
     }
     for (path, text) in [
-        (format!("{custom}/{namespace}/pods/*/http_requests?labelSelector=app%3Dother"), "no pods with the labels"),
-        (format!("{custom}/{namespace}/pods/x%22%7D%20or%20up/http_requests"), "Prometheus has no values"),
-        (format!("{external}/{namespace}/queue_depth?labelSelector=queue%3Dc"), "Prometheus has no values"),
+        (
+            format!("{custom}/{namespace}/pods/*/http_requests?labelSelector=app%3Dother"),
+            "no pods with the labels",
+        ),
+        (
+            format!("{custom}/{namespace}/pods/x%22%7D%20or%20up/http_requests"),
+            "Prometheus has no values",
+        ),
+        (
+            format!("{external}/{namespace}/queue_depth?labelSelector=queue%3Dc"),
+            "Prometheus has no values",
+        ),
     ] {
         let status = stage.refused("GET", &path).await?;
-        ensure!(status.code == 404 && status.message.contains(text), "{path}: {status:?}");
+        ensure!(
+            status.code == 404 && status.message.contains(text),
+            "{path}: {status:?}"
+        );
     }
     Ok(())
 }
@@ -123,7 +207,8 @@ fn deployment() -> Result<Deployment> {
     }))?)
 }
 
-/// The autoscaler of a user of prometheus-adapter, in the version of today, without a pause before it would scale down.
+/// The autoscaler of a user of prometheus-adapter, in the version of today, without a pause before
+/// it would scale down.
 fn autoscaler() -> Result<HorizontalPodAutoscaler> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": "hpa-nlp-hozon-nlu"},
@@ -145,7 +230,10 @@ fn autoscaler() -> Result<HorizontalPodAutoscaler> {
 
 async fn conditions(autoscalers: &Api<HorizontalPodAutoscaler>) -> Result<String> {
     let status = autoscalers.get("hpa-nlp-hozon-nlu").await?.status;
-    Ok(serde_json::to_value(status)?.get("conditions").map(Value::to_string).unwrap_or_default())
+    Ok(serde_json::to_value(status)?
+        .get("conditions")
+        .map(Value::to_string)
+        .unwrap_or_default())
 }
 
 /// The name of the only pod.
@@ -154,7 +242,10 @@ async fn pod(stage: &Stage) -> Result<String> {
     eventually("the pod runs", PATIENCE, async || {
         let pods = pods.list(&ListParams::default()).await?.items;
         let pod = pods.first().context("no pod")?;
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let phase = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.phase.as_deref());
         ensure!(phase == Some("Running"), "{phase:?}");
         Ok(pod.name_any())
     })
@@ -170,7 +261,9 @@ async fn node(stage: &Stage) -> Result<String> {
 /// Writes series from some minutes ago to some minutes ahead, so that rates stay what they are.
 async fn write(stage: &Stage, pod: &str) -> Result<()> {
     let sandbox = stage.sandbox()?;
-    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let url = sandbox
+        .prometheus_url()
+        .context("this sandbox has a Prometheus")?;
     let receiver = Receiver::new(&url, sandbox.authority())?;
     let now = Timestamp::now().as_second();
     let seconds = || (now - 240..now + 540).step_by(STEP as usize);
@@ -186,10 +279,21 @@ async fn write(stage: &Stage, pod: &str) -> Result<()> {
         receiver.write(labels, samples).await?;
     }
     for (queue, depth) in [("a", 7.5), ("b", 3.0)] {
-        let labels = Labels::from([("__name__", "queue_depth"), ("namespace", namespace), ("queue", queue)]);
-        receiver.write(labels, seconds().map(|second| (second, depth))).await?;
+        let labels = Labels::from([
+            ("__name__", "queue_depth"),
+            ("namespace", namespace),
+            ("queue", queue),
+        ]);
+        receiver
+            .write(labels, seconds().map(|second| (second, depth)))
+            .await?;
     }
     let node = node(stage).await?;
-    let labels = Labels::from([("__name__", "disk_operations"), ("exported_node", node.as_str())]);
-    receiver.write(labels, seconds().map(|second| (second, 1.5))).await
+    let labels = Labels::from([
+        ("__name__", "disk_operations"),
+        ("exported_node", node.as_str()),
+    ]);
+    receiver
+        .write(labels, seconds().map(|second| (second, 1.5)))
+        .await
 }

@@ -1,4 +1,5 @@
-//! What a client of the API server sees of the two APIs: discovery, descriptions, values and refusals.
+//! What a client of the API server sees of the two APIs: discovery, descriptions, values and
+//! refusals.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -8,14 +9,25 @@ use super::stage::{APIS, Stage};
 #[tokio::test]
 async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
     let stage = Stage::take("served").await?;
-    let services =
-        stage.kubectl(&["get", "apiservice", "-l", super::stage::ADAPTER, "-ojson", "--show-managed-fields"]).await?;
+    let services = stage
+        .kubectl(&[
+            "get",
+            "apiservice",
+            "-l",
+            super::stage::ADAPTER,
+            "-ojson",
+            "--show-managed-fields",
+        ])
+        .await?;
     let services: Value = serde_json::from_str(&services)?;
     let services = services["items"].as_array().context("a list")?;
     ensure!(services.len() == APIS.len(), "{services:?}");
     for service in services {
         let available = &service["status"]["conditions"][0];
-        assert_eq!((&available["type"], &available["message"]), (&json!("Available"), &json!("all checks passed")));
+        assert_eq!(
+            (&available["type"], &available["message"]),
+            (&json!("Available"), &json!("all checks passed"))
+        );
         assert_eq!(service["spec"]["insecureSkipTLSVerify"], Value::Null);
         let bundle = service["spec"]["caBundle"].as_str().context("a bundle")?;
         ensure!(!bundle.is_empty());
@@ -31,43 +43,76 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
     assert_eq!(group["preferredVersion"]["version"], "v1beta2");
     for api in APIS {
         let list = stage.get(&format!("/apis/{api}")).await?;
-        assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!(api)));
-        ensure!(!list["resources"].as_array().context("resources")?.is_empty());
+        assert_eq!(
+            (&list["kind"], &list["groupVersion"]),
+            (&json!("APIResourceList"), &json!(api))
+        );
+        ensure!(
+            !list["resources"]
+                .as_array()
+                .context("resources")?
+                .is_empty()
+        );
     }
 
     // The one document, as it comes out of the API server.
     let request = http::Request::get("/apis")
-        .header("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+        .header(
+            "accept",
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        )
         .body(Vec::new())?;
-    e2e::eventually("aggregated discovery is current", super::stage::PATIENCE, async || {
-        let document: Value = stage.client.request(request.clone()).await?;
-        for api in APIS {
-            let (group, version) = api.split_once('/').context("a group and a version")?;
-            let found =
-                document["items"].as_array().context("items")?.iter().find(|item| item["metadata"]["name"] == group);
-            let versions = found.with_context(|| format!("no {group}"))?["versions"].as_array().context("versions")?;
-            let found =
-                versions.iter().find(|found| found["version"] == version).with_context(|| format!("no {api}"))?;
-            ensure!(found["freshness"] == "Current", "{found}");
-            ensure!(found["resources"].as_array().is_some_and(|resources| !resources.is_empty()), "{found}");
-        }
-        Ok(())
-    })
+    e2e::eventually(
+        "aggregated discovery is current",
+        super::stage::PATIENCE,
+        async || {
+            let document: Value = stage.client.request(request.clone()).await?;
+            for api in APIS {
+                let (group, version) = api.split_once('/').context("a group and a version")?;
+                let found = document["items"]
+                    .as_array()
+                    .context("items")?
+                    .iter()
+                    .find(|item| item["metadata"]["name"] == group);
+                let versions = found.with_context(|| format!("no {group}"))?["versions"]
+                    .as_array()
+                    .context("versions")?;
+                let found = versions
+                    .iter()
+                    .find(|found| found["version"] == version)
+                    .with_context(|| format!("no {api}"))?;
+                ensure!(found["freshness"] == "Current", "{found}");
+                ensure!(
+                    found["resources"]
+                        .as_array()
+                        .is_some_and(|resources| !resources.is_empty()),
+                    "{found}"
+                );
+            }
+            Ok(())
+        },
+    )
     .await?;
     let versions = stage.kubectl(&["api-versions"]).await?;
     for api in APIS {
         ensure!(versions.lines().any(|line| line == api), "{versions}");
     }
 
-    e2e::eventually("the descriptions are among those of the API server", super::stage::PATIENCE, async || {
-        let index = stage.get("/openapi/v3").await?;
-        for api in APIS {
-            let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
-            let document = stage.get(address.with_context(|| format!("no description of {api}"))?).await?;
-            ensure!(document["openapi"] == "3.0.0", "{document}");
-        }
-        Ok(())
-    })
+    e2e::eventually(
+        "the descriptions are among those of the API server",
+        super::stage::PATIENCE,
+        async || {
+            let index = stage.get("/openapi/v3").await?;
+            for api in APIS {
+                let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
+                let document = stage
+                    .get(address.with_context(|| format!("no description of {api}"))?)
+                    .await?;
+                ensure!(document["openapi"] == "3.0.0", "{document}");
+            }
+            Ok(())
+        },
+    )
     .await
 }
 
@@ -92,9 +137,27 @@ async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
             "NotFound",
             "nothing",
         ),
-        ("GET", format!("{custom}/deployments.apps/web/nothing"), 404, "NotFound", "nothing"),
-        ("GET", format!("{custom}/metrics/nothing"), 404, "NotFound", "nothing"),
-        ("GET", format!("{external}/nothing"), 404, "NotFound", "nothing"),
+        (
+            "GET",
+            format!("{custom}/deployments.apps/web/nothing"),
+            404,
+            "NotFound",
+            "nothing",
+        ),
+        (
+            "GET",
+            format!("{custom}/metrics/nothing"),
+            404,
+            "NotFound",
+            "nothing",
+        ),
+        (
+            "GET",
+            format!("{external}/nothing"),
+            404,
+            "NotFound",
+            "nothing",
+        ),
         (
             "GET",
             format!("{external}/nothing?labelSelector=a%3D%3D%3Db"),
@@ -102,9 +165,27 @@ async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
             "BadRequest",
             "labelSelector: unable to parse",
         ),
-        ("GET", format!("{custom}/pods/a/b/c"), 404, "NotFound", "the server could not find the requested resource"),
-        ("POST", format!("{external}/nothing"), 405, "MethodNotAllowed", "does not allow this method"),
-        ("DELETE", format!("{custom}/pods/*/nothing"), 405, "MethodNotAllowed", "does not allow this method"),
+        (
+            "GET",
+            format!("{custom}/pods/a/b/c"),
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        ),
+        (
+            "POST",
+            format!("{external}/nothing"),
+            405,
+            "MethodNotAllowed",
+            "does not allow this method",
+        ),
+        (
+            "DELETE",
+            format!("{custom}/pods/*/nothing"),
+            405,
+            "MethodNotAllowed",
+            "does not allow this method",
+        ),
     ] {
         let status = stage.refused(method, &path).await?;
         ensure!(

@@ -1,4 +1,5 @@
-//! A namespace whose workloads effective autoscalers scale: the recommender keeps these, the adapter answers what they ask.
+//! A namespace whose workloads effective autoscalers scale: the recommender keeps these, the
+//! adapter answers what they ask.
 
 use std::time::Duration;
 
@@ -27,19 +28,26 @@ impl Shop {
         let stage = Stage::take(prefix).await?;
         let sandbox = stage.sandbox()?;
         let authority = std::fs::read_to_string(sandbox.authority())?;
-        let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+        let url = sandbox
+            .prometheus_url()
+            .context("this sandbox has a Prometheus")?;
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prometheus"},
             "data": {"url": url, "ca.crt": authority},
         });
         let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), SYSTEM);
-        maps.patch("prometheus", &PatchParams::apply("e2e"), &Patch::Apply(map)).await?;
+        maps.patch("prometheus", &PatchParams::apply("e2e"), &Patch::Apply(map))
+            .await?;
         deploy_these(sandbox, "tests/e2e/adapter/recommender", RECOMMENDER).await?;
         Ok(Self(stage))
     }
 
     pub(crate) fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.0.client.clone(), &self.0.namespace, &ApiResource::erase::<K>(&()))
+        Api::namespaced_with(
+            self.0.client.clone(),
+            &self.0.namespace,
+            &ApiResource::erase::<K>(&()),
+        )
     }
 
     /// A Deployment of this size whose pods request 100 millicores each and use so much.
@@ -58,8 +66,11 @@ impl Shop {
                 },
             },
         });
-        let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
-        deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+        let deployments: Api<Deployment> =
+            Api::namespaced(self.0.client.clone(), &self.0.namespace);
+        deployments
+            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+            .await?;
         Ok(())
     }
 
@@ -67,51 +78,89 @@ impl Shop {
     pub(crate) async fn apply_documented(&self, example: &str) -> Result<()> {
         let file = e2e::repository().join(format!("tests/e2e/adapter/documented/{example}.yaml"));
         let file = file.to_str().context("the repository's path is text")?;
-        self.0.kubectl(&["apply", "-n", &self.0.namespace, "-f", file]).await?;
+        self.0
+            .kubectl(&["apply", "-n", &self.0.namespace, "-f", file])
+            .await?;
         Ok(())
     }
 
-    pub(crate) async fn create<K: Resource<DynamicType = ()>>(&self, name: &str, spec: &Value) -> Result<()> {
+    pub(crate) async fn create<K: Resource<DynamicType = ()>>(
+        &self,
+        name: &str,
+        spec: &Value,
+    ) -> Result<()> {
         let kind = ApiResource::erase::<K>(&());
         let object = json!({
             "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec,
         });
-        self.api::<K>().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        self.api::<K>()
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         Ok(())
     }
 
-    pub(crate) async fn patch<K: Resource<DynamicType = ()>>(&self, name: &str, patch: &Value) -> Result<()> {
-        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    pub(crate) async fn patch<K: Resource<DynamicType = ()>>(
+        &self,
+        name: &str,
+        patch: &Value,
+    ) -> Result<()> {
+        self.api::<K>()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
     /// An object once it is as it should be.
-    pub(crate) async fn when<K>(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value>
+    pub(crate) async fn when<K>(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Result<Value>
     where
         K: Resource<DynamicType = ()>,
     {
         let api = self.api::<K>();
         eventually(what, PATIENCE, async || {
             let object = serde_json::to_value(api.get(name).await?)?;
-            ensure!(is_so(&object), "{name}: {:#} {:#}", object["spec"], object["status"]);
+            ensure!(
+                is_so(&object),
+                "{name}: {:#} {:#}",
+                object["spec"],
+                object["status"]
+            );
             Ok(object)
         })
         .await
     }
 
     /// A Deployment once it should have so many replicas.
-    pub(crate) async fn scaled(&self, name: &str, what: &str, is_so: impl Fn(i64) -> bool) -> Result<Value> {
-        self.when::<Deployment>(name, what, |it| it["spec"]["replicas"].as_i64().is_some_and(&is_so)).await
+    pub(crate) async fn scaled(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(i64) -> bool,
+    ) -> Result<Value> {
+        self.when::<Deployment>(name, what, |it| {
+            it["spec"]["replicas"].as_i64().is_some_and(&is_so)
+        })
+        .await
     }
 
     /// What the API server passes on of an external metric of one of the Deployments.
-    pub(crate) async fn external(&self, metric: &str, deployment: &str, identifier: &str) -> Result<Value> {
+    pub(crate) async fn external(
+        &self,
+        metric: &str,
+        deployment: &str,
+        identifier: &str,
+    ) -> Result<Value> {
         let namespace = &self.0.namespace;
         let selector = format!(
             "targetKind%3DDeployment%2CtargetName%3D{deployment}%2CtargetNamespace%3D{namespace}%2CresourceIdentifier%3D{identifier}"
         );
-        let path =
-            format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}?labelSelector={selector}");
+        let path = format!(
+            "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}?labelSelector={selector}"
+        );
         self.0.get(&path).await
     }
 }

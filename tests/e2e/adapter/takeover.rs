@@ -1,5 +1,5 @@
-//! `external.metrics.k8s.io` is taken over from another provider and given back, and all the while every question for a metric of that one
-//! has its answer.
+//! `external.metrics.k8s.io` is taken over from another provider and given back, and all the while
+//! every question for a metric of that one has its answer.
 
 use std::time::Duration;
 
@@ -29,18 +29,33 @@ const CLIENTS: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn another_provider_is_taken_over_and_given_back_without_a_question_that_fails() -> Result<()> {
+async fn another_provider_is_taken_over_and_given_back_without_a_question_that_fails() -> Result<()>
+{
     let stage = Stage::take("takeover").await?;
     let takeover = Takeover::new(&stage)?;
     let result = takeover.run().await;
     // Others use this sandbox, too.
     takeover.forget_route().await?;
     let annotation = json!({"metadata": {"annotations": {"meta.helm.sh/release-name": null}}});
-    takeover.services.patch(EXTERNAL, &PatchParams::default(), &Patch::Merge(annotation)).await?;
+    takeover
+        .services
+        .patch(EXTERNAL, &PatchParams::default(), &Patch::Merge(annotation))
+        .await?;
     let file = e2e::repository().join("deploy/base/adapter/api-services.yaml");
     let file = file.to_str().context("the repository's path is text")?;
-    stage.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file]).await?;
-    stage.kubectl(&["delete", "deployment", "other-adapter", "-n", SYSTEM, "--ignore-not-found"]).await?;
+    stage
+        .kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file])
+        .await?;
+    stage
+        .kubectl(&[
+            "delete",
+            "deployment",
+            "other-adapter",
+            "-n",
+            SYSTEM,
+            "--ignore-not-found",
+        ])
+        .await?;
     available(&stage.client).await?;
     result
 }
@@ -57,7 +72,12 @@ impl<'a> Takeover<'a> {
     fn new(stage: &'a Stage) -> Result<Self> {
         let authority = Authority::new("other")?;
         let issued = authority.issue(&format!("other-adapter.{SYSTEM}.svc"))?;
-        Ok(Self { stage, services: Api::all(stage.client.clone()), authority: authority.pem(), issued })
+        Ok(Self {
+            stage,
+            services: Api::all(stage.client.clone()),
+            authority: authority.pem(),
+            issued,
+        })
     }
 
     async fn run(&self) -> Result<()> {
@@ -66,13 +86,20 @@ impl<'a> Takeover<'a> {
         self.lead_to_the_other_provider().await?;
         self.noticed(before).await?;
         let path = self.path();
-        eventually("the other provider answers", PATIENCE, async || question(&self.stage.client, &path).await).await?;
+        eventually("the other provider answers", PATIENCE, async || {
+            question(&self.stage.client, &path).await
+        })
+        .await?;
         let old = self.services.get(EXTERNAL).await?;
 
-        self.refused("leaves nothing to plimsoll-system/other-adapter").await?;
+        self.refused("leaves nothing to plimsoll-system/other-adapter")
+            .await?;
         self.write_route().await?;
         self.refused("it belongs to the Helm release other").await?;
-        ensure!(self.services.get(EXTERNAL).await?.spec == old.spec, "it was changed all the same");
+        ensure!(
+            self.services.get(EXTERNAL).await?.spec == old.spec,
+            "it was changed all the same"
+        );
 
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
@@ -85,34 +112,62 @@ impl<'a> Takeover<'a> {
             ensure!(self.leads_to().await? == "plimsoll-adapter");
             asked.some_more().await?;
             let routed = self.routed().await?;
-            ensure!(routed > 0.0, "the other provider was not asked by way of the adapter");
+            ensure!(
+                routed > 0.0,
+                "the other provider was not asked by way of the adapter"
+            );
             self.command(&["release"]).await?;
             asked.some_more().await
         })
         .await?;
 
         let now = self.services.get(EXTERNAL).await?;
-        assert_eq!((now.spec, now.metadata.annotations), (old.spec, old.metadata.annotations));
+        assert_eq!(
+            (now.spec, now.metadata.annotations),
+            (old.spec, old.metadata.annotations)
+        );
         Ok(())
     }
 
     fn path(&self) -> String {
-        format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/parcel_depth", self.stage.namespace)
+        format!(
+            "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/parcel_depth",
+            self.stage.namespace
+        )
     }
 
     async fn start_the_other_provider(&self) -> Result<()> {
         let sandbox = self.stage.sandbox()?;
-        let receiver = Receiver::new(&sandbox.prometheus_url().context("a Prometheus")?, sandbox.authority())?;
+        let receiver = Receiver::new(
+            &sandbox.prometheus_url().context("a Prometheus")?,
+            sandbox.authority(),
+        )?;
         let now = Timestamp::now().as_second();
-        let labels = Labels::from([("__name__", "parcel_depth"), ("namespace", self.stage.namespace.as_str())]);
-        receiver.write(labels, (now - 240..now + 540).step_by(10).map(|second| (second, 7.0))).await?;
+        let labels = Labels::from([
+            ("__name__", "parcel_depth"),
+            ("namespace", self.stage.namespace.as_str()),
+        ]);
+        receiver
+            .write(
+                labels,
+                (now - 240..now + 540)
+                    .step_by(10)
+                    .map(|second| (second, 7.0)),
+            )
+            .await?;
 
         let secrets: Api<Secret> = Api::namespaced(self.stage.client.clone(), SYSTEM);
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other-adapter-tls"},
             "stringData": {"tls.crt": self.issued.certificate.pem(), "tls.key": self.issued.key.serialize_pem()},
         });
-        secrets.patch("other-adapter-tls", &PatchParams::apply("e2e").force(), &Patch::Apply(secret)).await?;
+        secrets
+            .patch(
+                "other-adapter-tls",
+                &PatchParams::apply("e2e").force(),
+                &Patch::Apply(secret),
+            )
+            .await?;
         e2e::apply(sandbox, "tests/e2e/adapter/other.yaml").await?;
         all_ready(&self.stage.client, OTHER).await
     }
@@ -123,11 +178,14 @@ impl<'a> Takeover<'a> {
             "metadata": {"annotations": {"meta.helm.sh/release-name": "other"}},
             "spec": {"service": {"name": "other-adapter"}, "caBundle": ByteString(self.authority.as_bytes().to_vec())},
         });
-        self.services.patch(EXTERNAL, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        self.services
+            .patch(EXTERNAL, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
         Ok(())
     }
 
-    /// Leaves to the other provider what nobody else knows. There are no names of Services on this machine.
+    /// Leaves to the other provider what nobody else knows. There are no names of Services on this
+    /// machine.
     async fn write_route(&self) -> Result<()> {
         let other = replicas_of(&self.stage.client, OTHER, METRICS_PORT).await?;
         let address = other.first().context("it runs")?.address();
@@ -138,7 +196,12 @@ impl<'a> Takeover<'a> {
         let file = json!({"upstreams": [upstream], "defaultUpstream": "other"}).to_string();
         let maps: Api<ConfigMap> = Api::namespaced(self.stage.client.clone(), SYSTEM);
         let patch = json!({"data": {"routes.yaml": file, "other.crt": self.authority}});
-        maps.patch("plimsoll-metric-routes", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        maps.patch(
+            "plimsoll-metric-routes",
+            &PatchParams::default(),
+            &Patch::Merge(patch),
+        )
+        .await?;
         Ok(())
     }
 
@@ -146,14 +209,27 @@ impl<'a> Takeover<'a> {
     async fn forget_route(&self) -> Result<()> {
         let maps: Api<ConfigMap> = Api::namespaced(self.stage.client.clone(), SYSTEM);
         let patch = json!({"data": {"routes.yaml": "upstreams: []", "other.crt": null}});
-        maps.patch("plimsoll-metric-routes", &PatchParams::default(), &Patch::Merge(patch)).await?;
-        eventually("no replica knows the other provider", PATIENCE, async || {
-            for replica in replicas_of(&self.stage.client, ADAPTER, METRICS_PORT).await? {
-                let metrics = scrape(&replica).await?;
-                ensure!(!metrics.contains("adapter_upstream_resting{"), "{} does", replica.pod);
-            }
-            Ok(())
-        })
+        maps.patch(
+            "plimsoll-metric-routes",
+            &PatchParams::default(),
+            &Patch::Merge(patch),
+        )
+        .await?;
+        eventually(
+            "no replica knows the other provider",
+            PATIENCE,
+            async || {
+                for replica in replicas_of(&self.stage.client, ADAPTER, METRICS_PORT).await? {
+                    let metrics = scrape(&replica).await?;
+                    ensure!(
+                        !metrics.contains("adapter_upstream_resting{"),
+                        "{} does",
+                        replica.pod
+                    );
+                }
+                Ok(())
+            },
+        )
         .await
     }
 
@@ -165,19 +241,31 @@ impl<'a> Takeover<'a> {
             .output()
             .await?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "adapter {}: {errors}", arguments.join(" "));
+        ensure!(
+            output.status.success(),
+            "adapter {}: {errors}",
+            arguments.join(" ")
+        );
         Ok(String::from_utf8(output.stdout)?)
     }
 
     async fn refused(&self, expected: &str) -> Result<()> {
-        let Err(error) = self.command(&["adopt"]).await else { anyhow::bail!("not refused: {expected}") };
-        ensure!(error.to_string().contains(expected), "{error}\ninstead of {expected}");
+        let Err(error) = self.command(&["adopt"]).await else {
+            anyhow::bail!("not refused: {expected}")
+        };
+        ensure!(
+            error.to_string().contains(expected),
+            "{error}\ninstead of {expected}"
+        );
         Ok(())
     }
 
     async fn leads_to(&self) -> Result<String> {
-        let APIServiceSpec { service, .. } = self.services.get(EXTERNAL).await?.spec.context("a spec")?;
-        service.and_then(|service| service.name).context("a Service")
+        let APIServiceSpec { service, .. } =
+            self.services.get(EXTERNAL).await?.spec.context("a spec")?;
+        service
+            .and_then(|service| service.name)
+            .context("a Service")
     }
 
     /// How often all replicas asked the other provider.
@@ -203,25 +291,38 @@ impl<'a> Takeover<'a> {
     /// The adapters tell people that the object is somebody else's now.
     async fn noticed(&self, before: f64) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.stage.client.clone(), "default");
-        eventually("the adapters say that somebody else has changed the object", PATIENCE, async || {
-            let now = self.foreign_changes().await?;
-            ensure!(now > before, "{FOREIGN_CHANGES} is {now}");
-            let events = events.list(&ListParams::default()).await?.items;
-            let about = |event: &&Event| {
-                let regarding = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
-                regarding == Some(EXTERNAL) && event.reason.as_deref() == Some("ChangedBySomebodyElse")
-            };
-            let event = events.iter().find(about).context("there is no event")?;
-            let note = event.note.as_deref().unwrap_or_default();
-            ensure!(note == "it leads to the Service plimsoll-system/other-adapter", "{note}");
-            Ok(())
-        })
+        eventually(
+            "the adapters say that somebody else has changed the object",
+            PATIENCE,
+            async || {
+                let now = self.foreign_changes().await?;
+                ensure!(now > before, "{FOREIGN_CHANGES} is {now}");
+                let events = events.list(&ListParams::default()).await?.items;
+                let about = |event: &&Event| {
+                    let regarding = event
+                        .regarding
+                        .as_ref()
+                        .and_then(|regarding| regarding.name.as_deref());
+                    regarding == Some(EXTERNAL)
+                        && event.reason.as_deref() == Some("ChangedBySomebodyElse")
+                };
+                let event = events.iter().find(about).context("there is no event")?;
+                let note = event.note.as_deref().unwrap_or_default();
+                ensure!(
+                    note == "it leads to the Service plimsoll-system/other-adapter",
+                    "{note}"
+                );
+                Ok(())
+            },
+        )
         .await
     }
 }
 
 async fn question(client: &Client, path: &str) -> Result<()> {
-    let list: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
+    let list: Value = client
+        .request(http::Request::get(path).body(Vec::new())?)
+        .await?;
     ensure!(list["items"][0]["value"] == "7", "{list}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A recommender of one namespace, as a process of this test that can be killed, under its own service account with exactly
-//! the RBAC of `deploy/`.
+//! A recommender of one namespace, as a process of this test that can be killed, under its own
+//! service account with exactly the RBAC of `deploy/`.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -30,13 +30,23 @@ impl Recommender {
     pub(crate) async fn start(namespace: &str) -> Result<Self> {
         let sandbox = shared().await?;
         let address = free_address()?;
-        let log = sandbox.logs_dir().join(format!("recommender-{namespace}.log"));
-        let log = File::options().create(true).append(true).open(&log).context("open the log")?;
+        let log = sandbox
+            .logs_dir()
+            .join(format!("recommender-{namespace}.log"));
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .context("open the log")?;
         let child = Command::new(program("recommender")?)
             .arg(format!("--kubeconfig={}", kubeconfig().await?.display()))
             .arg(format!("--address={address}"))
             .arg(format!("--vpa-object-namespace={namespace}"))
-            .args(["--leader-elect=false", "--recommender-interval=1s", "--checkpoints-gc-interval=2s"])
+            .args([
+                "--leader-elect=false",
+                "--recommender-interval=1s",
+                "--checkpoints-gc-interval=2s",
+            ])
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -54,7 +64,10 @@ impl Recommender {
 
     /// Waits until three more checkpoints were looked at and found unchanged.
     pub(crate) async fn await_looks(&self) -> Result<()> {
-        let looks = async || self.metric(r#"vpa_recommender_checkpoint_writes_total{result="unchanged"}"#).await;
+        let looks = async || {
+            self.metric(r#"vpa_recommender_checkpoint_writes_total{result="unchanged"}"#)
+                .await
+        };
         let before = eventually("metrics are served", A_WHILE, looks).await?;
         eventually("checkpoints are looked at", A_WHILE, async || {
             let now = looks().await?;
@@ -66,12 +79,19 @@ impl Recommender {
 
     async fn metric(&self, series: &str) -> Result<f64> {
         let mut connection = TcpStream::connect(self.address).await?;
-        connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+        connection
+            .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
+            .await?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await?;
-        let value =
-            answer.lines().find_map(|line| line.strip_prefix(series)).with_context(|| format!("no {series}"))?;
-        value.trim().parse().with_context(|| format!("{series} is {value}"))
+        let value = answer
+            .lines()
+            .find_map(|line| line.strip_prefix(series))
+            .with_context(|| format!("no {series}"))?;
+        value
+            .trim()
+            .parse()
+            .with_context(|| format!("{series} is {value}"))
     }
 }
 
@@ -82,16 +102,32 @@ async fn kubeconfig() -> Result<&'static PathBuf> {
 }
 
 async fn make_kubeconfig() -> Result<PathBuf> {
-    for file in ["namespace.yaml", "recommender/service-account.yaml", "recommender/rbac.yaml"] {
+    for file in [
+        "namespace.yaml",
+        "recommender/service-account.yaml",
+        "recommender/rbac.yaml",
+    ] {
         apply(shared().await?, &format!("deploy/base/{file}")).await?;
     }
-    let token = kubectl(&["-n", ACCOUNT_NAMESPACE, "create", "token", ACCOUNT, "--duration=2h"]).await?;
+    let token = kubectl(&[
+        "-n",
+        ACCOUNT_NAMESPACE,
+        "create",
+        "token",
+        ACCOUNT,
+        "--duration=2h",
+    ])
+    .await?;
     let ours = shared().await?.kubeconfig();
     let mut config = Kubeconfig::read_from(&ours)?;
     for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() });
+        user.auth_info = Some(AuthInfo {
+            token: Some(token.trim().to_owned().into()),
+            ..AuthInfo::default()
+        });
     }
     let path = ours.with_file_name("recommender.kubeconfig");
-    std::fs::write(&path, serde_yaml_ng::to_string(&config)?).with_context(|| format!("write {}", path.display()))?;
+    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)
+        .with_context(|| format!("write {}", path.display()))?;
     Ok(path)
 }

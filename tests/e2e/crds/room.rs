@@ -22,7 +22,11 @@ impl Room {
         let namespace = namespace(&client, "crds").await?;
         let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
         let autoscalers = Api::namespaced_with(client.clone(), &namespace, &resource);
-        Ok(Self { client, namespace, autoscalers })
+        Ok(Self {
+            client,
+            namespace,
+            autoscalers,
+        })
     }
 
     pub(super) async fn create(&self, spec: &Value) -> kube::Result<DynamicObject> {
@@ -33,18 +37,27 @@ impl Room {
             "spec": spec,
         });
         let object = serde_json::from_value(object).map_err(Error::SerdeError)?;
-        self.autoscalers.create(&PostParams::default(), &object).await
+        self.autoscalers
+            .create(&PostParams::default(), &object)
+            .await
     }
 
-    pub(super) async fn patch_status(&self, name: &str, status: &Value) -> kube::Result<DynamicObject> {
+    pub(super) async fn patch_status(
+        &self,
+        name: &str,
+        status: &Value,
+    ) -> kube::Result<DynamicObject> {
         let patch = Patch::<Value>::Merge(json!({"status": status}));
-        self.autoscalers.patch_status(name, &PatchParams::default(), &patch).await
+        self.autoscalers
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
     }
 }
 
 /// A spec with a target and `extra`.
 pub(super) fn spec(extra: Value) -> Value {
-    let mut spec = json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+    let mut spec =
+        json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
     if let (Some(spec), Value::Object(extra)) = (spec.as_object_mut(), extra) {
         spec.extend(extra);
     }
@@ -70,7 +83,11 @@ pub(crate) fn refused<T>(answer: kube::Result<T>, code: u16, expected: &[&str], 
         Err(Error::Api(status)) => {
             assert_eq!(status.code, code, "{what}: {}", status.message);
             for part in expected {
-                assert!(status.message.contains(part), "{what}: {part:?} is not in {:?}", status.message);
+                assert!(
+                    status.message.contains(part),
+                    "{what}: {part:?} is not in {:?}",
+                    status.message
+                );
             }
         }
         Err(error) => panic!("{what}: {error}"),

@@ -46,13 +46,21 @@ async fn what_upstream_accepts_is_accepted_and_read_back_unchanged() -> Result<(
             json!({"controlledResources": ["example.com/widgets"], "controlledValues": "RequestsAndLimits"}),
         ),
         container_policy(json!({"oomBumpUpRatio": "1.2", "oomMinBumpUp": 0})),
-        container_policy(json!({"memoryAggregationIntervalSeconds": 1, "memoryAggregationIntervalCount": 1})),
-        container_policy(json!({"startupBoost": {"cpu": {"type": "Factor", "factor": 2, "durationSeconds": 9}}})),
+        container_policy(
+            json!({"memoryAggregationIntervalSeconds": 1, "memoryAggregationIntervalCount": 1}),
+        ),
+        container_policy(
+            json!({"startupBoost": {"cpu": {"type": "Factor", "factor": 2, "durationSeconds": 9}}}),
+        ),
         spec(json!({"startupBoost": {}})),
         cpu_boost(json!({"type": "Factor", "factor": 0})),
         cpu_boost(json!({"type": "Quantity", "quantity": "500m", "durationSeconds": 0})),
     ] {
-        let name = room.create(&spec).await.with_context(|| format!("create {spec}"))?.name_any();
+        let name = room
+            .create(&spec)
+            .await
+            .with_context(|| format!("create {spec}"))?
+            .name_any();
         assert_eq!(room.autoscalers.get(&name).await?.data["spec"], spec);
     }
     Ok(())
@@ -66,7 +74,11 @@ async fn nulls_and_unknown_fields_are_dropped() -> Result<()> {
         json!({"resourcePolicy": null, "recommenders": null, "startupBoost": null}),
         json!({"tomorrow": {"is": "another day"}}),
     ] {
-        let name = room.create(&spec(extra.clone())).await.with_context(|| format!("create {extra}"))?.name_any();
+        let name = room
+            .create(&spec(extra.clone()))
+            .await
+            .with_context(|| format!("create {extra}"))?
+            .name_any();
         let read = room.autoscalers.get(&name).await?;
         assert_eq!(read.data["spec"], spec(json!({})), "{extra}");
         vpa::parse(serde_json::to_value(read)?)?;
@@ -81,9 +93,18 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
     let policy = "spec.resourcePolicy.containerPolicies[0]";
     for (spec, expected) in [
         (json!({}), vec!["spec.targetRef: Required value"]),
-        (json!({"targetRef": {"kind": "Deployment"}}), vec!["spec.targetRef.name: Required value"]),
-        (json!({"targetRef": {"name": "web"}}), vec!["spec.targetRef.kind: Required value"]),
-        (spec(json!({"recommenders": [{}]})), vec!["spec.recommenders[0].name: Required value"]),
+        (
+            json!({"targetRef": {"kind": "Deployment"}}),
+            vec!["spec.targetRef.name: Required value"],
+        ),
+        (
+            json!({"targetRef": {"name": "web"}}),
+            vec!["spec.targetRef.kind: Required value"],
+        ),
+        (
+            spec(json!({"recommenders": [{}]})),
+            vec!["spec.recommenders[0].name: Required value"],
+        ),
         (
             update_policy(json!({"updateMode": "Sometimes"})),
             vec![
@@ -91,22 +112,35 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
                 r#""Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace", "Auto""#,
             ],
         ),
-        (update_policy(json!({"updateMode": ""})), vec![r#"spec.updatePolicy.updateMode: Unsupported value: """#]),
-        (update_policy(json!({"updateMode": false})), vec!["spec.updatePolicy.updateMode", "must be of type string"]),
+        (
+            update_policy(json!({"updateMode": ""})),
+            vec![r#"spec.updatePolicy.updateMode: Unsupported value: """#],
+        ),
+        (
+            update_policy(json!({"updateMode": false})),
+            vec!["spec.updatePolicy.updateMode", "must be of type string"],
+        ),
         (
             update_policy(json!({"evictAfterOOMSeconds": 0})),
-            vec!["spec.updatePolicy.evictAfterOOMSeconds", "should be greater than or equal to 1"],
+            vec![
+                "spec.updatePolicy.evictAfterOOMSeconds",
+                "should be greater than or equal to 1",
+            ],
         ),
         (
             update_policy(json!({"minReplicas": "two"})),
             vec!["spec.updatePolicy.minReplicas", "must be of type integer"],
         ),
         (
-            update_policy(json!({"evictionRequirements": [{"changeRequirement": "TargetHigherThanRequests"}]})),
+            update_policy(
+                json!({"evictionRequirements": [{"changeRequirement": "TargetHigherThanRequests"}]}),
+            ),
             vec!["spec.updatePolicy.evictionRequirements[0].resources: Required value"],
         ),
         (
-            update_policy(json!({"evictionRequirements": [{"resources": ["cpu"], "changeRequirement": "Bigger"}]})),
+            update_policy(
+                json!({"evictionRequirements": [{"resources": ["cpu"], "changeRequirement": "Bigger"}]}),
+            ),
             vec![
                 r#"spec.updatePolicy.evictionRequirements[0].changeRequirement: Unsupported value: "Bigger""#,
                 r#""TargetHigherThanRequests", "TargetLowerThanRequests""#,
@@ -114,7 +148,10 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
         ),
         (
             container_policy(json!({"mode": "Initial"})),
-            vec![r#"containerPolicies[0].mode: Unsupported value: "Initial""#, r#""Auto", "Off""#],
+            vec![
+                r#"containerPolicies[0].mode: Unsupported value: "Initial""#,
+                r#""Auto", "Off""#,
+            ],
         ),
         (
             container_policy(json!({"controlledValues": "LimitsOnly"})),
@@ -123,42 +160,84 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
                 r#""RequestsAndLimits", "RequestsOnly""#,
             ],
         ),
-        (container_policy(json!({"minAllowed": {"cpu": "much"}})), vec![policy, "minAllowed.cpu", "should match"]),
-        (container_policy(json!({"maxAllowed": {"cpu": 1.5}})), vec![policy, "maxAllowed.cpu", "must be of type"]),
-        (container_policy(json!({"oomBumpUpRatio": "1.2 "})), vec![policy, "oomBumpUpRatio", "should match"]),
-        (container_policy(json!({"oomMinBumpUp": "100MB"})), vec![policy, "oomMinBumpUp", "should match"]),
+        (
+            container_policy(json!({"minAllowed": {"cpu": "much"}})),
+            vec![policy, "minAllowed.cpu", "should match"],
+        ),
+        (
+            container_policy(json!({"maxAllowed": {"cpu": 1.5}})),
+            vec![policy, "maxAllowed.cpu", "must be of type"],
+        ),
+        (
+            container_policy(json!({"oomBumpUpRatio": "1.2 "})),
+            vec![policy, "oomBumpUpRatio", "should match"],
+        ),
+        (
+            container_policy(json!({"oomMinBumpUp": "100MB"})),
+            vec![policy, "oomMinBumpUp", "should match"],
+        ),
         (
             container_policy(json!({"memoryAggregationIntervalSeconds": 0})),
-            vec![policy, "memoryAggregationIntervalSeconds", "should be greater than or equal to 1"],
+            vec![
+                policy,
+                "memoryAggregationIntervalSeconds",
+                "should be greater than or equal to 1",
+            ],
         ),
         (
             container_policy(json!({"memoryAggregationIntervalCount": -1})),
-            vec![policy, "memoryAggregationIntervalCount", "should be greater than or equal to 1"],
+            vec![
+                policy,
+                "memoryAggregationIntervalCount",
+                "should be greater than or equal to 1",
+            ],
         ),
         (
             container_policy(json!({"startupBoost": {"cpu": {"type": "Factor"}}})),
-            vec![policy, "startupBoost.cpu", "factor is required when type is Factor and forbidden otherwise"],
+            vec![
+                policy,
+                "startupBoost.cpu",
+                "factor is required when type is Factor and forbidden otherwise",
+            ],
         ),
         (
             cpu_boost(json!({"type": "Factor"})),
-            vec![boost, "factor is required when type is Factor and forbidden otherwise"],
+            vec![
+                boost,
+                "factor is required when type is Factor and forbidden otherwise",
+            ],
         ),
         (
             cpu_boost(json!({"type": "Quantity", "factor": 2, "quantity": "1"})),
-            vec![boost, "factor is required when type is Factor and forbidden otherwise"],
+            vec![
+                boost,
+                "factor is required when type is Factor and forbidden otherwise",
+            ],
         ),
         (
             cpu_boost(json!({"type": "Quantity"})),
-            vec![boost, "quantity is required when type is Quantity and forbidden otherwise"],
+            vec![
+                boost,
+                "quantity is required when type is Quantity and forbidden otherwise",
+            ],
         ),
         (
             cpu_boost(json!({"type": "Factor", "factor": 2, "quantity": "1"})),
-            vec![boost, "quantity is required when type is Quantity and forbidden otherwise"],
+            vec![
+                boost,
+                "quantity is required when type is Quantity and forbidden otherwise",
+            ],
         ),
-        (cpu_boost(json!({"factor": 2})), vec!["spec.startupBoost.cpu.type: Required value"]),
+        (
+            cpu_boost(json!({"factor": 2})),
+            vec!["spec.startupBoost.cpu.type: Required value"],
+        ),
         (
             cpu_boost(json!({"type": "Double", "factor": 2})),
-            vec![r#"spec.startupBoost.cpu.type: Unsupported value: "Double""#, r#""Factor", "Quantity""#],
+            vec![
+                r#"spec.startupBoost.cpu.type: Unsupported value: "Double""#,
+                r#""Factor", "Quantity""#,
+            ],
         ),
     ] {
         refused(room.create(&spec).await, 422, &expected, &spec);
@@ -171,18 +250,32 @@ async fn a_wrong_status_is_refused() -> Result<()> {
     let room = Room::new().await?;
     let name = room.create(&spec(json!({}))).await?.name_any();
     for (status, expected) in [
-        (json!({"observedGeneration": -1}), vec!["status.observedGeneration", "greater than or equal to 0"]),
-        (json!({"conditions": [{"type": "NoPodsMatched"}]}), vec!["status.conditions[0].status: Required value"]),
+        (
+            json!({"observedGeneration": -1}),
+            vec!["status.observedGeneration", "greater than or equal to 0"],
+        ),
+        (
+            json!({"conditions": [{"type": "NoPodsMatched"}]}),
+            vec!["status.conditions[0].status: Required value"],
+        ),
         (
             json!({"conditions": [{"type": "A", "status": "True", "observedGeneration": -1}]}),
-            vec!["status.conditions[0].observedGeneration", "greater than or equal to 0"],
+            vec![
+                "status.conditions[0].observedGeneration",
+                "greater than or equal to 0",
+            ],
         ),
         (
             json!({"recommendation": {"containerRecommendations": [{"containerName": "app"}]}}),
             vec!["status.recommendation.containerRecommendations[0].target: Required value"],
         ),
     ] {
-        refused(room.patch_status(&name, &status).await, 422, &expected, &status);
+        refused(
+            room.patch_status(&name, &status).await,
+            422,
+            &expected,
+            &status,
+        );
     }
     Ok(())
 }
@@ -191,14 +284,20 @@ async fn a_wrong_status_is_refused() -> Result<()> {
 async fn a_quantity_that_only_looks_like_one_spoils_its_own_object_only() -> Result<()> {
     let room = Room::new().await?;
     let good = room.create(&spec(json!({}))).await?.name_any();
-    let bad = room.create(&container_policy(json!({"minAllowed": {"cpu": "1e1.5"}}))).await?.name_any();
+    let bad = room
+        .create(&container_policy(json!({"minAllowed": {"cpu": "1e1.5"}})))
+        .await?
+        .name_any();
     for object in room.autoscalers.list(&ListParams::default()).await? {
         let name = object.name_any();
         match vpa::parse(serde_json::to_value(object)?) {
             Ok(_) => assert_eq!(name, good),
             Err(error) => {
                 let text = error.to_string();
-                let expected = format!("VerticalPodAutoscaler {}/{bad}: spec.resourcePolicy", room.namespace);
+                let expected = format!(
+                    "VerticalPodAutoscaler {}/{bad}: spec.resourcePolicy",
+                    room.namespace
+                );
                 assert!(text.starts_with(&expected), "{text}");
             }
         }

@@ -24,11 +24,17 @@ async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
         }),
     );
     let foreign = json!({"name": "foreign", "image": "registry.k8s.io/pause:3.10"});
-    room.deploy(1, json!({"containers": [container, foreign]}), 80).await?;
+    room.deploy(1, json!({"containers": [container, foreign]}), 80)
+        .await?;
     let pod = room.ready(1).await?.remove(0).name_any();
     let mut follow = room.follow(&pod).await?;
     let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
-    let mut next = async || timeout(PATIENCE, lines.next_line()).await.context("no further line")??.context("the end");
+    let mut next = async || {
+        timeout(PATIENCE, lines.next_line())
+            .await
+            .context("no further line")??
+            .context("the end")
+    };
     ensure!(next().await?.starts_with("listening on 127."));
     room.pods.delete(&pod, &DeleteParams::default()).await?;
     assert_eq!(next().await?, "about to be stopped");
@@ -43,14 +49,22 @@ async fn a_sidecar_starts_before_the_others_and_ends_after_them() -> Result<()> 
     let sidecar = with(echo(&[]), json!({"restartPolicy": "Always"}));
     let main = json!({"name": "main", "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [sidecar], "containers": [main]});
-    room.create::<Pod>(json!({"metadata": {"name": "pair"}, "spec": spec})).await?;
+    room.create::<Pod>(json!({"metadata": {"name": "pair"}, "spec": spec}))
+        .await?;
     eventually("the pod has succeeded", PATIENCE, async || {
         let status = room.status("pair").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
-        let ended = |list: &str, time: &str| status[list][0]["state"]["terminated"][time].to_string();
+        let ended =
+            |list: &str, time: &str| status[list][0]["state"]["terminated"][time].to_string();
         let (sidecar, main) = ("initContainerStatuses", "containerStatuses");
-        ensure!(ended(sidecar, "startedAt") <= ended(main, "startedAt"), "{status}");
-        ensure!(ended(sidecar, "finishedAt") >= ended(main, "finishedAt"), "{status}");
+        ensure!(
+            ended(sidecar, "startedAt") <= ended(main, "startedAt"),
+            "{status}"
+        );
+        ensure!(
+            ended(sidecar, "finishedAt") >= ended(main, "finishedAt"),
+            "{status}"
+        );
         Ok(())
     })
     .await
@@ -61,12 +75,16 @@ async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<
     let room = Room::new().await?;
     let run = |name: &str| json!({"name": name, "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [run("first")], "containers": [run("second")]});
-    room.create::<Pod>(json!({"metadata": {"name": "once"}, "spec": spec})).await?;
+    room.create::<Pod>(json!({"metadata": {"name": "once"}, "spec": spec}))
+        .await?;
     eventually("the pod has succeeded", PATIENCE, async || {
         let status = room.status("once").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
         let started = |list: &str| status[list][0]["state"]["terminated"]["startedAt"].to_string();
-        ensure!(started("initContainerStatuses") <= started("containerStatuses"), "{status}");
+        ensure!(
+            started("initContainerStatuses") <= started("containerStatuses"),
+            "{status}"
+        );
         Ok(())
     })
     .await?;
@@ -74,7 +92,10 @@ async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<
     ensure!(log.starts_with("sandbox "), "{log}");
     room.pods.delete("once", &DeleteParams::default()).await?;
     eventually("the pod is gone", PATIENCE, async || {
-        ensure!(room.pods.get_opt("once").await?.is_none(), "it is still there");
+        ensure!(
+            room.pods.get_opt("once").await?.is_none(),
+            "it is still there"
+        );
         Ok(())
     })
     .await

@@ -17,16 +17,24 @@ use super::room::{PATIENCE, Room, echo, with};
 #[tokio::test]
 async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result<()> {
     let room = Room::new().await?;
-    room.deploy(2, json!({"containers": [echo(&["--address=:8080"])]}), 80).await?;
+    room.deploy(2, json!({"containers": [echo(&["--address=:8080"])]}), 80)
+        .await?;
     let pods = room.ready(2).await?;
     for pod in &pods {
-        let answer: Value = serde_json::from_str(&room.get(&format!("pods/{}:8080", pod.name_any()), "/").await?)?;
+        let answer: Value = serde_json::from_str(
+            &room
+                .get(&format!("pods/{}:8080", pod.name_any()), "/")
+                .await?,
+        )?;
         assert_eq!(answer["environment"]["POD"], pod.name_any());
     }
     eventually("the service leads to its pods", PATIENCE, async || {
         let answer: Value = serde_json::from_str(&room.get("services/echo:80", "/").await?)?;
         let pod = answer["environment"]["POD"].as_str().unwrap_or_default();
-        ensure!(pods.iter().any(|known| known.name_any() == pod), "answered by {pod:?}");
+        ensure!(
+            pods.iter().any(|known| known.name_any() == pod),
+            "answered by {pod:?}"
+        );
         Ok(())
     })
     .await
@@ -36,10 +44,18 @@ async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result
 async fn a_pod_acts_as_its_service_account() -> Result<()> {
     let room = Room::new().await?;
     room.kubectl(&["create", "serviceaccount", "robot"]).await?;
-    room.deploy(1, json!({"serviceAccountName": "robot", "containers": [echo(&[])]}), 80).await?;
+    room.deploy(
+        1,
+        json!({"serviceAccountName": "robot", "containers": [echo(&[])]}),
+        80,
+    )
+    .await?;
     let pod = room.ready(1).await?.remove(0).name_any();
     let user = room.get(&format!("pods/{pod}:8080"), "/whoami").await?;
-    assert_eq!(user, format!("system:serviceaccount:{}:robot", room.namespace));
+    assert_eq!(
+        user,
+        format!("system:serviceaccount:{}:robot", room.namespace)
+    );
     Ok(())
 }
 
@@ -49,7 +65,8 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
     let name = format!("echo.{}.svc", room.namespace);
     let made = rcgen::generate_simple_self_signed(vec![name])?;
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    room.secret("tls", &[("tls.crt", &certificate), ("tls.key", &key)]).await?;
+    room.secret("tls", &[("tls.crt", &certificate), ("tls.key", &key)])
+        .await?;
     let container = with(
         echo(&["--tls-folder=/tls"]),
         json!({
@@ -58,7 +75,12 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
         }),
     );
     let volumes = json!([{"name": "tls", "secret": {"secretName": "tls"}}]);
-    room.deploy(1, json!({"containers": [container], "volumes": volumes}), 443).await?;
+    room.deploy(
+        1,
+        json!({"containers": [container], "volumes": volumes}),
+        443,
+    )
+    .await?;
     let pod = room.ready(1).await?.remove(0).name_any();
     let service = json!({"namespace": room.namespace, "name": "echo", "path": "/deny"});
     let configuration = json!({"metadata": {"name": room.namespace}, "webhooks": [{
@@ -71,15 +93,25 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
         "failurePolicy": "Ignore",
     }]});
     let configurations: Api<ValidatingWebhookConfiguration> = Api::all(room.client.clone());
-    configurations.create(&PostParams::default(), &serde_json::from_value(configuration)?).await?;
+    configurations
+        .create(
+            &PostParams::default(),
+            &serde_json::from_value(configuration)?,
+        )
+        .await?;
     let outcome = eventually("the webhook denies", PATIENCE, async || {
-        match room.create::<ConfigMap>(json!({"metadata": {"generateName": "refused-"}})).await {
+        match room
+            .create::<ConfigMap>(json!({"metadata": {"generateName": "refused-"}}))
+            .await
+        {
             Ok(_) => bail!("it was accepted"),
             Err(error) => Ok(format!("{error:#}")),
         }
     })
     .await;
-    configurations.delete(&room.namespace, &DeleteParams::default()).await?;
+    configurations
+        .delete(&room.namespace, &DeleteParams::default())
+        .await?;
     let message = outcome?;
     ensure!(message.contains(&format!("denied by {pod}")), "{message}");
     Ok(())

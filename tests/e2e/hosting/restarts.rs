@@ -11,33 +11,53 @@ use super::room::{IMAGE, PATIENCE, Room, echo, process, runs, signal, with};
 #[tokio::test]
 async fn a_killed_process_starts_again() -> Result<()> {
     let room = Room::new().await?;
-    room.deploy(1, json!({"containers": [echo(&[])]}), 80).await?;
+    room.deploy(1, json!({"containers": [echo(&[])]}), 80)
+        .await?;
     let pod = room.ready(1).await?.remove(0);
     let first = process(&pod)?;
     signal("KILL", first)?;
     eventually("the container has restarted", PATIENCE, async || {
         let status = room.status(&pod.name_any()).await?["containerStatuses"][0].clone();
-        ensure!(status["restartCount"] == 1 && status["ready"] == true, "{status}");
+        ensure!(
+            status["restartCount"] == 1 && status["ready"] == true,
+            "{status}"
+        );
         let last = &status["lastState"]["terminated"];
-        ensure!(last["exitCode"] == 137 && last["reason"] == "Error", "{status}");
+        ensure!(
+            last["exitCode"] == 137 && last["reason"] == "Error",
+            "{status}"
+        );
         Ok(())
     })
     .await?;
-    let previous = room.kubectl(&["logs", &pod.name_any(), "--previous"]).await?;
-    ensure!(previous.contains(&format!("\"process\":{first}}}")), "{previous}");
+    let previous = room
+        .kubectl(&["logs", &pod.name_any(), "--previous"])
+        .await?;
+    ensure!(
+        previous.contains(&format!("\"process\":{first}}}")),
+        "{previous}"
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> {
     let room = Room::new().await?;
-    let spec = json!({"containers": [{"name": "echo", "image": IMAGE, "args": ["no-such-command"]}]});
-    room.create::<Pod>(json!({"metadata": {"name": "broken"}, "spec": spec})).await?;
+    let spec =
+        json!({"containers": [{"name": "echo", "image": IMAGE, "args": ["no-such-command"]}]});
+    room.create::<Pod>(json!({"metadata": {"name": "broken"}, "spec": spec}))
+        .await?;
     eventually("the pod is in a crash loop", PATIENCE, async || {
         let status = room.status("broken").await?["containerStatuses"][0].clone();
         let waiting = &status["state"]["waiting"];
-        ensure!(waiting["reason"] == "CrashLoopBackOff" && status["restartCount"].as_u64() >= Some(1), "{status}");
-        ensure!(status["lastState"]["terminated"]["exitCode"] == 2, "{status}");
+        ensure!(
+            waiting["reason"] == "CrashLoopBackOff" && status["restartCount"].as_u64() >= Some(1),
+            "{status}"
+        );
+        ensure!(
+            status["lastState"]["terminated"]["exitCode"] == 2,
+            "{status}"
+        );
         Ok(())
     })
     .await?;
@@ -53,9 +73,18 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
 async fn a_failed_liveness_probe_restarts_the_container() -> Result<()> {
     let room = Room::new().await?;
     let probe = json!({"httpGet": {"path": "/absent", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1});
-    room.deploy(1, json!({"containers": [with(echo(&[]), json!({"livenessProbe": probe}))]}), 80).await?;
+    room.deploy(
+        1,
+        json!({"containers": [with(echo(&[]), json!({"livenessProbe": probe}))]}),
+        80,
+    )
+    .await?;
     let pod = eventually("the container has restarted", PATIENCE, async || {
-        let pods = room.pods.list(&ListParams::default().labels("app=echo")).await?.items;
+        let pods = room
+            .pods
+            .list(&ListParams::default().labels("app=echo"))
+            .await?
+            .items;
         let pod = pods.first().context("no pod yet")?.name_any();
         let status = room.status(&pod).await?["containerStatuses"][0].clone();
         ensure!(status["restartCount"].as_u64() >= Some(1), "{status}");
@@ -81,17 +110,33 @@ async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Res
             "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
         }),
     );
-    room.deploy(1, json!({"containers": [container]}), 80).await?;
+    room.deploy(1, json!({"containers": [container]}), 80)
+        .await?;
     let pod = room.ready(1).await?.remove(0).name_any();
     for (resource, value, restarts) in [("cpu", "20m", 0), ("memory", "32Mi", 1)] {
         let containers = json!([{"name": "echo", "resources": {"requests": {resource: value}}}]);
         let patch = json!({"spec": {"containers": containers}}).to_string();
-        room.kubectl(&["patch", "pod", &pod, "--subresource", "resize", "--patch", &patch]).await?;
+        room.kubectl(&[
+            "patch",
+            "pod",
+            &pod,
+            "--subresource",
+            "resize",
+            "--patch",
+            &patch,
+        ])
+        .await?;
         eventually("the resize is done", PATIENCE, async || {
             let status = room.status(&pod).await?["containerStatuses"][0].clone();
-            ensure!(status["resources"]["requests"][resource] == value, "{status}");
+            ensure!(
+                status["resources"]["requests"][resource] == value,
+                "{status}"
+            );
             ensure!(status["allocatedResources"][resource] == value, "{status}");
-            ensure!(status["restartCount"] == restarts && status["ready"] == true, "{status}");
+            ensure!(
+                status["restartCount"] == restarts && status["ready"] == true,
+                "{status}"
+            );
             Ok(())
         })
         .await?;
@@ -102,13 +147,33 @@ async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Res
 #[tokio::test]
 async fn a_rollout_replaces_the_processes() -> Result<()> {
     let room = Room::new().await?;
-    room.deploy(2, json!({"containers": [echo(&[])], "terminationGracePeriodSeconds": 5}), 80).await?;
-    let before = room.ready(2).await?.iter().map(process).collect::<Result<Vec<u32>>>()?;
+    room.deploy(
+        2,
+        json!({"containers": [echo(&[])], "terminationGracePeriodSeconds": 5}),
+        80,
+    )
+    .await?;
+    let before = room
+        .ready(2)
+        .await?
+        .iter()
+        .map(process)
+        .collect::<Result<Vec<u32>>>()?;
     assert!(before.iter().copied().all(runs));
-    room.kubectl(&["rollout", "restart", "deployment/echo"]).await?;
-    room.kubectl(&["rollout", "status", "deployment/echo", "--timeout=180s"]).await?;
-    let after = room.ready(2).await?.iter().map(process).collect::<Result<Vec<u32>>>()?;
-    assert!(after.iter().all(|process| !before.contains(process)), "{before:?} {after:?}");
+    room.kubectl(&["rollout", "restart", "deployment/echo"])
+        .await?;
+    room.kubectl(&["rollout", "status", "deployment/echo", "--timeout=180s"])
+        .await?;
+    let after = room
+        .ready(2)
+        .await?
+        .iter()
+        .map(process)
+        .collect::<Result<Vec<u32>>>()?;
+    assert!(
+        after.iter().all(|process| !before.contains(process)),
+        "{before:?} {after:?}"
+    );
     assert!(after.iter().copied().all(runs));
     eventually("the old processes are gone", PATIENCE, async || {
         ensure!(!before.iter().copied().any(runs), "{before:?}");

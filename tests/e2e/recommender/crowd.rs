@@ -14,7 +14,8 @@ use super::{CPU_OF_240M, deployment};
 
 /// A crowd that no cluster should have in one namespace.
 const CROWD: usize = 5000;
-/// It is served within seconds; a machine that does other things at the same time may take a minute or two.
+/// It is served within seconds; a machine that does other things at the same time may take a minute
+/// or two.
 const CROWD_PATIENCE: Duration = Duration::from_mins(5);
 
 #[tokio::test]
@@ -34,7 +35,10 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
         .buffer_unordered(32)
         .try_collect::<Vec<()>>()
         .await?;
-    println!("{CROWD} objects were made within {:.1} s", started.elapsed().as_secs_f64());
+    println!(
+        "{CROWD} objects were made within {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
     let made = Instant::now();
     eventually("each has its target", CROWD_PATIENCE, async || {
         let count = room.count_with_target("crowd", CPU_OF_240M).await?;
@@ -42,7 +46,10 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
         Ok(())
     })
     .await?;
-    println!("all had their recommendation {:.1} s after that", made.elapsed().as_secs_f64());
+    println!(
+        "all had their recommendation {:.1} s after that",
+        made.elapsed().as_secs_f64()
+    );
     let delete = async || room.delete_autoscalers_of("crowd").await;
     eventually("they are deleted", CROWD_PATIENCE, delete).await?;
     eventually("the recommender forgets them", CROWD_PATIENCE, async || {
@@ -52,6 +59,9 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
         Ok(())
     })
     .await?;
-    println!("they were gone {:.1} s after the start", started.elapsed().as_secs_f64());
+    println!(
+        "they were gone {:.1} s after the start",
+        started.elapsed().as_secs_f64()
+    );
     sandbox.down().await
 }

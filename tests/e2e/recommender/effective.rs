@@ -1,4 +1,5 @@
-//! Effective autoscalers, kept by the deployed recommender under the RBAC of `deploy/`, with the control plane's own HPA controller.
+//! Effective autoscalers, kept by the deployed recommender under the RBAC of `deploy/`, with the
+//! control plane's own HPA controller.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,7 +11,9 @@ use e2e::{eventually, kubectl};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
@@ -30,7 +33,11 @@ impl Stage {
     }
 
     fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.0.client.clone(), &self.0.namespace, &ApiResource::erase::<K>(&()))
+        Api::namespaced_with(
+            self.0.client.clone(),
+            &self.0.namespace,
+            &ApiResource::erase::<K>(&()),
+        )
     }
 
     async fn create<K: Resource<DynamicType = ()>>(&self, name: &str, spec: &Value) -> Result<()> {
@@ -39,13 +46,17 @@ impl Stage {
             "metadata": {"name": name, "annotations": {"plimsoll.dev/recommender": "e2e"}},
             "spec": spec,
         });
-        self.api::<K>().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        self.api::<K>()
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         Ok(())
     }
 
     async fn patch_spec(&self, spec: Value) -> Result<()> {
         let patch = Patch::Merge(json!({ "spec": spec }));
-        self.api::<EffectiveHorizontalPodAutoscaler>().patch("php-apache", &PatchParams::default(), &patch).await?;
+        self.api::<EffectiveHorizontalPodAutoscaler>()
+            .patch("php-apache", &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
@@ -66,23 +77,40 @@ impl Stage {
     async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
         let api = self.api::<K>();
         eventually("it is gone", PATIENCE, async || {
-            ensure!(api.get_opt(name).await?.is_none(), "{} {name} is still there", K::kind(&()));
+            ensure!(
+                api.get_opt(name).await?.is_none(),
+                "{} {name} is still there",
+                K::kind(&())
+            );
             Ok(())
         })
         .await
     }
 
     async fn replicas(&self) -> Result<i32> {
-        let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
-        deployments.get("php-apache").await?.spec.replicas.context("a Deployment has replicas")
+        let deployments: Api<Deployment> =
+            Api::namespaced(self.0.client.clone(), &self.0.namespace);
+        deployments
+            .get("php-apache")
+            .await?
+            .spec
+            .replicas
+            .context("a Deployment has replicas")
     }
 
     async fn await_event(&self, reason: &str) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
         eventually("people are told", PATIENCE, async || {
             let all = events.list(&ListParams::default()).await?;
-            let reasons: Vec<_> = all.items.into_iter().filter_map(|event| event.reason).collect();
-            ensure!(reasons.iter().any(|told| told == reason), "{reason} is not among {reasons:?}");
+            let reasons: Vec<_> = all
+                .items
+                .into_iter()
+                .filter_map(|event| event.reason)
+                .collect();
+            ensure!(
+                reasons.iter().any(|told| told == reason),
+                "{reason} is not among {reasons:?}"
+            );
             Ok(())
         })
         .await
@@ -113,7 +141,10 @@ fn documented(extra: &Value) -> Value {
 
 fn is_ready(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
 fn metrics(object: &Value) -> usize {
@@ -121,44 +152,80 @@ fn metrics(object: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_the_workload_its_size() -> Result<()> {
+async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_the_workload_its_size()
+-> Result<()> {
     let stage = Stage::new("effective", 2, "50m").await?;
-    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &documented(&json!({}))).await?;
-    let native = stage.when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true).await?;
+    stage
+        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &documented(&json!({})))
+        .await?;
+    let native = stage
+        .when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true)
+        .await?;
     assert_eq!(native["spec"]["scaleTargetRef"]["kind"], "Deployment");
-    assert_eq!((&native["spec"]["maxReplicas"], metrics(&native)), (&json!(10), 1), "nothing is predicted yet");
-    let prediction = stage.when::<TimeSeriesPrediction>(OWNED, "a prediction is made", |_| true).await?;
-    assert_eq!(prediction["spec"]["predictionMetrics"][0]["resourceIdentifier"], "resource.cpu");
-    assert_eq!(prediction["metadata"]["ownerReferences"][0]["name"], "php-apache");
+    assert_eq!(
+        (&native["spec"]["maxReplicas"], metrics(&native)),
+        (&json!(10), 1),
+        "nothing is predicted yet"
+    );
+    let prediction = stage
+        .when::<TimeSeriesPrediction>(OWNED, "a prediction is made", |_| true)
+        .await?;
+    assert_eq!(
+        prediction["spec"]["predictionMetrics"][0]["resourceIdentifier"],
+        "resource.cpu"
+    );
+    assert_eq!(
+        prediction["metadata"]["ownerReferences"][0]["name"],
+        "php-apache"
+    );
     stage.await_event("HPACreated").await?;
 
     let predicted = json!({"status": {"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
     }]}});
     // Somebody else forecasts this one, from a moment on.
-    let elsewhere = json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "somebody-else"}}});
+    let elsewhere =
+        json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "somebody-else"}}});
     let api = stage.api::<TimeSeriesPrediction>();
-    api.patch(OWNED, &PatchParams::default(), &Patch::Merge(&elsewhere)).await?;
+    api.patch(OWNED, &PatchParams::default(), &Patch::Merge(&elsewhere))
+        .await?;
     let native = eventually("it scales in advance", PATIENCE, async || {
-        api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted)).await?;
-        let native = serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get(OWNED).await?)?;
+        api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted))
+            .await?;
+        let native =
+            serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get(OWNED).await?)?;
         ensure!(metrics(&native) == 2, "{native:#}");
         Ok(native)
     })
     .await?;
     let external = &native["spec"]["metrics"][1]["external"];
     assert_eq!(external["metric"]["name"], "crane_autoscaling_prediction");
-    assert_eq!(external["target"]["averageValue"], "50m", "half of what a pod requests");
+    assert_eq!(
+        external["target"]["averageValue"], "50m",
+        "half of what a pod requests"
+    );
 
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
-    stage.patch_spec(json!({"behavior": behavior, "maxReplicas": 12, "prediction": null})).await?;
+    stage
+        .patch_spec(json!({"behavior": behavior, "maxReplicas": 12, "prediction": null}))
+        .await?;
     let is_changed = |it: &Value| it["spec"]["maxReplicas"] == 12 && metrics(it) == 1;
-    let native = stage.when::<HorizontalPodAutoscaler>(OWNED, "what changes is passed on", is_changed).await?;
-    assert_eq!(native["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
+    let native = stage
+        .when::<HorizontalPodAutoscaler>(OWNED, "what changes is passed on", is_changed)
+        .await?;
+    assert_eq!(
+        native["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"],
+        60
+    );
     stage.gone::<TimeSeriesPrediction>(OWNED).await?;
-    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
+    stage
+        .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
+        .await?;
 
-    stage.api::<EffectiveHorizontalPodAutoscaler>().delete("php-apache", &DeleteParams::default()).await?;
+    stage
+        .api::<EffectiveHorizontalPodAutoscaler>()
+        .delete("php-apache", &DeleteParams::default())
+        .await?;
     stage.gone::<HorizontalPodAutoscaler>(OWNED).await?;
     assert_eq!(stage.replicas().await?, 2);
     Ok(())
@@ -168,22 +235,50 @@ async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_t
 async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Result<()> {
     let stage = Stage::new("preview", 2, "200m").await?;
     let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null}));
-    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
-    let wants_more = |it: &Value| it["status"]["expectReplicas"].as_i64().is_some_and(|replicas| replicas > 2);
-    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it says that more are needed", wants_more).await?;
+    stage
+        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
+        .await?;
+    let wants_more = |it: &Value| {
+        it["status"]["expectReplicas"]
+            .as_i64()
+            .is_some_and(|replicas| replicas > 2)
+    };
+    stage
+        .when::<EffectiveHorizontalPodAutoscaler>(
+            "php-apache",
+            "it says that more are needed",
+            wants_more,
+        )
+        .await?;
     assert_eq!(stage.replicas().await?, 2, "nothing was done");
-    let is_real = |it: &Value| it["spec"]["replicas"] == 2 && it["status"]["labelSelector"] == "app=php-apache";
-    stage.when::<Substitute>(OWNED, "the substitute has the real size", is_real).await?;
+    let is_real = |it: &Value| {
+        it["spec"]["replicas"] == 2 && it["status"]["labelSelector"] == "app=php-apache"
+    };
+    stage
+        .when::<Substitute>(OWNED, "the substitute has the real size", is_real)
+        .await?;
 
     stage.patch_spec(json!({"specificReplicas": 3})).await?;
-    stage.when::<Deployment>("php-apache", "it has as many as it was told", |it| it["spec"]["replicas"] == 3).await?;
+    stage
+        .when::<Deployment>("php-apache", "it has as many as it was told", |it| {
+            it["spec"]["replicas"] == 3
+        })
+        .await?;
 
     stage.patch_spec(json!({"scaleStrategy": "Auto"})).await?;
     let is_real = |it: &Value| it["spec"]["scaleTargetRef"]["kind"] == "Deployment";
-    stage.when::<HorizontalPodAutoscaler>(OWNED, "the workload is scaled itself", is_real).await?;
+    stage
+        .when::<HorizontalPodAutoscaler>(OWNED, "the workload is scaled itself", is_real)
+        .await?;
     stage.gone::<Substitute>(OWNED).await?;
-    let grows = |it: &Value| it["spec"]["replicas"].as_i64().is_some_and(|replicas| replicas > 3);
-    stage.when::<Deployment>("php-apache", "it grows", grows).await?;
+    let grows = |it: &Value| {
+        it["spec"]["replicas"]
+            .as_i64()
+            .is_some_and(|replicas| replicas > 3)
+    };
+    stage
+        .when::<Deployment>("php-apache", "it grows", grows)
+        .await?;
     Ok(())
 }
 
@@ -201,29 +296,62 @@ fn by_hand() -> Value {
 }
 
 #[tokio::test]
-async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_keeps_its_size() -> Result<()> {
+async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_keeps_its_size()
+-> Result<()> {
     let stage = Stage::new("adopt", 6, "50m").await?;
-    stage.create::<HorizontalPodAutoscaler>("mine", &by_hand()).await?;
+    stage
+        .create::<HorizontalPodAutoscaler>("mine", &by_hand())
+        .await?;
     let first = serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get("mine").await?)?;
     let spec = documented(&json!({"prediction": null}));
-    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
-    let is_adopted = |it: &Value| adopter(it).is_some_and(|adopter| adopter.starts_with("php-apache/"));
-    let native = stage.when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted).await?;
-    assert_eq!((&native["spec"]["minReplicas"], &native["spec"]["maxReplicas"]), (&json!(1), &json!(10)));
+    stage
+        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
+        .await?;
+    let is_adopted =
+        |it: &Value| adopter(it).is_some_and(|adopter| adopter.starts_with("php-apache/"));
+    let native = stage
+        .when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted)
+        .await?;
+    assert_eq!(
+        (
+            &native["spec"]["minReplicas"],
+            &native["spec"]["maxReplicas"]
+        ),
+        (&json!(1), &json!(10))
+    );
     assert_eq!(native["metadata"]["ownerReferences"], Value::Null);
     stage.await_event("HPAAdopted").await?;
-    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
-    assert!(stage.api::<HorizontalPodAutoscaler>().get_opt(OWNED).await?.is_none(), "there is no second one");
+    stage
+        .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
+        .await?;
+    assert!(
+        stage
+            .api::<HorizontalPodAutoscaler>()
+            .get_opt(OWNED)
+            .await?
+            .is_none(),
+        "there is no second one"
+    );
     // Its pods use what is wanted of them.
     let counted = |it: &Value| it["status"]["currentMetrics"].is_array();
-    stage.when::<HorizontalPodAutoscaler>("mine", "it has looked at the pods", counted).await?;
+    stage
+        .when::<HorizontalPodAutoscaler>("mine", "it has looked at the pods", counted)
+        .await?;
     assert_eq!(stage.replicas().await?, 6);
 
-    stage.api::<EffectiveHorizontalPodAutoscaler>().delete("php-apache", &DeleteParams::default()).await?;
+    stage
+        .api::<EffectiveHorizontalPodAutoscaler>()
+        .delete("php-apache", &DeleteParams::default())
+        .await?;
     let is_first = |it: &Value| it["spec"] == first["spec"] && adopter(it).is_none();
-    let native = stage.when::<HorizontalPodAutoscaler>("mine", "it has its first specification", is_first).await?;
+    let native = stage
+        .when::<HorizontalPodAutoscaler>("mine", "it has its first specification", is_first)
+        .await?;
     assert_eq!(native["metadata"]["uid"], first["metadata"]["uid"]);
-    assert_eq!(native["metadata"]["annotations"], first["metadata"]["annotations"]);
+    assert_eq!(
+        native["metadata"]["annotations"],
+        first["metadata"]["annotations"]
+    );
     stage.await_event("HPARestored").await?;
     assert_eq!(stage.replicas().await?, 6);
     Ok(())
@@ -233,13 +361,23 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
 async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made() -> Result<()> {
     let stage = Stage::new("later", 6, "50m").await?;
     let spec = documented(&json!({"prediction": null}));
-    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
-    stage.when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true).await?;
-    stage.create::<HorizontalPodAutoscaler>("mine", &by_hand()).await?;
+    stage
+        .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
+        .await?;
+    stage
+        .when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true)
+        .await?;
+    stage
+        .create::<HorizontalPodAutoscaler>("mine", &by_hand())
+        .await?;
     stage.gone::<HorizontalPodAutoscaler>(OWNED).await?;
     let is_adopted = |it: &Value| adopter(it).is_some();
-    stage.when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted).await?;
-    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
+    stage
+        .when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted)
+        .await?;
+    stage
+        .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
+        .await?;
     Ok(())
 }
 
@@ -249,11 +387,29 @@ async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Resul
     let namespace = &stage.0.namespace;
     let author = format!("--as=system:serviceaccount:{namespace}:author");
     let verbs = "--verb=get,create,patch,update";
-    kubectl(&["-n", namespace, "create", "role", "author", verbs, "--resource=effectivehorizontalpodautoscalers"])
-        .await?;
+    kubectl(&[
+        "-n",
+        namespace,
+        "create",
+        "role",
+        "author",
+        verbs,
+        "--resource=effectivehorizontalpodautoscalers",
+    ])
+    .await?;
     let subject = format!("--serviceaccount={namespace}:author");
-    kubectl(&["-n", namespace, "create", "rolebinding", "author", "--role=author", &subject]).await?;
-    let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null, "maxReplicas": 9}));
+    kubectl(&[
+        "-n",
+        namespace,
+        "create",
+        "rolebinding",
+        "author",
+        "--role=author",
+        &subject,
+    ])
+    .await?;
+    let spec =
+        documented(&json!({"scaleStrategy": "Preview", "prediction": null, "maxReplicas": 9}));
     let object = json!({
         "apiVersion": EffectiveHorizontalPodAutoscaler::api_version(&()),
         "kind": EffectiveHorizontalPodAutoscaler::kind(&()),
@@ -265,19 +421,38 @@ async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Resul
     let file = folder.path().join("object.json");
     std::fs::write(&file, object.to_string())?;
     let file = file.to_str().context("the path is text")?;
-    eventually("the rights are there", PATIENCE, async || kubectl(&["create", "-f", file, &author]).await).await?;
+    eventually("the rights are there", PATIENCE, async || {
+        kubectl(&["create", "-f", file, &author]).await
+    })
+    .await?;
 
     let patch = |replicas: u32| format!(r#"{{"spec": {{"specificReplicas": {replicas}}}}}"#);
     let scale = async |replicas: u32| {
         let patch = patch(replicas);
-        kubectl(&["-n", namespace, "patch", "ehpa", "mine", "--type=merge", "-p", &patch, &author]).await
+        kubectl(&[
+            "-n",
+            namespace,
+            "patch",
+            "ehpa",
+            "mine",
+            "--type=merge",
+            "-p",
+            &patch,
+            &author,
+        ])
+        .await
     };
     // Each time another number, since only changes are checked.
     let replicas = AtomicU32::new(10);
     eventually("the policy is in force", PATIENCE, async || {
-        let Err(error) = scale(replicas.fetch_add(1, Ordering::Relaxed)).await else { bail!("it was let through") };
+        let Err(error) = scale(replicas.fetch_add(1, Ordering::Relaxed)).await else {
+            bail!("it was let through")
+        };
         let error = error.to_string();
-        ensure!(error.contains("its author needs the right to update deployments/scale"), "{error}");
+        ensure!(
+            error.contains("its author needs the right to update deployments/scale"),
+            "{error}"
+        );
         Ok(())
     })
     .await?;
@@ -285,8 +460,29 @@ async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Resul
     let relabel = ["-n", namespace, "label", "ehpa", "mine", "team=a", &author];
     kubectl(&relabel).await?;
 
-    kubectl(&["-n", namespace, "create", "role", "scaler", "--verb=update", "--resource=deployments/scale"]).await?;
-    kubectl(&["-n", namespace, "create", "rolebinding", "scaler", "--role=scaler", &subject]).await?;
-    eventually("who may scale may ask for it", PATIENCE, async || scale(3).await).await?;
+    kubectl(&[
+        "-n",
+        namespace,
+        "create",
+        "role",
+        "scaler",
+        "--verb=update",
+        "--resource=deployments/scale",
+    ])
+    .await?;
+    kubectl(&[
+        "-n",
+        namespace,
+        "create",
+        "rolebinding",
+        "scaler",
+        "--role=scaler",
+        &subject,
+    ])
+    .await?;
+    eventually("who may scale may ask for it", PATIENCE, async || {
+        scale(3).await
+    })
+    .await?;
     Ok(())
 }

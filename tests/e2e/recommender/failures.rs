@@ -1,5 +1,5 @@
-//! What the recommender does when what it needs is gone. These tests break their control plane, so they have one of their
-//! own and take turns.
+//! What the recommender does when what it needs is gone. These tests break their control plane, so
+//! they have one of their own and take turns.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{another, eventually};
@@ -19,7 +19,8 @@ pub(crate) const CPU_OF_680M: &str = "813m";
 /// Rounds of the recommender without a write after which there will be none.
 const SETTLED: f64 = 4.0;
 
-/// One workload for each of these tests. All are made at once, so that they wait for metrics-server together.
+/// One workload for each of these tests. All are made at once, so that they wait for metrics-server
+/// together.
 const WORKLOADS: [&str; 5] = ["outage", "unmeasured", "killed", "crowd", "fed"];
 
 /// The sandbox of these tests while it is one test's turn. Its workload has its recommendation.
@@ -43,9 +44,13 @@ impl Own {
         let room = Room::new(sandbox.client().await?, "shop").await?;
         for workload in WORKLOADS {
             room.deploy(workload, 2, "240m", "300Mi").await?;
-            room.autoscale(workload, deployment(workload), &json!({})).await?;
+            room.autoscale(workload, deployment(workload), &json!({}))
+                .await?;
         }
-        Ok(Self { sandbox, namespace: room.namespace })
+        Ok(Self {
+            sandbox,
+            namespace: room.namespace,
+        })
     }
 }
 
@@ -59,13 +64,23 @@ impl Turn {
         let Own { sandbox, namespace } = own.as_ref().context("just made")?;
         let room = Room::of(sandbox.client().await?, namespace);
         recovered(&room.client).await?;
-        room.object_with_target(workload, "cpu", CPU_OF_240M).await?;
+        room.object_with_target(workload, "cpu", CPU_OF_240M)
+            .await?;
         let writes = leader(&room.client).await?;
-        Ok(Self { own, room, workload, writes })
+        Ok(Self {
+            own,
+            room,
+            workload,
+            writes,
+        })
     }
 
     fn sandbox(&self) -> Result<&Sandbox> {
-        Ok(&self.own.as_ref().context("it was made with the first turn")?.sandbox)
+        Ok(&self
+            .own
+            .as_ref()
+            .context("it was made with the first turn")?
+            .sandbox)
     }
 
     pub(crate) async fn use_from_now_on(&self, cpu: &str, memory: &str) -> Result<()> {
@@ -76,20 +91,31 @@ impl Turn {
     /// The pods use more from now on; the recommender notices if it works.
     async fn expect_to_follow_usage(&self) -> Result<()> {
         self.use_from_now_on("680m", "300Mi").await?;
-        self.room.object_with_target(self.workload, "cpu", CPU_OF_680M).await.map(drop)
+        self.room
+            .object_with_target(self.workload, "cpu", CPU_OF_680M)
+            .await
+            .map(drop)
     }
 
-    /// Waits until what was read last is worked into all objects: some rounds go by without a write.
+    /// Waits until what was read last is worked into all objects: some rounds go by without a
+    /// write.
     async fn settled(&self) -> Result<()> {
         let mut seen = (-1.0, 0.0);
         eventually("nothing is written any more", PATIENCE, async || {
             let writes = metric(&self.writes, "vpa_recommender_status_writes_total").await?;
-            let rounds =
-                metric(&self.writes, "vpa_recommender_execution_latency_seconds_count{step=\"total\"}").await?;
+            let rounds = metric(
+                &self.writes,
+                "vpa_recommender_execution_latency_seconds_count{step=\"total\"}",
+            )
+            .await?;
             if writes > seen.0 {
                 seen = (writes, rounds);
             }
-            ensure!(rounds >= seen.1 + SETTLED, "{writes} writes, the last one {} rounds ago", rounds - seen.1);
+            ensure!(
+                rounds >= seen.1 + SETTLED,
+                "{writes} writes, the last one {} rounds ago",
+                rounds - seen.1
+            );
             Ok(())
         })
         .await
@@ -98,11 +124,19 @@ impl Turn {
     /// Waits until the object says whether somebody measures usage.
     async fn await_source_stale(&self, expected: bool) -> Result<()> {
         let says_so = |object: &Value| {
-            let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-            conditions.any(|condition| condition["type"] == "SourceStale" && condition["status"] == "True")
+            let mut conditions = object["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            conditions.any(|condition| {
+                condition["type"] == "SourceStale" && condition["status"] == "True"
+            })
         };
         let what = format!("the object says that its source is stale: {expected}");
-        self.room.object_when(self.workload, &what, |object| says_so(object) == expected).await.map(drop)
+        self.room
+            .object_when(self.workload, &what, |object| says_so(object) == expected)
+            .await
+            .map(drop)
     }
 
     async fn recommendation(&self) -> Result<Value> {
@@ -111,7 +145,12 @@ impl Turn {
 }
 
 /// Waits until a replica's metric is so.
-async fn await_metric(replica: &Replica, name: &str, what: &str, is_so: impl Fn(f64) -> bool) -> Result<()> {
+async fn await_metric(
+    replica: &Replica,
+    name: &str,
+    what: &str,
+    is_so: impl Fn(f64) -> bool,
+) -> Result<()> {
     eventually(&format!("{name} is {what}"), PATIENCE, async || {
         let value = metric(replica, name).await?;
         ensure!(is_so(value), "it is {value}");
@@ -123,33 +162,54 @@ async fn await_metric(replica: &Replica, name: &str, what: &str, is_so: impl Fn(
 /// Kills the replica's process.
 pub(crate) async fn kill(client: &Client, replica: &Replica) -> Result<()> {
     let killed = process(client, replica).await?;
-    let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status()?;
+    let status = std::process::Command::new("kill")
+        .args(["-9", &killed.to_string()])
+        .status()?;
     ensure!(status.success(), "kill -9 {killed}");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender_at_work() -> Result<()> {
+async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender_at_work()
+-> Result<()> {
     let turn = Turn::take("outage").await?;
     let client = &turn.room.client;
     let all = replicas(client).await?;
     let mut before = Vec::new();
     for replica in &all {
-        before.push((process(client, replica).await?, restarts(client, replica).await?));
+        before.push((
+            process(client, replica).await?,
+            restarts(client, replica).await?,
+        ));
     }
     turn.sandbox()?.stop(Component::KubeApiserver).await?;
     for replica in &all {
         // The sum over ten watches.
         let long = 10.0 * OUTAGE_SECONDS;
-        await_metric(replica, "vpa_recommender_watch_stale_seconds", "half a minute", |sum| sum >= long).await?;
+        await_metric(
+            replica,
+            "vpa_recommender_watch_stale_seconds",
+            "half a minute",
+            |sum| sum >= long,
+        )
+        .await?;
     }
     turn.sandbox()?.start(Component::KubeApiserver).await?;
     for replica in &all {
-        await_metric(replica, "vpa_recommender_watch_stale_seconds", "zero", |sum| sum == 0.0).await?;
+        await_metric(
+            replica,
+            "vpa_recommender_watch_stale_seconds",
+            "zero",
+            |sum| sum == 0.0,
+        )
+        .await?;
     }
     turn.expect_to_follow_usage().await?;
     for (replica, before) in all.iter().zip(before) {
-        let after = (process(client, replica).await?, restarts(client, replica).await?);
+        let after = (
+            process(client, replica).await?,
+            restarts(client, replica).await?,
+        );
         assert_eq!(after, before, "{} went on in the same process", replica.pod);
     }
     Ok(())
@@ -159,19 +219,38 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
 async fn recommendations_freeze_while_nobody_measures_usage_and_a_metric_says_so() -> Result<()> {
     let turn = Turn::take("unmeasured").await?;
     turn.sandbox()?.stop(Component::MetricsServer).await?;
-    await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "above zero", |age| age > 0.0).await?;
+    await_metric(
+        &turn.writes,
+        "vpa_recommender_metrics_source_stale_seconds",
+        "above zero",
+        |age| age > 0.0,
+    )
+    .await?;
     turn.settled().await?;
     let frozen = turn.recommendation().await?;
     turn.use_from_now_on("0", "0").await?;
     let age_before = metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds").await?;
-    await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "ten seconds more", |age| {
-        age > age_before + 10.0
-    })
+    await_metric(
+        &turn.writes,
+        "vpa_recommender_metrics_source_stale_seconds",
+        "ten seconds more",
+        |age| age > age_before + 10.0,
+    )
     .await?;
-    assert_eq!(turn.recommendation().await?, frozen, "ten failed rounds changed nothing");
+    assert_eq!(
+        turn.recommendation().await?,
+        frozen,
+        "ten failed rounds changed nothing"
+    );
     turn.await_source_stale(true).await?;
     turn.sandbox()?.start(Component::MetricsServer).await?;
-    await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "zero", |age| age == 0.0).await?;
+    await_metric(
+        &turn.writes,
+        "vpa_recommender_metrics_source_stale_seconds",
+        "zero",
+        |age| age == 0.0,
+    )
+    .await?;
     turn.expect_to_follow_usage().await?;
     turn.await_source_stale(false).await
 }
@@ -191,7 +270,13 @@ async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation()
         Ok(())
     })
     .await?;
-    await_metric(&turn.writes, "vpa_recommender_watch_synced", "ten watches", |synced| synced > 9.5).await?;
+    await_metric(
+        &turn.writes,
+        "vpa_recommender_watch_synced",
+        "ten watches",
+        |synced| synced > 9.5,
+    )
+    .await?;
     leader(client).await?;
     turn.expect_to_follow_usage().await
 }

@@ -1,5 +1,6 @@
-//! The recommender's feed, as another service of the suite reads it: the leader found by its Lease, mutual TLS with the
-//! Secret of `deploy/`, and no gap and no older value when the leader is killed.
+//! The recommender's feed, as another service of the suite reads it: the leader found by its Lease,
+//! mutual TLS with the Secret of `deploy/`, and no gap and no older value when the leader is
+//! killed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,12 +31,20 @@ const TAKEOVER: Duration = Duration::from_secs(5);
 fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
     let heard = following.get(uid)?;
     let container = heard.value.recommendation.containers.first()?;
-    Some((container.target.get(&ResourceName::Cpu)?.to_string(), heard.term))
+    Some((
+        container.target.get(&ResourceName::Cpu)?.to_string(),
+        heard.term,
+    ))
 }
 
-/// Waits until the feed is up to date and asks for so much, and gives the term. Until then the object is never missing
-/// again, once it was there, and its term never falls.
-async fn until(following: &mut watch::Receiver<Following>, uid: &str, cpu: &str, later_than: u64) -> Result<u64> {
+/// Waits until the feed is up to date and asks for so much, and gives the term. Until then the
+/// object is never missing again, once it was there, and its term never falls.
+async fn until(
+    following: &mut watch::Receiver<Following>,
+    uid: &str,
+    cpu: &str,
+    later_than: u64,
+) -> Result<u64> {
     let mut last = target(&following.borrow(), uid);
     let mut complaint = None;
     let is_so = |now: &Following| {
@@ -44,11 +53,18 @@ async fn until(following: &mut watch::Receiver<Following>, uid: &str, cpu: &str,
             complaint = Some(format!("{last:?}, then {heard:?}"));
         }
         last = heard;
-        let as_expected = last.as_ref().is_some_and(|(heard, term)| heard == cpu && *term > later_than);
+        let as_expected = last
+            .as_ref()
+            .is_some_and(|(heard, term)| heard == cpu && *term > later_than);
         complaint.is_some() || (now.stale_since().is_none() && as_expected)
     };
-    let waited = timeout(PATIENCE, following.wait_for(is_so)).await.is_ok_and(|closed| closed.is_ok());
-    ensure!(waited, "the feed asks for {cpu} in a term after {later_than}; the last was {last:?}");
+    let waited = timeout(PATIENCE, following.wait_for(is_so))
+        .await
+        .is_ok_and(|closed| closed.is_ok());
+    ensure!(
+        waited,
+        "the feed asks for {cpu} in a term after {later_than}; the last was {last:?}"
+    );
     ensure!(complaint.is_none(), "a value was lost: {complaint:?}");
     Ok(last.context("it was there")?.1)
 }
@@ -66,22 +82,38 @@ async fn predict(room: &Room) -> Result<String> {
         },
     });
     let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
-    api.create(&PostParams::default(), &serde_json::from_value(object)?).await?.uid().context("a uid")
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
+    api.create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?
+        .uid()
+        .context("a uid")
 }
 
 /// Waits until the feed says that there is too little history, in a later term.
-async fn until_young(forecasts: &mut watch::Receiver<Following<Forecast>>, uid: &str, later_than: u64) -> Result<()> {
+async fn until_young(
+    forecasts: &mut watch::Receiver<Following<Forecast>>,
+    uid: &str,
+    later_than: u64,
+) -> Result<()> {
     let mut last = None;
     let is_so = |now: &Following<Forecast>| {
         let heard = now.get(uid);
-        last = heard.and_then(|heard| Some((heard.value.metric("resource.cpu")?.clone(), heard.term)));
+        last =
+            heard.and_then(|heard| Some((heard.value.metric("resource.cpu")?.clone(), heard.term)));
         let said = last.as_ref().filter(|(_, term)| *term > later_than);
         now.stale_since().is_none()
-            && said.is_some_and(|(metric, _)| !metric.is_ready && metric.reason.starts_with("too little history"))
+            && said.is_some_and(|(metric, _)| {
+                !metric.is_ready && metric.reason.starts_with("too little history")
+            })
     };
-    let waited = timeout(PATIENCE, forecasts.wait_for(is_so)).await.is_ok_and(|closed| closed.is_ok());
-    ensure!(waited, "the feed says that there is too little history; the last was {last:?}");
+    let waited = timeout(PATIENCE, forecasts.wait_for(is_so))
+        .await
+        .is_ok_and(|closed| closed.is_ok());
+    ensure!(
+        waited,
+        "the feed says that there is too little history; the last was {last:?}"
+    );
     Ok(())
 }
 
@@ -89,7 +121,10 @@ async fn until_young(forecasts: &mut watch::Receiver<Following<Forecast>>, uid: 
 async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> Result<()> {
     let turn = Turn::take("fed").await?;
     let client = turn.room.client.clone();
-    let uid = turn.room.object("fed").await?["metadata"]["uid"].as_str().context("a uid")?.to_owned();
+    let uid = turn.room.object("fed").await?["metadata"]["uid"]
+        .as_str()
+        .context("a uid")?
+        .to_owned();
     let config = feed_certificates(&client).await?;
     let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
     let name = ServerName::try_from(FEED_SERVER)?;
@@ -97,7 +132,11 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     let (found, mut leader) = watch::channel(None);
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
-    let reader = Reader { leaders: vec![leader.clone()], tls: Arc::clone(&tls), server_name: name.clone() };
+    let reader = Reader {
+        leaders: vec![leader.clone()],
+        tls: Arc::clone(&tls),
+        server_name: name.clone(),
+    };
     let (mut forecasts, reading) = reader.clone().follow::<Forecast>();
     tokio::spawn(reading);
     let (mut following, reading) = reader.follow();
@@ -106,21 +145,40 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     until_young(&mut forecasts, &predicted, 0).await?;
     let first = until(&mut following, &uid, CPU_OF_240M, 0).await?;
 
-    let address = leader.borrow_and_update().clone().context("the Lease tells the leader's address")?;
-    let request =
-        ExplainRequest { namespace: turn.room.namespace.clone(), name: "fed".to_owned(), container: "app".to_owned() };
+    let address = leader
+        .borrow_and_update()
+        .clone()
+        .context("the Lease tells the leader's address")?;
+    let request = ExplainRequest {
+        namespace: turn.room.namespace.clone(),
+        name: "fed".to_owned(),
+        container: "app".to_owned(),
+    };
     let explained = eventually("the leader explains", PATIENCE, async || {
         let mut single = feed::client::client(&address, &tls, &name).await?;
-        Ok(Explained::try_from(single.explain(request.clone()).await?.into_inner())?)
+        Ok(Explained::try_from(
+            single.explain(request.clone()).await?.into_inner(),
+        )?)
     })
     .await?;
     assert_eq!(explained.uid, uid);
-    let cpu = explained.explanation.numbers.first().context("an explanation")?;
-    assert_eq!((cpu.capped.to_string().as_str(), cpu.with_margin), (CPU_OF_240M, 296));
+    let cpu = explained
+        .explanation
+        .numbers
+        .first()
+        .context("an explanation")?;
+    assert_eq!(
+        (cpu.capped.to_string().as_str(), cpu.with_margin),
+        (CPU_OF_240M, 296)
+    );
 
     kill(&client, &turn.writes).await?;
     let killed = Instant::now();
-    timeout(PATIENCE, leader.wait_for(|now| now.as_ref().is_some_and(|now| *now != address))).await??;
+    timeout(
+        PATIENCE,
+        leader.wait_for(|now| now.as_ref().is_some_and(|now| *now != address)),
+    )
+    .await??;
     let taken = Instant::now();
     let second = until(&mut following, &uid, CPU_OF_240M, first).await?;
     let behind = taken.elapsed();

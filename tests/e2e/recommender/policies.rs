@@ -19,7 +19,10 @@ const MINE: &str = "VerticalPodAutoscaler/mine";
 
 async fn room(prefix: &str) -> Result<PolicyRoom> {
     let base = super::room(prefix).await?;
-    Ok(PolicyRoom::new(shared().await?.client().await?, &base.namespace))
+    Ok(PolicyRoom::new(
+        shared().await?.client().await?,
+        &base.namespace,
+    ))
 }
 
 #[tokio::test]
@@ -36,7 +39,11 @@ async fn a_policy_gives_each_workload_its_object_and_touches_no_other() -> Resul
         "sizing": {"policy": "crane", "settings": {"cpu-target-utilization": "0.8"}},
     });
     room.policy("web", &spec).await?;
-    let policy = room.policy_when("web", "one is made, one is left", |status| whole(status, 2, 1, 1, 0)).await?;
+    let policy = room
+        .policy_when("web", "one is made, one is left", |status| {
+            whole(status, 2, 1, 1, 0)
+        })
+        .await?;
     assert_eq!(policy["status"]["conflicting"][0]["by"], MINE);
     let row = kubectl(&["-n", &room.namespace, "get", "szp", "web", "--no-headers"]).await?;
     let columns: Vec<&str> = row.split_whitespace().take(6).collect();
@@ -46,32 +53,57 @@ async fn a_policy_gives_each_workload_its_object_and_touches_no_other() -> Resul
     assert_eq!(room.names().await?, ["mine", "plimsoll-deployment-one"]);
     room.await_event("web", "Conflicting").await?;
 
-    room.patch("plimsoll-deployment-one", &json!({"spec": {"updatePolicy": {"updateMode": "Recreate"}}})).await?;
-    room.patch("plimsoll-deployment-one", &json!({"metadata": {"labels": {"plimsoll.dev/policy": null}}})).await?;
+    room.patch(
+        "plimsoll-deployment-one",
+        &json!({"spec": {"updatePolicy": {"updateMode": "Recreate"}}}),
+    )
+    .await?;
+    room.patch(
+        "plimsoll-deployment-one",
+        &json!({"metadata": {"labels": {"plimsoll.dev/policy": null}}}),
+    )
+    .await?;
     room.autoscaler_when("plimsoll-deployment-one", "it is put back", |object| {
         object["spec"] == made["spec"] && object["metadata"]["labels"] == made["metadata"]["labels"]
     })
     .await?;
 
-    assert_eq!(room.autoscaler("mine").await?, mine, "not a byte of it has changed");
+    assert_eq!(
+        room.autoscaler("mine").await?,
+        mine,
+        "not a byte of it has changed"
+    );
     room.delete_autoscaler("mine").await?;
-    room.policy_when("web", "both are made", |status| whole(status, 2, 2, 0, 0)).await?;
+    room.policy_when("web", "both are made", |status| whole(status, 2, 2, 0, 0))
+        .await?;
     let mine = room.by_hand("mine", "two").await?;
-    room.policy_when("web", "one goes again", |status| whole(status, 2, 1, 1, 0)).await?;
-    room.await_names(&["mine", "plimsoll-deployment-one"]).await?;
+    room.policy_when("web", "one goes again", |status| whole(status, 2, 1, 1, 0))
+        .await?;
+    room.await_names(&["mine", "plimsoll-deployment-one"])
+        .await?;
 
     let taken = json!({"metadata": {"ownerReferences": null}, "spec": {"updatePolicy": {"updateMode": "Initial"}}});
     room.patch("plimsoll-deployment-one", &taken).await?;
-    room.policy_when("web", "it is somebody else's now", |status| whole(status, 2, 0, 2, 0)).await?;
+    room.policy_when("web", "it is somebody else's now", |status| {
+        whole(status, 2, 0, 2, 0)
+    })
+    .await?;
     let taken = room.autoscaler("plimsoll-deployment-one").await?;
     assert_eq!(taken["spec"]["updatePolicy"]["updateMode"], "Initial");
 
     room.label("back", "web").await?;
-    room.policy_when("web", "a workload is relabelled", |status| whole(status, 3, 1, 2, 0)).await?;
+    room.policy_when("web", "a workload is relabelled", |status| {
+        whole(status, 3, 1, 2, 0)
+    })
+    .await?;
     room.delete_policy("web").await?;
-    room.await_names(&["mine", "plimsoll-deployment-one"]).await?;
+    room.await_names(&["mine", "plimsoll-deployment-one"])
+        .await?;
     assert_eq!(room.autoscaler("mine").await?, mine);
-    assert_eq!(room.autoscaler("plimsoll-deployment-one").await?["spec"], taken["spec"]);
+    assert_eq!(
+        room.autoscaler("plimsoll-deployment-one").await?["spec"],
+        taken["spec"]
+    );
     Ok(())
 }
 
@@ -82,7 +114,10 @@ fn it_is_as_the_policy_says(made: &Value, policy: &Value) {
         "uid": policy["metadata"]["uid"], "controller": true,
     }]);
     assert_eq!(metadata["ownerReferences"], owner);
-    assert_eq!(metadata["labels"], json!({"app.kubernetes.io/managed-by": "plimsoll", "plimsoll.dev/policy": "web"}));
+    assert_eq!(
+        metadata["labels"],
+        json!({"app.kubernetes.io/managed-by": "plimsoll", "plimsoll.dev/policy": "web"})
+    );
     let sizing = json!({"plimsoll.dev/sizing-policy": "crane", "plimsoll.dev/sizing-cpu-target-utilization": "0.8"});
     assert_eq!(metadata["annotations"], sizing);
     assert_eq!(
@@ -103,28 +138,47 @@ async fn the_policy_of_the_namespace_takes_over_and_hands_back() -> Result<()> {
     room.deploy("two", "back").await?;
     let cluster = room.namespace.clone();
     let namespaces = json!({"matchLabels": {"kubernetes.io/metadata.name": &room.namespace}});
-    room.cluster_policy(&cluster, &json!({"namespaceSelector": namespaces})).await?;
-    let everywhere = room.cluster_policy_when(&cluster, "it has both", |status| whole(status, 2, 2, 0, 0)).await?;
+    room.cluster_policy(&cluster, &json!({"namespaceSelector": namespaces}))
+        .await?;
+    let everywhere = room
+        .cluster_policy_when(&cluster, "it has both", |status| whole(status, 2, 2, 0, 0))
+        .await?;
     let before = room.autoscaler("plimsoll-deployment-one").await?;
     let owner = |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].clone();
     assert_eq!(owner(&before), everywhere["metadata"]["uid"]);
 
     let web = json!({"selector": {"matchLabels": {"tier": "web"}}, "updateMode": "Initial"});
     room.policy("web", &web).await?;
-    let own = room.policy_when("web", "it has one", |status| whole(status, 1, 1, 0, 0)).await?;
-    let everywhere = room.cluster_policy_when(&cluster, "it has the other", |status| whole(status, 2, 1, 0, 1)).await?;
-    assert_eq!(everywhere["status"]["overriddenBy"][0]["by"], "SizingPolicy/web");
+    let own = room
+        .policy_when("web", "it has one", |status| whole(status, 1, 1, 0, 0))
+        .await?;
+    let everywhere = room
+        .cluster_policy_when(&cluster, "it has the other", |status| {
+            whole(status, 2, 1, 0, 1)
+        })
+        .await?;
+    assert_eq!(
+        everywhere["status"]["overriddenBy"][0]["by"],
+        "SizingPolicy/web"
+    );
     let after = room.autoscaler("plimsoll-deployment-one").await?;
-    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "the object keeps its history");
+    assert_eq!(
+        after["metadata"]["uid"], before["metadata"]["uid"],
+        "the object keeps its history"
+    );
     assert_eq!(
         (owner(&after), &after["spec"]["updatePolicy"]["updateMode"]),
         (own["metadata"]["uid"].clone(), &json!("Initial"))
     );
 
     room.delete_policy("web").await?;
-    room.cluster_policy_when(&cluster, "it has both again", |status| whole(status, 2, 2, 0, 0)).await?;
+    room.cluster_policy_when(&cluster, "it has both again", |status| {
+        whole(status, 2, 2, 0, 0)
+    })
+    .await?;
     room.autoscaler_when("plimsoll-deployment-one", "it is the cluster's", |object| {
-        owner(object) == everywhere["metadata"]["uid"] && object["spec"]["updatePolicy"]["updateMode"] == "Off"
+        owner(object) == everywhere["metadata"]["uid"]
+            && object["spec"]["updatePolicy"]["updateMode"] == "Off"
     })
     .await?;
     room.delete_cluster_policy(&cluster).await?;
@@ -136,21 +190,36 @@ async fn a_policy_that_cannot_be_used_says_so_and_changes_nothing() -> Result<()
     let room = room("unusable").await?;
     room.deploy("one", "web").await?;
     room.policy("web", &json!({})).await?;
-    room.policy_when("web", "it is made", |status| whole(status, 1, 1, 0, 0)).await?;
+    room.policy_when("web", "it is made", |status| whole(status, 1, 1, 0, 0))
+        .await?;
     let before = room.autoscaler("plimsoll-deployment-one").await?;
-    let broken = json!({"spec": {"sizing": {"policy": "crane", "settings": {"no-such-thing": "1"}}}});
+    let broken =
+        json!({"spec": {"sizing": {"policy": "crane", "settings": {"no-such-thing": "1"}}}});
     room.patch_policy("web", &broken).await?;
-    let policy = room.policy_when("web", "it is refused", |status| !is_ready(status)).await?;
+    let policy = room
+        .policy_when("web", "it is refused", |status| !is_ready(status))
+        .await?;
     let ready = condition(&policy["status"], "Ready").context("there is the condition")?;
     assert_eq!(ready["reason"], "InvalidSizing");
-    ensure!(ready["message"].as_str().is_some_and(|message| message.contains("no-such-thing")), "{ready}");
+    ensure!(
+        ready["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("no-such-thing")),
+        "{ready}"
+    );
     room.await_event("web", "InvalidSizing").await?;
-    assert_eq!(room.autoscaler("plimsoll-deployment-one").await?["spec"], before["spec"]);
+    assert_eq!(
+        room.autoscaler("plimsoll-deployment-one").await?["spec"],
+        before["spec"]
+    );
     Ok(())
 }
 
 fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
-    status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+    status["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == kind)
 }
 
 fn is_ready(status: &Value) -> bool {

@@ -7,7 +7,9 @@ use api::vpa::VerticalPodAutoscaler;
 use e2e::{eventually, namespace};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -30,11 +32,21 @@ impl Room {
     /// A namespace that is there already.
     pub(crate) fn of(client: Client, namespace: &str) -> Self {
         let autoscalers = Api::namespaced(client.clone(), namespace);
-        Self { client, namespace: namespace.to_owned(), autoscalers }
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            autoscalers,
+        }
     }
 
     /// A Deployment with one container `app` whose pods use so much.
-    pub(crate) async fn deploy(&self, name: &str, replicas: u32, cpu: &str, memory: &str) -> Result<()> {
+    pub(crate) async fn deploy(
+        &self,
+        name: &str,
+        replicas: u32,
+        cpu: &str,
+        memory: &str,
+    ) -> Result<()> {
         let labels = json!({"app": name});
         let usage = json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory});
         let container = json!({
@@ -54,12 +66,19 @@ impl Room {
             },
         });
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
-        deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+        deployments
+            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+            .await?;
         Ok(())
     }
 
     /// A VPA object for the recommender of these tests. `extra` goes into its spec.
-    pub(crate) async fn autoscale(&self, name: &str, target: (&str, &str, &str), extra: &Value) -> Result<()> {
+    pub(crate) async fn autoscale(
+        &self,
+        name: &str,
+        target: (&str, &str, &str),
+        extra: &Value,
+    ) -> Result<()> {
         let (api_version, kind, target) = target;
         let mut spec = json!({
             "targetRef": {"apiVersion": api_version, "kind": kind, "name": target},
@@ -76,31 +95,48 @@ impl Room {
             "metadata": {"name": name, "labels": {"target": target}},
             "spec": spec,
         });
-        let objects: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
-        objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        objects
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         Ok(())
     }
 
     pub(crate) async fn change_autoscaler(&self, name: &str, spec: &Value) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": spec}));
-        self.autoscalers.patch(name, &PatchParams::default(), &patch).await?;
+        self.autoscalers
+            .patch(name, &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
     /// Changes what the pods of a Deployment use.
     pub(crate) async fn annotate_pods(&self, deployment: &str, annotations: &Value) -> Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        for pod in pods.list(&ListParams::default().labels(&format!("app={deployment}"))).await? {
+        for pod in pods
+            .list(&ListParams::default().labels(&format!("app={deployment}")))
+            .await?
+        {
             let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-            pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await?;
+            pods.patch(&pod.name_any(), &PatchParams::default(), &patch)
+                .await?;
         }
         Ok(())
     }
 
-    /// Writes the event that a kubelet writes when it evicts a pod of a Deployment because memory is short.
-    pub(crate) async fn tell_of_eviction(&self, deployment: &str, containers: &str, usage: &str) -> Result<()> {
+    /// Writes the event that a kubelet writes when it evicts a pod of a Deployment because memory
+    /// is short.
+    pub(crate) async fn tell_of_eviction(
+        &self,
+        deployment: &str,
+        containers: &str,
+        usage: &str,
+    ) -> Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let list = pods.list(&ListParams::default().labels(&format!("app={deployment}"))).await?;
+        let list = pods
+            .list(&ListParams::default().labels(&format!("app={deployment}")))
+            .await?;
         let pod = list.items.first().context("it has a pod")?.name_any();
         let annotations = json!({"offending_containers": containers, "offending_containers_usage": usage, "starved_resource": "memory"});
         let event = json!({
@@ -111,7 +147,9 @@ impl Room {
             "message": "The node was low on resource: memory.",
         });
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        events.create(&PostParams::default(), &serde_json::from_value(event)?).await?;
+        events
+            .create(&PostParams::default(), &serde_json::from_value(event)?)
+            .await?;
         Ok(())
     }
 
@@ -119,7 +157,9 @@ impl Room {
     pub(crate) async fn child_of(&self, deployment: &str) -> Result<String> {
         let children: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
         eventually("the Deployment has a ReplicaSet", PATIENCE, async || {
-            let list = children.list(&ListParams::default().labels(&format!("app={deployment}"))).await?;
+            let list = children
+                .list(&ListParams::default().labels(&format!("app={deployment}")))
+                .await?;
             Ok(list.items.first().context("none yet")?.name_any())
         })
         .await
@@ -142,12 +182,19 @@ impl Room {
 
     /// Deletes the objects that point at `target`.
     pub(crate) async fn delete_autoscalers_of(&self, target: &str) -> Result<()> {
-        self.autoscalers.delete_collection(&DeleteParams::default(), &of_target(target)).await?;
+        self.autoscalers
+            .delete_collection(&DeleteParams::default(), &of_target(target))
+            .await?;
         Ok(())
     }
 
     /// The object once `is_so` accepts it.
-    pub(crate) async fn object_when(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
+    pub(crate) async fn object_when(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
         eventually(what, PATIENCE, async || {
             let object = self.object(name).await?;
             ensure!(is_so(&object), "{name}: {:#}", object["status"]);
@@ -157,15 +204,25 @@ impl Room {
     }
 
     /// The object once its first container has this target.
-    pub(crate) async fn object_with_target(&self, name: &str, resource: &str, amount: &str) -> Result<Value> {
+    pub(crate) async fn object_with_target(
+        &self,
+        name: &str,
+        resource: &str,
+        amount: &str,
+    ) -> Result<Value> {
         let what = format!("the {resource} target is {amount}");
-        self.object_when(name, &what, |object| first_container(object)["target"][resource] == amount).await
+        self.object_when(name, &what, |object| {
+            first_container(object)["target"][resource] == amount
+        })
+        .await
     }
 
     /// Waits until the conditions are these: type, status, reason and message.
     pub(crate) async fn await_conditions(&self, name: &str, expected: &[[&str; 4]]) -> Result<()> {
         let what = format!("the conditions of {name} are {expected:?}");
-        self.object_when(name, &what, |object| conditions(object) == expected).await.map(drop)
+        self.object_when(name, &what, |object| conditions(object) == expected)
+            .await
+            .map(drop)
     }
 }
 
@@ -180,8 +237,14 @@ pub(crate) fn first_container(object: &Value) -> &Value {
 
 /// Type, status, reason and message of every condition.
 pub(crate) fn conditions(object: &Value) -> Vec<[&str; 4]> {
-    let list = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let list = object["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     list.iter()
-        .map(|condition| ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap_or("")))
+        .map(|condition| {
+            ["type", "status", "reason", "message"]
+                .map(|field| condition[field].as_str().unwrap_or(""))
+        })
         .collect()
 }

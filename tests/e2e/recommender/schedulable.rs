@@ -1,5 +1,6 @@
-//! Recommendations held to what can be scheduled: by the node that pods are pinned to, by a quota and by a limit range; told by
-//! condition, event, metric and the feed; and free again when there is room.
+//! Recommendations held to what can be scheduled: by the node that pods are pinned to, by a quota
+//! and by a limit range; told by condition, event, metric and the feed; and free again when there
+//! is room.
 
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ const NODE: &str = "node-2";
 fn pod(name: &str, cpu: &str, node: Option<&str>) -> Value {
     let usage = json!({"kwok.x-k8s.io/usage-cpu": "240m", "kwok.x-k8s.io/usage-memory": "300Mi"});
     let resources = json!({"requests": {"cpu": cpu, "memory": "100Mi"}});
-    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": resources});
+    let container =
+        json!({"name": "app", "image": "registry.example.com/app", "resources": resources});
     let selector = node.map_or(json!({}), |node| json!({"kubernetes.io/hostname": node}));
     json!({
         "metadata": {"labels": {"app": name}, "annotations": usage},
@@ -42,10 +44,13 @@ fn pod(name: &str, cpu: &str, node: Option<&str>) -> Value {
 
 async fn deploy(room: &Room, replicas: u32, node: Option<&str>) -> Result<()> {
     let selector = json!({"matchLabels": {"app": "web"}});
-    let spec = json!({"replicas": replicas, "selector": selector, "template": pod("web", "100m", node)});
+    let spec =
+        json!({"replicas": replicas, "selector": selector, "template": pod("web", "100m", node)});
     let object = json!({"metadata": {"name": "web"}, "spec": spec});
     let deployments: Api<Deployment> = Api::namespaced(room.client.clone(), &room.namespace);
-    deployments.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    deployments
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
     room.autoscale("web", deployment("web"), &json!({})).await
 }
 
@@ -56,16 +61,21 @@ async fn beside_a_daemon(client: Client) -> Result<Room> {
     let spec = json!({"selector": selector, "template": pod("heavy", DAEMON_CPU, Some(NODE))});
     let object = json!({"metadata": {"name": "heavy"}, "spec": spec});
     let daemons: Api<DaemonSet> = Api::namespaced(room.client.clone(), &room.namespace);
-    daemons.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    daemons
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
     deploy(&room, 1, Some(NODE)).await?;
     Ok(room)
 }
 
 async fn with_a_quota(client: Client) -> Result<Room> {
     let room = Room::new(client, "quota").await?;
-    let quota = json!({"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": "400m"}}});
+    let quota =
+        json!({"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": "400m"}}});
     let quotas: Api<ResourceQuota> = Api::namespaced(room.client.clone(), &room.namespace);
-    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    quotas
+        .create(&PostParams::default(), &serde_json::from_value(quota)?)
+        .await?;
     deploy(&room, 2, None).await?;
     Ok(room)
 }
@@ -75,28 +85,48 @@ async fn with_a_limit_range(client: Client) -> Result<Room> {
     let item = json!({"type": "Container", "max": {"cpu": "400m"}});
     let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [item]}});
     let ranges: Api<LimitRange> = Api::namespaced(room.client.clone(), &room.namespace);
-    ranges.create(&PostParams::default(), &serde_json::from_value(range)?).await?;
+    ranges
+        .create(&PostParams::default(), &serde_json::from_value(range)?)
+        .await?;
     deploy(&room, 1, None).await?;
     Ok(room)
 }
 
 /// Waits until the target of CPU is held to so much, and checks what is said about it.
 async fn check(room: &Room, cpu: &str, reason: &str, whose: &str) -> Result<()> {
-    let message = format!("Held to what can be scheduled: cpu of container app to {cpu} by {whose}");
+    let message =
+        format!("Held to what can be scheduled: cpu of container app to {cpu} by {whose}");
     let expected = [["RecommendationCapped", "True", reason, &message], PROVIDED];
     let is_held = |object: &Value| {
         let cpu_of = |bound: &str| first_container(object)[bound]["cpu"].clone();
-        (cpu_of("target"), cpu_of("uncappedTarget"), cpu_of("upperBound"))
-            == (cpu.into(), CPU_OF_240M.into(), cpu.into())
+        (
+            cpu_of("target"),
+            cpu_of("uncappedTarget"),
+            cpu_of("upperBound"),
+        ) == (cpu.into(), CPU_OF_240M.into(), cpu.into())
             && conditions(object) == expected
     };
-    room.object_when("web", &format!("cpu is held to {cpu}: {message}"), is_held).await.map(drop)
+    room.object_when("web", &format!("cpu is held to {cpu}: {message}"), is_held)
+        .await
+        .map(drop)
 }
 
 async fn await_event(sandbox: &Sandbox, room: &Room, reason: &str) -> Result<()> {
     eventually("an event tells of it", PATIENCE, async || {
-        let path = "jsonpath={range .items[*]}{.reason} {.regarding.kind}/{.regarding.name}{'\\n'}{end}";
-        let printed = kubectl_in(sandbox, &["get", "events.events.k8s.io", "-n", &room.namespace, "-o", path]).await?;
+        let path =
+            "jsonpath={range .items[*]}{.reason} {.regarding.kind}/{.regarding.name}{'\\n'}{end}";
+        let printed = kubectl_in(
+            sandbox,
+            &[
+                "get",
+                "events.events.k8s.io",
+                "-n",
+                &room.namespace,
+                "-o",
+                path,
+            ],
+        )
+        .await?;
         let expected = format!("{reason} VerticalPodAutoscaler/web");
         ensure!(printed.lines().any(|line| line == expected), "{printed}");
         Ok(())
@@ -115,11 +145,19 @@ async fn explain(room: &Room) -> Result<Explained> {
     timeout(PATIENCE, leader.wait_for(Option::is_some)).await??;
     let namespace = room.namespace.clone();
     let explained = eventually("the feed explains", PATIENCE, async || {
-        let address = leader.borrow().clone().context("the Lease tells the leader's address")?;
+        let address = leader
+            .borrow()
+            .clone()
+            .context("the Lease tells the leader's address")?;
         let mut client = feed::client::client(&address, &tls, &name).await?;
-        let request =
-            ExplainRequest { namespace: namespace.clone(), name: "web".to_owned(), container: "app".to_owned() };
-        Ok(Explained::try_from(client.explain(request).await?.into_inner())?)
+        let request = ExplainRequest {
+            namespace: namespace.clone(),
+            name: "web".to_owned(),
+            container: "app".to_owned(),
+        };
+        Ok(Explained::try_from(
+            client.explain(request).await?.into_inner(),
+        )?)
     })
     .await;
     following.abort();
@@ -152,14 +190,29 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
 
     let explained = explain(&node).await?;
     let numbers = explained.explanation.numbers.iter();
-    let target = numbers.filter(|number| number.resource == ResourceName::Cpu && number.bound == Bound::Target);
+    let target = numbers
+        .filter(|number| number.resource == ResourceName::Cpu && number.bound == Bound::Target);
     let found: Vec<_> = target
         .map(|number| {
-            (number.in_whole_units.to_string(), number.capped.to_string(), number.capped_by, &number.capped_because)
+            (
+                number.in_whole_units.to_string(),
+                number.capped.to_string(),
+                number.capped_by,
+                &number.capped_because,
+            )
         })
         .collect();
-    let because = format!("node {NODE} has {LEFT_BY_DAEMON} cpu left for one pod beside 1 DaemonSet pods");
-    assert_eq!(found, [(CPU_OF_240M.to_owned(), LEFT_BY_DAEMON.to_owned(), Some(Cap::Node), &Some(because))]);
+    let because =
+        format!("node {NODE} has {LEFT_BY_DAEMON} cpu left for one pod beside 1 DaemonSet pods");
+    assert_eq!(
+        found,
+        [(
+            CPU_OF_240M.to_owned(),
+            LEFT_BY_DAEMON.to_owned(),
+            Some(Cap::Node),
+            &Some(because)
+        )]
+    );
 
     let daemons: Api<DaemonSet> = Api::namespaced(client.clone(), &node.namespace);
     daemons.delete("heavy", &DeleteParams::default()).await?;

@@ -1,5 +1,5 @@
-//! Two shards with a stand-by each: together they do the work of one recommender, one reader follows both, and what happens
-//! to the leader of one does not touch the other.
+//! Two shards with a stand-by each: together they do the work of one recommender, one reader
+//! follows both, and what happens to the leader of one does not touch the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,11 +36,20 @@ const LEASE: &str = "vpa-recommender-lease";
 /// From the end of a leader until its successor's data is with the readers.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
-/// A workload `web` and its autoscaler in a namespace of this name, and a checkpoint that nobody needs.
+/// A workload `web` and its autoscaler in a namespace of this name, and a checkpoint that nobody
+/// needs.
 async fn furnish(client: &Client, name: &str) -> Result<Room> {
-    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let namespace = Namespace { metadata, ..Namespace::default() };
-    Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let namespace = Namespace {
+        metadata,
+        ..Namespace::default()
+    };
+    Api::all(client.clone())
+        .create(&PostParams::default(), &namespace)
+        .await?;
     e2e::admits_pods(client, name).await?;
     let room = Room::of(client.clone(), name);
     room.deploy("web", 2, "240m", "300Mi").await?;
@@ -53,7 +62,9 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
         "spec": {"vpaObjectName": "gone", "containerName": "app"},
     });
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), name, &kind);
-    objects.create(&PostParams::default(), &serde_json::from_value(useless)?).await?;
+    objects
+        .create(&PostParams::default(), &serde_json::from_value(useless)?)
+        .await?;
     Ok(room)
 }
 
@@ -61,19 +72,31 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
 async fn all_is_done_once(client: &Client, rooms: &[Room]) -> Result<()> {
     for room in rooms {
         room.object_with_target("web", "cpu", CPU_OF_240M).await?;
-        let checkpoints: Api<VerticalPodAutoscalerCheckpoint> = Api::namespaced(client.clone(), &room.namespace);
-        eventually("its history is stored, and what nobody needs is collected", PATIENCE, async || {
-            checkpoints.get(&object_name("web", "app")).await?;
-            ensure!(checkpoints.get_opt("gone-app").await?.is_none(), "gone-app is there");
-            Ok(())
-        })
+        let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
+            Api::namespaced(client.clone(), &room.namespace);
+        eventually(
+            "its history is stored, and what nobody needs is collected",
+            PATIENCE,
+            async || {
+                checkpoints.get(&object_name("web", "app")).await?;
+                ensure!(
+                    checkpoints.get_opt("gone-app").await?.is_none(),
+                    "gone-app is there"
+                );
+                Ok(())
+            },
+        )
         .await?;
     }
     for shard in SHARDS {
         eventually("each shard handles its own", PATIENCE, async || {
             let leader = leader_of(client, shard).await?;
             let handled = metric(&leader, "vpa_recommender_vpa_objects_count").await?;
-            ensure!((handled - 2.0).abs() < f64::EPSILON, "{} handles {handled}", leader.pod);
+            ensure!(
+                (handled - 2.0).abs() < f64::EPSILON,
+                "{} handles {handled}",
+                leader.pod
+            );
             Ok(())
         })
         .await?;
@@ -83,16 +106,44 @@ async fn all_is_done_once(client: &Client, rooms: &[Room]) -> Result<()> {
 
 /// What a service can see that reads the feed, by the Role of `deploy/`.
 async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
-    kubectl_in(sandbox, &["-n", "plimsoll-system", "create", "serviceaccount", "reader"]).await?;
-    let role = ["create", "rolebinding", "reader", "--role=plimsoll-feed-reader"];
-    let account = ["-n", "kube-system", "--serviceaccount=plimsoll-system:reader"];
+    kubectl_in(
+        sandbox,
+        &[
+            "-n",
+            "plimsoll-system",
+            "create",
+            "serviceaccount",
+            "reader",
+        ],
+    )
+    .await?;
+    let role = [
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=plimsoll-feed-reader",
+    ];
+    let account = [
+        "-n",
+        "kube-system",
+        "--serviceaccount=plimsoll-system:reader",
+    ];
     kubectl_in(sandbox, &[&role[..], &account[..]].concat()).await?;
-    let token = kubectl_in(sandbox, &["-n", "plimsoll-system", "create", "token", "reader"]).await?;
+    let token = kubectl_in(
+        sandbox,
+        &["-n", "plimsoll-system", "create", "token", "reader"],
+    )
+    .await?;
     let mut config = Kubeconfig::read_from(sandbox.kubeconfig())?;
     for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() });
+        user.auth_info = Some(AuthInfo {
+            token: Some(token.trim().to_owned().into()),
+            ..AuthInfo::default()
+        });
     }
-    Ok(Client::try_from(Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?)?)
+    Ok(Client::try_from(
+        Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?,
+    )?)
 }
 
 /// The number of shards that every program that reads the feed is told.
@@ -102,8 +153,12 @@ async fn readers_shards(client: &Client) -> Result<u16> {
     for reader in ["plimsoll-updater", "plimsoll-webhook"] {
         let template = deployments.get(reader).await?.spec.template;
         let containers = template.spec.context("a pod")?.containers;
-        let args = containers.into_iter().flat_map(|container| container.args.unwrap_or_default());
-        let shards = args.filter_map(|arg| arg.strip_prefix("--feed-shards=").map(str::to_owned)).collect::<Vec<_>>();
+        let args = containers
+            .into_iter()
+            .flat_map(|container| container.args.unwrap_or_default());
+        let shards = args
+            .filter_map(|arg| arg.strip_prefix("--feed-shards=").map(str::to_owned))
+            .collect::<Vec<_>>();
         told.insert(shards);
     }
     let all = told.into_iter().collect::<Vec<_>>();
@@ -118,35 +173,57 @@ async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Fo
     let (leaders, finding) = follow_shards(&leases, LEASE, readers_shards(client).await?);
     tokio::spawn(finding);
     let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
-    let (following, reading) = Reader { leaders, tls, server_name: ServerName::try_from(FEED_SERVER)? }.follow();
+    let (following, reading) = Reader {
+        leaders,
+        tls,
+        server_name: ServerName::try_from(FEED_SERVER)?,
+    }
+    .follow();
     tokio::spawn(reading);
     Ok(following)
 }
 
 /// The term of each object's value, by namespace.
 fn terms(following: &Following) -> BTreeMap<String, u64> {
-    following.iter().map(|(_, heard)| (heard.value.namespace.clone(), heard.term)).collect()
+    following
+        .iter()
+        .map(|(_, heard)| (heard.value.namespace.clone(), heard.term))
+        .collect()
 }
 
-/// Kills the leader of a shard. Readers have the data of its successor soon; until then they have the last one's, and what
-/// the other shard tells is not interrupted. A machine that is so busy that leaders lose their Leases may need another try.
-async fn kill_the_leader(client: &Client, shard: usize, following: &mut watch::Receiver<Following>) -> Result<()> {
+/// Kills the leader of a shard. Readers have the data of its successor soon; until then they have
+/// the last one's, and what the other shard tells is not interrupted. A machine that is so busy
+/// that leaders lose their Leases may need another try.
+async fn kill_the_leader(
+    client: &Client,
+    shard: usize,
+    following: &mut watch::Receiver<Following>,
+) -> Result<()> {
     let mut outcome = Ok(());
     for _ in 0..3 {
         recovered(client).await?;
         let fresh = |now: &Following| now.stale_since().is_none();
-        drop(timeout(PATIENCE, following.wait_for(fresh)).await.context("both shards are heard")??);
+        drop(
+            timeout(PATIENCE, following.wait_for(fresh))
+                .await
+                .context("both shards are heard")??,
+        );
         let (took, was_interrupted) = kill_once(client, shard, following).await?;
-        println!("shard {shard}: readers had the data of the next leader {took:.2?} after kill -9 of the last one");
+        println!(
+            "shard {shard}: readers had the data of the next leader {took:.2?} after kill -9 of the last one"
+        );
         if took < TAKEOVER && !was_interrupted {
             return Ok(());
         }
-        outcome = Err(anyhow::anyhow!("{took:?}; the other shard was interrupted: {was_interrupted}"));
+        outcome = Err(anyhow::anyhow!(
+            "{took:?}; the other shard was interrupted: {was_interrupted}"
+        ));
     }
     outcome
 }
 
-/// Gives how long it took until the successor's data was there, and whether the other shard was interrupted meanwhile.
+/// Gives how long it took until the successor's data was there, and whether the other shard was
+/// interrupted meanwhile.
 async fn kill_once(
     client: &Client,
     shard: usize,
@@ -163,13 +240,19 @@ async fn kill_once(
             complaint = Some(format!("of {before:?} only {terms:?} is there"));
         }
         was_interrupted |= now.parts()[1 - shard].stale_since.is_some();
-        if before.iter().any(|(namespace, term)| terms.get(namespace).is_some_and(|now| now < term)) {
+        if before
+            .iter()
+            .any(|(namespace, term)| terms.get(namespace).is_some_and(|now| now < term))
+        {
             complaint = Some(format!("{before:?}, then {terms:?}"));
         }
         let is_new = |namespace: &str| terms.get(namespace) > before.get(namespace);
-        complaint.is_some() || (now.stale_since().is_none() && NAMESPACES[shard].iter().all(|name| is_new(name)))
+        complaint.is_some()
+            || (now.stale_since().is_none() && NAMESPACES[shard].iter().all(|name| is_new(name)))
     };
-    timeout(PATIENCE, following.wait_for(is_followed)).await.context("no successor is followed")??;
+    timeout(PATIENCE, following.wait_for(is_followed))
+        .await
+        .context("no successor is followed")??;
     let took = killed.elapsed();
     ensure!(complaint.is_none(), "{complaint:?}");
     Ok((took, was_interrupted))
@@ -209,7 +292,11 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     all_is_done_once(&client, &rooms).await?;
     let mut following = follow(&sandbox, &client).await?;
     let all = |now: &Following| now.stale_since().is_none() && terms(now).len() == rooms.len();
-    drop(timeout(PATIENCE, following.wait_for(all)).await.context("both shards are heard")??);
+    drop(
+        timeout(PATIENCE, following.wait_for(all))
+            .await
+            .context("both shards are heard")??,
+    );
     for shard in [0, 1] {
         kill_the_leader(&client, shard, &mut following).await?;
     }

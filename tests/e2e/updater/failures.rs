@@ -1,4 +1,5 @@
-//! What the updater does when what it needs is gone: the webhook, the leader, answers. And when somebody stops it.
+//! What the updater does when what it needs is gone: the webhook, the leader, answers. And when
+//! somebody stops it.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,9 @@ const SWITCH: &str = "plimsoll-stop";
 /// One pod at a time, so that there is time for something to happen.
 async fn slow_workload(stage: &Stage) -> Result<()> {
     unmoved_workload(stage).await?;
-    stage.autoscale("web", &json!({"updateMode": "Recreate"})).await
+    stage
+        .autoscale("web", &json!({"updateMode": "Recreate"}))
+        .await
 }
 
 /// The same, not autoscaled yet.
@@ -34,16 +37,26 @@ async fn unmoved_workload(stage: &Stage) -> Result<()> {
     stage.protect("web", REPLICAS - 1).await
 }
 
-/// Another that is to be moved as soon as its budget allows it, so that there is something left to do however fast the updater is.
+/// Another that is to be moved as soon as its budget allows it, so that there is something left to
+/// do however fast the updater is.
 async fn waiting_workload(stage: &Stage) -> Result<()> {
     stage.workload("rest", WAITING, &json!({})).await?;
     stage.protect("rest", WAITING).await?;
-    stage.autoscale("rest", &json!({"updateMode": "Recreate"})).await
+    stage
+        .autoscale("rest", &json!({"updateMode": "Recreate"}))
+        .await
 }
 
 /// Lets the workload that waits move, and waits until it has.
 async fn the_rest_moves(stage: &Stage, watching: &Watching) -> Result<()> {
-    ensure!(stage.sizes("rest").await?.iter().all(|(_, cpu)| cpu == SMALL), "its budget holds it");
+    ensure!(
+        stage
+            .sizes("rest")
+            .await?
+            .iter()
+            .all(|(_, cpu)| cpu == SMALL),
+        "its budget holds it"
+    );
     stage.change_budget("rest", WAITING - 1).await?;
     let uids = stage.all_large("rest", WAITING).await?;
     let fewest = watching.fewest("rest", &uids).await?;
@@ -52,7 +65,12 @@ async fn the_rest_moves(stage: &Stage, watching: &Watching) -> Result<()> {
 }
 
 async fn large(stage: &Stage) -> Result<usize> {
-    Ok(stage.sizes("web").await?.iter().filter(|(_, cpu)| cpu == LARGE).count())
+    Ok(stage
+        .sizes("web")
+        .await?
+        .iter()
+        .filter(|(_, cpu)| cpu == LARGE)
+        .count())
 }
 
 async fn some_are_replaced(stage: &Stage) -> Result<()> {
@@ -67,12 +85,19 @@ async fn some_are_replaced(stage: &Stage) -> Result<()> {
 /// Waits until nothing is done, and nothing is under way either.
 async fn is_held(stage: &Stage, reason: &str) -> Result<()> {
     let expected = format!("vpa_updater_held{{reason=\"{reason}\"}} 1");
-    eventually(&format!("everything is held: {reason}"), PATIENCE, async || {
-        let metrics = scrape(&stage.leader().await?).await?;
-        ensure!(metrics.contains(&expected), "it is not");
-        ensure!(metrics.contains("\nvpa_updater_acts_in_flight 0\n"), "something is under way");
-        Ok(())
-    })
+    eventually(
+        &format!("everything is held: {reason}"),
+        PATIENCE,
+        async || {
+            let metrics = scrape(&stage.leader().await?).await?;
+            ensure!(metrics.contains(&expected), "it is not");
+            ensure!(
+                metrics.contains("\nvpa_updater_acts_in_flight 0\n"),
+                "something is under way"
+            );
+            Ok(())
+        },
+    )
     .await
 }
 
@@ -87,7 +112,9 @@ async fn stop(stage: &Stage, switches: &Api<ConfigMap>) -> Result<Duration> {
 
 async fn signal(stage: &Stage, signal: &str) -> Result<()> {
     let process = process(&stage.client, &stage.leader().await?).await?;
-    let status = std::process::Command::new("kill").args([signal, &process.to_string()]).status()?;
+    let status = std::process::Command::new("kill")
+        .args([signal, &process.to_string()])
+        .status()?;
     ensure!(status.success(), "kill {signal} {process}");
     Ok(())
 }
@@ -118,9 +145,18 @@ async fn nothing_moves_while_the_webhook_is_silent_or_somebody_stops_it() -> Res
     }
     ensure!(took < Duration::from_secs(1), "the switch took {took:?}");
     // What comes now has to wait for the end of that.
-    stage.autoscale("later", &json!({"updateMode": "Recreate"})).await?;
+    stage
+        .autoscale("later", &json!({"updateMode": "Recreate"}))
+        .await?;
     is_held(&stage, "stopped").await?;
-    ensure!(stage.sizes("later").await?.iter().all(|(_, cpu)| cpu != LARGE), "it moved pods although it was stopped");
+    ensure!(
+        stage
+            .sizes("later")
+            .await?
+            .iter()
+            .all(|(_, cpu)| cpu != LARGE),
+        "it moved pods although it was stopped"
+    );
     switches.delete(SWITCH, &DeleteParams::default()).await?;
     stage.all_large("later", SOME).await?;
     let uids = stage.all_large("web", REPLICAS).await?;
@@ -135,14 +171,17 @@ async fn nothing_moves_while_the_webhook_is_silent_or_somebody_stops_it() -> Res
 async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() -> Result<()> {
     let stage = Stage::take("killed").await?;
     let heart = stage.heart();
-    // Half of the pods may be away, by the updater's own tolerance: no budget of the cluster helps it to remember.
+    // Half of the pods may be away, by the updater's own tolerance: no budget of the cluster helps
+    // it to remember.
     stage.workload("wide", REPLICAS, &json!({})).await?;
     waiting_workload(&stage).await?;
     slow_workload(&stage).await?;
     let watching = Watching::of(stage.pods.clone()).await?;
     some_are_replaced(&stage).await?;
     let first = stage.leader().await?;
-    stage.autoscale("wide", &json!({"updateMode": "Recreate"})).await?;
+    stage
+        .autoscale("wide", &json!({"updateMode": "Recreate"}))
+        .await?;
     let any = |sizes: Vec<(String, String)>| sizes.iter().any(|(_, cpu)| cpu == LARGE);
     eventually("the second workload is begun with", PATIENCE, async || {
         ensure!(any(stage.sizes("wide").await?), "it is not");
@@ -158,7 +197,10 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
         ensure!(fewest >= at_least, "{workload}: {fewest} were left");
     }
     let second = stage.leader().await?;
-    println!("{} left {left} of {REPLICAS} pods to {}", first.pod, second.pod);
+    println!(
+        "{} left {left} of {REPLICAS} pods to {}",
+        first.pod, second.pod
+    );
     heart.stop().await
 }
 
@@ -180,35 +222,63 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
         }],
     });
     let hooks: Api<ValidatingWebhookConfiguration> = Api::all(stage.client.clone());
-    let failed_before = stage.total("vpa_updater_failed_eviction_attempts_total").await?;
-    hooks.create(&PostParams::default(), &serde_json::from_value(webhook)?).await?;
+    let failed_before = stage
+        .total("vpa_updater_failed_eviction_attempts_total")
+        .await?;
+    hooks
+        .create(&PostParams::default(), &serde_json::from_value(webhook)?)
+        .await?;
     let any = stage.pods.list(&ListParams::default().limit(1)).await?;
     let any = any.items.first().context("there are pods")?.name_any();
-    let dry =
-        EvictParams { post_options: PostParams { dry_run: true, ..PostParams::default() }, ..EvictParams::default() };
+    let dry = EvictParams {
+        post_options: PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        },
+        ..EvictParams::default()
+    };
     eventually("the API server knows the webhook", PATIENCE, async || {
         let answer = stage.pods.evict(&any, &dry).await;
-        ensure!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 500), "{answer:?}");
+        ensure!(
+            matches!(&answer, Err(kube::Error::Api(status)) if status.code == 500),
+            "{answer:?}"
+        );
         Ok(())
     })
     .await?;
-    stage.autoscale("web", &json!({"updateMode": "Recreate"})).await?;
+    stage
+        .autoscale("web", &json!({"updateMode": "Recreate"}))
+        .await?;
     eventually("evictions fail", PATIENCE, async || {
-        let failed = stage.total("vpa_updater_failed_eviction_attempts_total").await?;
-        ensure!(failed >= failed_before + 2.0, "{failed} did, {failed_before} of them before");
+        let failed = stage
+            .total("vpa_updater_failed_eviction_attempts_total")
+            .await?;
+        ensure!(
+            failed >= failed_before + 2.0,
+            "{failed} did, {failed_before} of them before"
+        );
         Ok(())
     })
     .await?;
-    hooks.delete("no-evictions", &DeleteParams::default()).await?;
+    hooks
+        .delete("no-evictions", &DeleteParams::default())
+        .await?;
     some_are_replaced(&stage).await?;
     let replaced = large(&stage).await?;
     let leader = stage.leader().await?;
     let sandbox = stage.sandbox()?;
     sandbox.pause(Component::KubeApiserver).await?;
-    eventually("the leader cannot renew its Lease and stands by", PATIENCE, async || {
-        ensure!(metric(&leader, "leader_election_master_status").await? == 0.0, "it leads");
-        Ok(())
-    })
+    eventually(
+        "the leader cannot renew its Lease and stands by",
+        PATIENCE,
+        async || {
+            ensure!(
+                metric(&leader, "leader_election_master_status").await? == 0.0,
+                "it leads"
+            );
+            Ok(())
+        },
+    )
     .await?;
     sandbox.resume(Component::KubeApiserver).await?;
     the_rest_moves(&stage, &watching).await?;

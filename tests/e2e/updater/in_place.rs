@@ -13,7 +13,8 @@ use super::stage::{LARGE, PATIENCE, SMALL, Stage};
 const REPLICAS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allows_it() -> Result<()> {
+async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allows_it() -> Result<()>
+{
     let stage = Stage::take("in-place").await?;
     let heart = stage.heart();
     let too_small = json!({"sandbox.plimsoll.dev/resize": "Infeasible"});
@@ -30,47 +31,96 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
     }
     let watching = Watching::of(stage.pods.clone()).await?;
     for (workload, mode, _) in &workloads {
-        stage.autoscale(workload, &json!({"updateMode": mode})).await?;
+        stage
+            .autoscale(workload, &json!({"updateMode": mode}))
+            .await?;
     }
     for workload in ["either", "only"] {
         let live = stage.all_large(workload, REPLICAS).await?;
-        ensure!(uids(&stage, workload).await? == before[workload], "{workload}: they are the same pods");
+        ensure!(
+            uids(&stage, workload).await? == before[workload],
+            "{workload}: they are the same pods"
+        );
         let fewest = watching.fewest(workload, &live).await?;
-        ensure!(fewest == REPLICAS, "{workload}: only {fewest} of them served at a time");
-        for pod in stage.pods.list(&ListParams::default().labels(&format!("app={workload}"))).await? {
+        ensure!(
+            fewest == REPLICAS,
+            "{workload}: only {fewest} of them served at a time"
+        );
+        for pod in stage
+            .pods
+            .list(&ListParams::default().labels(&format!("app={workload}")))
+            .await?
+        {
             ensure!(
-                pod.annotations().get("vpaInPlaceUpdated").is_some_and(|value| value == "true"),
+                pod.annotations()
+                    .get("vpaInPlaceUpdated")
+                    .is_some_and(|value| value == "true"),
                 "{}",
                 pod.name_any()
             );
         }
     }
-    let renewed = eventually("the pods on small nodes are made anew", PATIENCE, async || {
-        let now = uids(&stage, "small-node").await?;
-        ensure!(now.iter().all(|uid| !before["small-node"].contains(uid)), "some are the old ones");
-        ensure!(now.len() == REPLICAS, "{} are there", now.len());
-        Ok(now)
-    })
+    let renewed = eventually(
+        "the pods on small nodes are made anew",
+        PATIENCE,
+        async || {
+            let now = uids(&stage, "small-node").await?;
+            ensure!(
+                now.iter().all(|uid| !before["small-node"].contains(uid)),
+                "some are the old ones"
+            );
+            ensure!(now.len() == REPLICAS, "{} are there", now.len());
+            Ok(now)
+        },
+    )
     .await?;
     let fewest = watching.fewest("small-node", &renewed).await?;
     ensure!(fewest >= REPLICAS - 1, "{fewest} were left");
     eventually("the others were asked to grow", PATIENCE, async || {
-        let list = stage.pods.list(&ListParams::default().labels("app=stays")).await?;
-        let wanted =
-            list.iter().filter_map(|pod| pod.spec.as_ref()?.containers.first()?.resources.as_ref()?.requests.as_ref());
-        let large = wanted.filter(|requests| requests.get("cpu").is_some_and(|cpu| cpu.0 == LARGE)).count();
+        let list = stage
+            .pods
+            .list(&ListParams::default().labels("app=stays"))
+            .await?;
+        let wanted = list.iter().filter_map(|pod| {
+            pod.spec
+                .as_ref()?
+                .containers
+                .first()?
+                .resources
+                .as_ref()?
+                .requests
+                .as_ref()
+        });
+        let large = wanted
+            .filter(|requests| requests.get("cpu").is_some_and(|cpu| cpu.0 == LARGE))
+            .count();
         ensure!(large > 0, "none of {} was", list.items.len());
         Ok(())
     })
     .await?;
-    ensure!(uids(&stage, "stays").await? == before["stays"], "they are the same pods");
-    ensure!(stage.sizes("stays").await?.iter().all(|(_, cpu)| cpu == SMALL), "they have the size that they had");
+    ensure!(
+        uids(&stage, "stays").await? == before["stays"],
+        "they are the same pods"
+    );
+    ensure!(
+        stage
+            .sizes("stays")
+            .await?
+            .iter()
+            .all(|(_, cpu)| cpu == SMALL),
+        "they have the size that they had"
+    );
     told(&stage).await?;
     heart.stop().await
 }
 
 async fn uids(stage: &Stage, workload: &str) -> Result<Vec<String>> {
-    let mut uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+    let mut uids: Vec<String> = stage
+        .sizes(workload)
+        .await?
+        .into_iter()
+        .map(|(uid, _)| uid)
+        .collect();
     uids.sort();
     Ok(uids)
 }
@@ -79,11 +129,28 @@ async fn uids(stage: &Stage, workload: &str) -> Result<Vec<String>> {
 async fn told(stage: &Stage) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns = "custom-columns=REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message";
-        let printed =
-            kubectl_in(stage.sandbox()?, &["-n", &stage.namespace, "get", "events", "-o", columns, "--no-headers"])
-                .await?;
-        let line = printed.lines().find(|line| line.contains("InPlaceResizedByVPA")).context(printed.clone())?;
-        ensure!(line.contains("vpa-updater") && line.contains("Pod was resized in place by VPA Updater."), "{line}");
+        let printed = kubectl_in(
+            stage.sandbox()?,
+            &[
+                "-n",
+                &stage.namespace,
+                "get",
+                "events",
+                "-o",
+                columns,
+                "--no-headers",
+            ],
+        )
+        .await?;
+        let line = printed
+            .lines()
+            .find(|line| line.contains("InPlaceResizedByVPA"))
+            .context(printed.clone())?;
+        ensure!(
+            line.contains("vpa-updater")
+                && line.contains("Pod was resized in place by VPA Updater."),
+            "{line}"
+        );
         Ok(())
     })
     .await

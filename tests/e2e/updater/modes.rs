@@ -16,7 +16,16 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     let stage = Stage::take("modes").await?;
     let heart = stage.heart();
     let none = json!({});
-    let workloads = ["off", "initial", "recreate", "auto", "absent", "protected", "half", "few"];
+    let workloads = [
+        "off",
+        "initial",
+        "recreate",
+        "auto",
+        "absent",
+        "protected",
+        "half",
+        "few",
+    ];
     for workload in workloads {
         stage.workload(workload, REPLICAS, &none).await?;
     }
@@ -24,7 +33,12 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     stage.protect("half", REPLICAS - 1).await?;
     let mut before = std::collections::BTreeMap::new();
     for workload in workloads {
-        let uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+        let uids: Vec<String> = stage
+            .sizes(workload)
+            .await?
+            .into_iter()
+            .map(|(uid, _)| uid)
+            .collect();
         before.insert(workload, uids);
     }
     let watching = Watching::of(stage.pods.clone()).await?;
@@ -36,29 +50,51 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         ("protected", "Recreate"),
         ("half", "Recreate"),
     ] {
-        stage.autoscale(workload, &json!({"updateMode": mode})).await?;
+        stage
+            .autoscale(workload, &json!({"updateMode": mode}))
+            .await?;
     }
-    stage.autoscale("few", &json!({"updateMode": "Recreate", "minReplicas": REPLICAS + 1})).await?;
+    stage
+        .autoscale(
+            "few",
+            &json!({"updateMode": "Recreate", "minReplicas": REPLICAS + 1}),
+        )
+        .await?;
     stage.autoscale("absent", &json!({})).await?;
 
     for workload in ["recreate", "auto", "absent", "half"] {
         let uids = stage.all_large(workload, REPLICAS).await?;
-        ensure!(uids.iter().all(|uid| !before[workload].contains(uid)), "{workload}: they are new pods");
+        ensure!(
+            uids.iter().all(|uid| !before[workload].contains(uid)),
+            "{workload}: they are new pods"
+        );
         let fewest = watching.fewest(workload, &uids).await?;
         ensure!(fewest >= AT_LEAST, "{workload}: {fewest} were left");
     }
     for workload in ["off", "initial", "protected", "few"] {
-        let mut uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+        let mut uids: Vec<String> = stage
+            .sizes(workload)
+            .await?
+            .into_iter()
+            .map(|(uid, _)| uid)
+            .collect();
         uids.sort();
         before.get_mut(workload).expect("it was looked at").sort();
-        ensure!(uids == before[workload], "{workload}: its pods are as they were");
+        ensure!(
+            uids == before[workload],
+            "{workload}: its pods are as they were"
+        );
     }
     let reasons = "vpa_updater_skipped_pods{reason=\"disruption_budget\"} 3";
-    eventually("the budget is said to hold the pods", PATIENCE, async || {
-        let metrics = scrape(&stage.leader().await?).await?;
-        ensure!(metrics.contains(reasons), "{metrics}");
-        Ok(())
-    })
+    eventually(
+        "the budget is said to hold the pods",
+        PATIENCE,
+        async || {
+            let metrics = scrape(&stage.leader().await?).await?;
+            ensure!(metrics.contains(reasons), "{metrics}");
+            Ok(())
+        },
+    )
     .await?;
     told(&stage).await?;
     heart.stop().await

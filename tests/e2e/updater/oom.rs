@@ -13,14 +13,16 @@ use tokio::sync::watch;
 
 use super::stage::{LARGE, PATIENCE, SMALL, Stage};
 
-/// For how long the kill is in the status of a pod that is not on its way out. The updater waits for a second from when it sees it.
+/// For how long the kill is in the status of a pod that is not on its way out. The updater waits
+/// for a second from when it sees it.
 const LEAST_SHOWN: Duration = Duration::from_millis(800);
 const MOST: Duration = Duration::from_secs(2);
 /// Something else may keep the machine busy.
 const TRIES: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_oom_kill_is_seen_and_told_before_its_pod_is_replaced_within_two_seconds() -> Result<()> {
+async fn an_oom_kill_is_seen_and_told_before_its_pod_is_replaced_within_two_seconds() -> Result<()>
+{
     let stage = Stage::take("oom").await?;
     let heart = stage.heart();
     let mut found = Vec::new();
@@ -37,24 +39,54 @@ async fn an_oom_kill_is_seen_and_told_before_its_pod_is_replaced_within_two_seco
 
 /// For how long a kill was shown, and how long it took from the kill to a new pod.
 async fn replaced(stage: &Stage, workload: &str) -> Result<(Duration, Duration)> {
-    stage.workload(workload, 1, &json!({"sandbox.plimsoll.dev/back-off": "100ms"})).await?;
+    stage
+        .workload(
+            workload,
+            1,
+            &json!({"sandbox.plimsoll.dev/back-off": "100ms"}),
+        )
+        .await?;
     // Without a kill nothing would be done.
-    stage.autoscale_within(workload, &json!({"updateMode": "Recreate", "minReplicas": 1}), ["50m", "300m"]).await?;
+    stage
+        .autoscale_within(
+            workload,
+            &json!({"updateMode": "Recreate", "minReplicas": 1}),
+            ["50m", "300m"],
+        )
+        .await?;
     let of_workload = ListParams::default().labels(&format!("app={workload}"));
-    let pod = stage.pods.list(&of_workload).await?.items.into_iter().next().context("it has a pod")?;
+    let pod = stage
+        .pods
+        .list(&of_workload)
+        .await?
+        .items
+        .into_iter()
+        .next()
+        .context("it has a pod")?;
     let uid = pod.uid().context("it has one")?;
     let (mut seen, _watch) = watch_pod(stage, &uid);
     let killed = Instant::now();
     oom_kill(&stage.pods, &pod, &json!({"requests": {"cpu": SMALL}})).await?;
     eventually("a new pod has the large size", PATIENCE, async || {
         let sizes = stage.sizes(workload).await?;
-        ensure!(sizes.iter().any(|(other, cpu)| cpu == LARGE && *other != uid), "{sizes:?}");
+        ensure!(
+            sizes
+                .iter()
+                .any(|(other, cpu)| cpu == LARGE && *other != uid),
+            "{sizes:?}"
+        );
         Ok(())
     })
     .await?;
     let took = killed.elapsed();
-    let gone = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| seen.gone.is_some())).await??.clone();
-    let shown = gone.shown.zip(gone.gone).map(|(shown, gone)| gone - shown).context("the kill was never seen")?;
+    let gone = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| seen.gone.is_some()))
+        .await??
+        .clone();
+    let shown = gone
+        .shown
+        .zip(gone.gone)
+        .map(|(shown, gone)| gone - shown)
+        .context("the kill was never seen")?;
     told(stage, &pod.name_any()).await?;
     Ok((shown, took))
 }
@@ -71,7 +103,9 @@ fn watch_pod(stage: &Stage, uid: &str) -> (watch::Receiver<Seen>, Follow) {
     let uid = uid.to_owned();
     let watch = follow(stage.pods.clone(), move |event: Event<Pod>| {
         let is_deleted = matches!(event, Event::Delete(_));
-        let (Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) = event else { return };
+        let (Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) = event else {
+            return;
+        };
         if pod.metadata.uid.as_ref() != Some(&uid) {
             return;
         }
@@ -89,21 +123,47 @@ fn watch_pod(stage: &Stage, uid: &str) -> (watch::Receiver<Seen>, Follow) {
 }
 
 fn shows_kill(pod: &Pod) -> bool {
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    let mut ends = statuses.filter_map(|status| status.last_state.as_ref()?.terminated.as_ref()?.reason.as_deref());
+    let statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| status.container_statuses.iter().flatten());
+    let mut ends = statuses.filter_map(|status| {
+        status
+            .last_state
+            .as_ref()?
+            .terminated
+            .as_ref()?
+            .reason
+            .as_deref()
+    });
     ends.any(|reason| reason == "OOMKilled")
 }
 
 async fn told(stage: &Stage, pod: &str) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns = "custom-columns=REASON:.reason,KIND:.involvedObject.kind,MESSAGE:.message";
-        let printed =
-            kubectl_in(stage.sandbox()?, &["-n", &stage.namespace, "get", "events", "-o", columns, "--no-headers"])
-                .await?;
+        let printed = kubectl_in(
+            stage.sandbox()?,
+            &[
+                "-n",
+                &stage.namespace,
+                "get",
+                "events",
+                "-o",
+                columns,
+                "--no-headers",
+            ],
+        )
+        .await?;
         let message = format!("Container app of Pod {pod} was OOM killed");
         for kind in [" Pod ", " VerticalPodAutoscaler "] {
-            let is_told = printed.lines().any(|line| line.contains(kind) && line.contains(&message));
-            ensure!(is_told, "no event of a{kind}with {message:?} is in\n{printed}");
+            let is_told = printed
+                .lines()
+                .any(|line| line.contains(kind) && line.contains(&message));
+            ensure!(
+                is_told,
+                "no event of a{kind}with {message:?} is in\n{printed}"
+            );
         }
         Ok(())
     })

@@ -28,19 +28,24 @@ async fn no_pod_is_evicted_before_all_of_a_manifest_is_there() -> Result<()> {
     heart.stop().await
 }
 
-/// A workload whose `LimitRange` and budget come after its VPA object, and in another namespace one that has none.
+/// A workload whose `LimitRange` and budget come after its VPA object, and in another namespace one
+/// that has none.
 async fn in_pieces(stage: &mut Stage) -> Result<()> {
     stage.workload("guarded", REPLICAS, &json!({})).await?;
     let guarded = (stage.namespace.clone(), stage.pods.clone());
     let watching = Watching::of(stage.pods.clone()).await?;
     let before = sorted(stage, "guarded").await?;
-    stage.autoscale("guarded", &json!({"updateMode": "Recreate"})).await?;
+    stage
+        .autoscale("guarded", &json!({"updateMode": "Recreate"}))
+        .await?;
     settling(stage, REPLICAS..usize::MAX).await?;
     let limits = json!({
         "metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": SMALL}}]},
     });
     let ranges: Api<LimitRange> = Api::namespaced(stage.client.clone(), &stage.namespace);
-    ranges.create(&PostParams::default(), &serde_json::from_value(limits)?).await?;
+    ranges
+        .create(&PostParams::default(), &serde_json::from_value(limits)?)
+        .await?;
     stage.protect("guarded", REPLICAS).await?;
 
     stage.namespace = namespace(&stage.client, "free").await?;
@@ -48,18 +53,27 @@ async fn in_pieces(stage: &mut Stage) -> Result<()> {
     stage.workload("free", REPLICAS, &json!({})).await?;
     let free_before = sorted(stage, "free").await?;
     let made = Instant::now();
-    stage.autoscale("free", &json!({"updateMode": "Recreate"})).await?;
+    stage
+        .autoscale("free", &json!({"updateMode": "Recreate"}))
+        .await?;
     eventually("the first pod is evicted", PATIENCE, async || {
         ensure!(sorted(stage, "free").await? != free_before, "none is");
         Ok(())
     })
     .await?;
-    ensure!(made.elapsed() >= TIME, "a pod was evicted after {:?}", made.elapsed());
+    ensure!(
+        made.elapsed() >= TIME,
+        "a pod was evicted after {:?}",
+        made.elapsed()
+    );
     stage.all_large("free", REPLICAS).await?;
 
     settling(stage, 0..1).await?;
     (stage.namespace, stage.pods) = guarded;
-    ensure!(sorted(stage, "guarded").await? == before, "its pods are the same");
+    ensure!(
+        sorted(stage, "guarded").await? == before,
+        "its pods are the same"
+    );
     let fewest = watching.fewest("guarded", &before).await?;
     ensure!(fewest == REPLICAS, "{fewest} were left");
     Ok(())
@@ -70,7 +84,11 @@ async fn settling(stage: &Stage, expected: Range<usize>) -> Result<()> {
     eventually(&format!("{expected:?} pods wait"), PATIENCE, async || {
         let metrics = scrape(&stage.leader().await?).await?;
         // Without any there is no such series.
-        let found = metrics.lines().find_map(|line| line.strip_prefix(SETTLING)).unwrap_or("0").parse()?;
+        let found = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(SETTLING))
+            .unwrap_or("0")
+            .parse()?;
         ensure!(expected.contains(&found), "{found} do");
         Ok(())
     })
@@ -78,7 +96,12 @@ async fn settling(stage: &Stage, expected: Range<usize>) -> Result<()> {
 }
 
 async fn sorted(stage: &Stage, workload: &str) -> Result<Vec<String>> {
-    let mut uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+    let mut uids: Vec<String> = stage
+        .sizes(workload)
+        .await?
+        .into_iter()
+        .map(|(uid, _)| uid)
+        .collect();
     uids.sort();
     Ok(uids)
 }

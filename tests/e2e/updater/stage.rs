@@ -1,4 +1,5 @@
-//! A sandbox with the updater in it, workloads, and a webhook that lives as long as its Lease is renewed.
+//! A sandbox with the updater in it, workloads, and a webhook that lives as long as its Lease is
+//! renewed.
 
 use std::time::Duration;
 
@@ -61,11 +62,20 @@ impl Stage {
         all_ready(&client, UPDATER).await?;
         let namespace = namespace(&client, prefix).await?;
         let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self { own, client, namespace, pods })
+        Ok(Self {
+            own,
+            client,
+            namespace,
+            pods,
+        })
     }
 
     pub(crate) fn sandbox(&self) -> Result<&Sandbox> {
-        Ok(&self.own.as_ref().context("it was made with the first turn")?.sandbox)
+        Ok(&self
+            .own
+            .as_ref()
+            .context("it was made with the first turn")?
+            .sandbox)
     }
 
     pub(crate) async fn leader(&self) -> Result<Replica> {
@@ -76,18 +86,37 @@ impl Stage {
     pub(crate) async fn settle_for(&self, time: &str) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), SYSTEM);
         let mut deployment = deployments.get(DEPLOYMENT).await?;
-        let spec = deployment.spec.template.spec.as_mut().context("it has a template")?;
-        for argument in spec.containers.iter_mut().flat_map(|container| container.args.iter_mut().flatten()) {
+        let spec = deployment
+            .spec
+            .template
+            .spec
+            .as_mut()
+            .context("it has a template")?;
+        for argument in spec
+            .containers
+            .iter_mut()
+            .flat_map(|container| container.args.iter_mut().flatten())
+        {
             if argument.starts_with("--settling-time=") {
                 *argument = format!("--settling-time={time}");
             }
         }
         deployment.metadata.managed_fields = None;
-        let changed = deployments.replace(DEPLOYMENT, &PostParams::default(), &deployment).await?;
+        let changed = deployments
+            .replace(DEPLOYMENT, &PostParams::default(), &deployment)
+            .await?;
         eventually("all replicas have the flag", PATIENCE, async || {
-            let status = deployments.get_status(DEPLOYMENT).await?.status.unwrap_or_default();
+            let status = deployments
+                .get_status(DEPLOYMENT)
+                .await?
+                .status
+                .unwrap_or_default();
             let is_observed = status.observed_generation >= changed.metadata.generation;
-            let all = [status.replicas, status.updated_replicas, status.ready_replicas];
+            let all = [
+                status.replicas,
+                status.updated_replicas,
+                status.ready_replicas,
+            ];
             ensure!(is_observed && all == [Some(REPLICAS); 3], "{status:?}");
             Ok(())
         })
@@ -99,9 +128,14 @@ impl Stage {
         total(&self.client, UPDATER, UPDATER_PORT, metric).await
     }
 
-    /// A `ReplicaSet` whose pods run with the small size; the next ones get the large one. `extra` goes into the annotations of the
-    /// pods.
-    pub(crate) async fn workload(&self, name: &str, replicas: usize, annotations: &Value) -> Result<()> {
+    /// A `ReplicaSet` whose pods run with the small size; the next ones get the large one. `extra`
+    /// goes into the annotations of the pods.
+    pub(crate) async fn workload(
+        &self,
+        name: &str,
+        replicas: usize,
+        annotations: &Value,
+    ) -> Result<()> {
         let template = |cpu: &str| {
             json!({
                 "metadata": {"labels": {"app": name}, "annotations": annotations},
@@ -115,21 +149,27 @@ impl Stage {
             "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(SMALL)},
         });
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        sets.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        sets.create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         eventually("all pods are ready", PATIENCE, async || {
             let status = sets.get_status(name).await?.status.unwrap_or_default();
-            ensure!(status.ready_replicas == Some(i32::try_from(replicas)?), "{status:?}");
+            ensure!(
+                status.ready_replicas == Some(i32::try_from(replicas)?),
+                "{status:?}"
+            );
             Ok(())
         })
         .await?;
         let change = json!({"spec": {"template": template(LARGE)}});
-        sets.patch(name, &PatchParams::default(), &Patch::Strategic(change)).await?;
+        sets.patch(name, &PatchParams::default(), &Patch::Strategic(change))
+            .await?;
         Ok(())
     }
 
     /// A VPA object with a recommendation of the large size, far from the small one.
     pub(crate) async fn autoscale(&self, name: &str, update_policy: &Value) -> Result<()> {
-        self.autoscale_within(name, update_policy, ["200m", "300m"]).await
+        self.autoscale_within(name, update_policy, ["200m", "300m"])
+            .await
     }
 
     /// The same with these bounds.
@@ -139,7 +179,8 @@ impl Stage {
         update_policy: &Value,
         [lower, upper]: [&str; 2],
     ) -> Result<()> {
-        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
+        let objects: Api<VerticalPodAutoscaler> =
+            Api::namespaced(self.client.clone(), &self.namespace);
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
             "spec": {
@@ -147,22 +188,30 @@ impl Stage {
                 "updatePolicy": update_policy,
             },
         });
-        objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        objects
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         let container = json!({
             "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": lower}, "upperBound": {"cpu": upper},
             "uncappedTarget": {"cpu": LARGE},
         });
         let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}, "conditions": []}});
-        objects.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        objects
+            .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+            .await?;
         Ok(())
     }
 
     /// A budget for a workload.
     pub(crate) async fn protect(&self, name: &str, min_available: usize) -> Result<()> {
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
-        let spec = json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": name}}});
+        let budgets: Api<PodDisruptionBudget> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let spec =
+            json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": name}}});
         let object = json!({"metadata": {"name": name}, "spec": spec});
-        budgets.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        budgets
+            .create(&PostParams::default(), &serde_json::from_value(object)?)
+            .await?;
         eventually("the budget is counted", PATIENCE, async || {
             let status = budgets.get(name).await?.status.unwrap_or_default();
             ensure!(status.expected_pods.unwrap_or(0) > 0, "{status:?}");
@@ -173,27 +222,46 @@ impl Stage {
 
     /// Another minimum for a budget.
     pub(crate) async fn change_budget(&self, name: &str, min_available: usize) -> Result<()> {
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
+        let budgets: Api<PodDisruptionBudget> =
+            Api::namespaced(self.client.clone(), &self.namespace);
         let change = json!({"spec": {"minAvailable": min_available}});
-        budgets.patch(name, &PatchParams::default(), &Patch::Merge(change)).await?;
+        budgets
+            .patch(name, &PatchParams::default(), &Patch::Merge(change))
+            .await?;
         Ok(())
     }
 
     /// The pods of a workload that are not on their way out, with what they ask for in effect.
     pub(crate) async fn sizes(&self, workload: &str) -> Result<Vec<(String, String)>> {
-        let list = self.pods.list(&ListParams::default().labels(&format!("app={workload}"))).await?;
-        let live = list.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-        Ok(live.map(|pod| (pod.uid().unwrap_or_default(), cpu(&pod).unwrap_or_default())).collect())
+        let list = self
+            .pods
+            .list(&ListParams::default().labels(&format!("app={workload}")))
+            .await?;
+        let live = list
+            .items
+            .into_iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        Ok(live
+            .map(|pod| (pod.uid().unwrap_or_default(), cpu(&pod).unwrap_or_default()))
+            .collect())
     }
 
     /// Waits until all pods of a workload ask for the large size, and gives their identifiers.
     pub(crate) async fn all_large(&self, workload: &str, replicas: usize) -> Result<Vec<String>> {
-        eventually(&format!("all pods of {workload} have the new size"), PATIENCE, async || {
-            let sizes = self.sizes(workload).await?;
-            let large = sizes.iter().filter(|(_, cpu)| cpu == LARGE).count();
-            ensure!(large == replicas && sizes.len() == replicas, "{large} of {}: {sizes:?}", sizes.len());
-            Ok(sizes.into_iter().map(|(uid, _)| uid).collect())
-        })
+        eventually(
+            &format!("all pods of {workload} have the new size"),
+            PATIENCE,
+            async || {
+                let sizes = self.sizes(workload).await?;
+                let large = sizes.iter().filter(|(_, cpu)| cpu == LARGE).count();
+                ensure!(
+                    large == replicas && sizes.len() == replicas,
+                    "{large} of {}: {sizes:?}",
+                    sizes.len()
+                );
+                Ok(sizes.into_iter().map(|(uid, _)| uid).collect())
+            },
+        )
         .await
     }
 
@@ -209,7 +277,14 @@ impl Stage {
                     "spec": {"holderIdentity": "test", "renewTime": now.replace('Z', "000Z").get(..26).map(|text| format!("{text}Z"))},
                 });
                 // While the API server is away there is no beat.
-                leases.patch(HEARTBEAT, &PatchParams::apply("test").force(), &Patch::Apply(lease)).await.ok();
+                leases
+                    .patch(
+                        HEARTBEAT,
+                        &PatchParams::apply("test").force(),
+                        &Patch::Apply(lease),
+                    )
+                    .await
+                    .ok();
                 tokio::time::timeout(BEAT, stop.changed()).await.ok();
             }
             Ok(())
@@ -229,5 +304,14 @@ impl Heart {
 /// What the pod's first container asks for in effect.
 pub(crate) fn cpu(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
-    Some(status.resources.as_ref()?.requests.as_ref()?.get("cpu")?.0.clone())
+    Some(
+        status
+            .resources
+            .as_ref()?
+            .requests
+            .as_ref()?
+            .get("cpu")?
+            .0
+            .clone(),
+    )
 }

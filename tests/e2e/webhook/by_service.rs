@@ -1,4 +1,5 @@
-//! The webhook as it is deployed: two replicas behind a Service, with certificates that nobody looks after.
+//! The webhook as it is deployed: two replicas behind a Service, with certificates that nobody
+//! looks after.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -24,7 +25,8 @@ const METRICS_PORT: u16 = 8944;
 const AT_ONCE: usize = 8;
 
 #[tokio::test]
-async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_server() -> Result<()> {
+async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_server() -> Result<()>
+{
     let sandbox = another("webhook").await?;
     apply(&sandbox, "deploy/base/namespace.yaml").await?;
     deployed::deploy_these(&sandbox, "tests/e2e/webhook", LABEL).await?;
@@ -35,23 +37,43 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
 
     room.bears_resized(3).await?;
     room.errors_are_refused().await?;
-    let heartbeat = ["-n", "plimsoll-system", "get", "lease", "vpa-admission-controller", "-ojson"];
-    let lease = eventually("there is a heartbeat", PATIENCE, async || kubectl_in(&sandbox, &heartbeat).await).await?;
+    let heartbeat = [
+        "-n",
+        "plimsoll-system",
+        "get",
+        "lease",
+        "vpa-admission-controller",
+        "-ojson",
+    ];
+    let lease = eventually("there is a heartbeat", PATIENCE, async || {
+        kubectl_in(&sandbox, &heartbeat).await
+    })
+    .await?;
     let lease: Value = serde_json::from_str(&lease)?;
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 10);
 
     let replicas = deployed::replicas_of(&client, LABEL, METRICS_PORT).await?;
     ensure!(replicas.len() == 2, "{replicas:?}");
-    lost_at_best(&room, AT_ONCE, async || kill_and_await_restart(&client, &replicas[0]).await).await?;
-    lost_at_best(&room, 0, async || delete_and_await_certificates(&client).await).await?;
+    lost_at_best(&room, AT_ONCE, async || {
+        kill_and_await_restart(&client, &replicas[0]).await
+    })
+    .await?;
+    lost_at_best(&room, 0, async || {
+        delete_and_await_certificates(&client).await
+    })
+    .await?;
 
     let survivor = direct(&client, replicas[1].address()).await?;
     let review = review(&room.pod_of_workload().await?);
     sandbox.stop(Component::KubeApiserver).await?;
-    let answered = eventually("a replica goes on from what it knew", PATIENCE, async || {
-        ensure!(patches(&survivor, &review).await? > 0, "it patches nothing");
-        Ok(())
-    })
+    let answered = eventually(
+        "a replica goes on from what it knew",
+        PATIENCE,
+        async || {
+            ensure!(patches(&survivor, &review).await? > 0, "it patches nothing");
+            Ok(())
+        },
+    )
     .await;
     sandbox.start(Component::KubeApiserver).await?;
     answered?;
@@ -59,7 +81,11 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
 }
 
 /// Something else may hold up the machine, and so both replicas: the best of three counts.
-async fn lost_at_best(room: &Room, bearable: usize, happens: impl AsyncFn() -> Result<()>) -> Result<()> {
+async fn lost_at_best(
+    room: &Room,
+    bearable: usize,
+    happens: impl AsyncFn() -> Result<()>,
+) -> Result<()> {
     let mut lost = usize::MAX;
     for _ in 0..3 {
         lost = lost.min(lost_while(room, &happens).await?);
@@ -76,7 +102,10 @@ async fn delete_and_await_certificates(client: &Client) -> Result<()> {
     let before = secrets.get(SECRET).await?;
     secrets.delete(SECRET, &DeleteParams::default()).await?;
     eventually("the certificates are put back", PATIENCE, async || {
-        ensure!(secrets.get(SECRET).await?.data == before.data, "others are there");
+        ensure!(
+            secrets.get(SECRET).await?.data == before.data,
+            "others are there"
+        );
         Ok(())
     })
     .await
@@ -85,21 +114,30 @@ async fn delete_and_await_certificates(client: &Client) -> Result<()> {
 async fn kill_and_await_restart(client: &Client, replica: &Replica) -> Result<()> {
     let before = deployed::restarts(client, replica).await?;
     let killed = deployed::process(client, replica).await?;
-    let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status()?;
+    let status = std::process::Command::new("kill")
+        .args(["-9", &killed.to_string()])
+        .status()?;
     ensure!(status.success(), "kill -9 {killed}");
     eventually("its container is started again", PATIENCE, async || {
-        ensure!(deployed::restarts(client, replica).await? > before, "not yet");
+        ensure!(
+            deployed::restarts(client, replica).await? > before,
+            "not yet"
+        );
         Ok(())
     })
     .await
 }
 
-/// Makes pods in dry runs before, while and after something `happens`; gives how many were not resized.
+/// Makes pods in dry runs before, while and after something `happens`; gives how many were not
+/// resized.
 async fn lost_while(room: &Room, happens: impl AsyncFnOnce() -> Result<()>) -> Result<usize> {
     let pod = room.pod_of_workload().await?;
     let lost = Cell::new(0);
     let make = async || {
-        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
         if !is_resized(&room.pods.create(&dry, &pod).await?) {
             lost.set(lost.get() + 1);
         }
@@ -121,7 +159,12 @@ async fn direct(client: &Client, address: Ipv4Addr) -> Result<Client> {
     let bundle = data.remove("caCert.pem").context("no authorities")?.0;
     let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bundle).collect();
     let mut config = Config::new(format!("https://{address}:8000").parse()?);
-    config.root_cert = Some(authorities?.into_iter().map(|authority| authority.to_vec()).collect());
+    config.root_cert = Some(
+        authorities?
+            .into_iter()
+            .map(|authority| authority.to_vec())
+            .collect(),
+    );
     config.tls_server_name = Some("vpa-webhook.plimsoll-system.svc".to_owned());
     Ok(Client::try_from(config)?)
 }
@@ -142,8 +185,9 @@ fn review(pod: &Pod) -> Value {
 
 /// How many patches a replica answers with, in base64.
 async fn patches(replica: &Client, review: &Value) -> Result<usize> {
-    let request =
-        http::Request::post("/").header("content-type", "application/json").body(review.to_string().into())?;
+    let request = http::Request::post("/")
+        .header("content-type", "application/json")
+        .body(review.to_string().into())?;
     let answer: Value = replica.request(request).await?;
     ensure!(answer["response"]["allowed"] == true, "{answer}");
     Ok(answer["response"]["patch"].as_str().map_or(0, str::len))

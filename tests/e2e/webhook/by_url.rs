@@ -1,5 +1,5 @@
-//! The webhook registered by URL, with upstream's flags and certificates that somebody else puts into files. It looks at one
-//! namespace only, so that other tests do not meet it.
+//! The webhook registered by URL, with upstream's flags and certificates that somebody else puts
+//! into files. It looks at one namespace only, so that other tests do not meet it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -35,10 +35,20 @@ impl Webhook {
             .args([format!("--port={port}"), format!("--webhook-port={port}")])
             .args(["--register-by-url", "--webhook-timeout-seconds=10"])
             .arg(format!("--webhook-address=https://{ip}"))
-            .args([file("tls-cert-file", "serverCert.pem"), file("tls-private-key", "serverKey.pem")])
-            .args([file("client-ca-file", "caCert.pem"), "--reload-cert".to_owned(), "--v=4".to_owned()])
+            .args([
+                file("tls-cert-file", "serverCert.pem"),
+                file("tls-private-key", "serverKey.pem"),
+            ])
+            .args([
+                file("client-ca-file", "caCert.pem"),
+                "--reload-cert".to_owned(),
+                "--v=4".to_owned(),
+            ])
             .arg(format!("--vpa-object-namespace={namespace}"))
-            .args(["--status-lease-update-interval=1s", "--webhook-labels=team:sizes"])
+            .args([
+                "--status-lease-update-interval=1s",
+                "--webhook-labels=team:sizes",
+            ])
             .env("NAMESPACE", namespace)
             .env("PLIMSOLL_LISTEN_IP", ip.to_string())
             .env_remove("KUBECONFIG")
@@ -62,11 +72,15 @@ impl Webhook {
 }
 
 #[tokio::test]
-async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_what_it_should() -> Result<()> {
+async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_what_it_should()
+-> Result<()> {
     let sandbox = shared().await?;
     let client = sandbox.client().await?;
     let room = Room::new(client.clone(), "hook").await?;
-    let mut mounted = Mounted::new(sandbox.logs_dir().join("webhook-certificates"), free_address()?)?;
+    let mut mounted = Mounted::new(
+        sandbox.logs_dir().join("webhook-certificates"),
+        free_address()?,
+    )?;
     let webhook = Webhook::start(sandbox, &room.namespace, &mounted)?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let outcome = async {
@@ -74,8 +88,13 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
         room.await_patches().await?;
         room.bears_resized(2).await?;
         room.errors_are_refused().await?;
-        let object = room.autoscale("defaulted", &json!({"targetRef": {"name": "other"}})).await?;
-        assert_eq!(object.data["spec"]["updatePolicy"], json!({"updateMode": "Recreate"}));
+        let object = room
+            .autoscale("defaulted", &json!({"targetRef": {"name": "other"}}))
+            .await?;
+        assert_eq!(
+            object.data["spec"]["updatePolicy"],
+            json!({"updateMode": "Recreate"})
+        );
         a_dry_run_is_answered_and_leaves_nothing(&room).await?;
 
         mounted.replace()?;
@@ -88,19 +107,31 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
         }
         room.await_patches().await?;
         let configuration = configurations.get("vpa-webhook-config").await?;
-        assert_eq!(configuration.metadata.labels, Some([("team".to_owned(), "sizes".to_owned())].into()));
+        assert_eq!(
+            configuration.metadata.labels,
+            Some([("team".to_owned(), "sizes".to_owned())].into())
+        );
 
         let leases: Api<Lease> = Api::namespaced(client.clone(), &room.namespace);
         eventually("the heartbeat was renewed", PATIENCE, async || {
-            let lease = leases.get("vpa-admission-controller").await?.spec.context("no spec")?;
-            ensure!(lease.lease_duration_seconds == Some(1) && lease.renew_time.is_some(), "{lease:?}");
+            let lease = leases
+                .get("vpa-admission-controller")
+                .await?
+                .spec
+                .context("no spec")?;
+            ensure!(
+                lease.lease_duration_seconds == Some(1) && lease.renew_time.is_some(),
+                "{lease:?}"
+            );
             Ok(())
         })
         .await
     };
     let outcome = outcome.await;
     drop(webhook);
-    configurations.delete("vpa-webhook-config", &DeleteParams::default()).await?;
+    configurations
+        .delete("vpa-webhook-config", &DeleteParams::default())
+        .await?;
     outcome
 }
 
@@ -110,9 +141,24 @@ async fn a_dry_run_is_answered_and_leaves_nothing(room: &Room) -> Result<()> {
     let file = shared().await?.logs_dir().join("dry.json");
     std::fs::write(&file, pod.to_string())?;
     let file = file.to_str().context("the path is text")?;
-    let printed = kubectl(&["-n", &room.namespace, "apply", "--dry-run=server", "-ojson", "-f", file]).await?;
+    let printed = kubectl(&[
+        "-n",
+        &room.namespace,
+        "apply",
+        "--dry-run=server",
+        "-ojson",
+        "-f",
+        file,
+    ])
+    .await?;
     let printed: Value = serde_json::from_str(&printed)?;
-    assert_eq!(printed["spec"]["containers"][0]["resources"]["requests"]["cpu"], RECOMMENDED.0);
-    ensure!(room.pods.get_opt("dry").await?.is_none(), "a dry run made a pod");
+    assert_eq!(
+        printed["spec"]["containers"][0]["resources"]["requests"]["cpu"],
+        RECOMMENDED.0
+    );
+    ensure!(
+        room.pods.get_opt("dry").await?.is_none(),
+        "a dry run made a pod"
+    );
     Ok(())
 }

@@ -20,7 +20,11 @@ pub(crate) struct Mounted {
 impl Mounted {
     pub(crate) fn new(folder: PathBuf, address: SocketAddr) -> Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        let mut mounted = Self { folder, revision: 0, address };
+        let mut mounted = Self {
+            folder,
+            revision: 0,
+            address,
+        };
         for name in FILES {
             symlink(Path::new("..data").join(name), mounted.path(name))?;
         }
@@ -39,7 +43,11 @@ impl Mounted {
         let Issued { certificate, key } = authority.issue(&self.address.ip().to_string())?;
         let revision = format!("..{}", self.revision);
         std::fs::create_dir(self.path(&revision))?;
-        for (name, text) in FILES.iter().zip([certificate.pem(), key.serialize_pem(), authority.pem()]) {
+        for (name, text) in
+            FILES
+                .iter()
+                .zip([certificate.pem(), key.serialize_pem(), authority.pem()])
+        {
             std::fs::write(self.path(&revision).join(name), text)?;
         }
         symlink(&revision, self.path("..next"))?;

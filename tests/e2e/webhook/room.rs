@@ -28,7 +28,11 @@ impl Room {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
         let namespace = namespace(&client, prefix).await?;
         let pods = Api::namespaced(client.clone(), &namespace);
-        Ok(Self { client, namespace, pods })
+        Ok(Self {
+            client,
+            namespace,
+            pods,
+        })
     }
 
     /// A Deployment `web` without pods, and a VPA object of it with a recommendation.
@@ -47,25 +51,34 @@ impl Room {
             },
         });
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
-        deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+        deployments
+            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+            .await?;
         self.autoscale("web", &json!({})).await?;
         let target = json!({"cpu": RECOMMENDED.0, "memory": RECOMMENDED.1});
-        let recommendation = json!({"containerRecommendations": [{"containerName": "app", "target": target}]});
-        let autoscalers: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
-        let status = Patch::Merge(json!({"status": {"observedGeneration": 1, "recommendation": recommendation}}));
-        autoscalers.patch_status("web", &PatchParams::default(), &status).await?;
+        let recommendation =
+            json!({"containerRecommendations": [{"containerName": "app", "target": target}]});
+        let autoscalers: Api<VerticalPodAutoscaler> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let status = Patch::Merge(
+            json!({"status": {"observedGeneration": 1, "recommendation": recommendation}}),
+        );
+        autoscalers
+            .patch_status("web", &PatchParams::default(), &status)
+            .await?;
         Ok(())
     }
 
     /// A VPA object of the Deployment `web`. `extra` goes into its spec.
     pub(crate) async fn autoscale(&self, name: &str, extra: &Value) -> kube::Result<DynamicObject> {
         let kind = ApiResource::erase::<VerticalPodAutoscaler>(&());
-        let mut spec = json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+        let mut spec =
+            json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
         json_patch::merge(&mut spec, extra);
-        let object =
-            json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec});
+        let object = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec});
         let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-        let objects: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
         objects.create(&PostParams::default(), &object).await
     }
 
@@ -73,17 +86,24 @@ impl Room {
     pub(crate) async fn scale(&self, replicas: usize) -> Result<Vec<Pod>> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
         let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        deployments.patch("web", &PatchParams::default(), &change).await?;
+        deployments
+            .patch("web", &PatchParams::default(), &change)
+            .await?;
         eventually("the pods are there", PATIENCE, async || {
-            let pods = self.pods.list(&ListParams::default().labels("app=web")).await?.items;
+            let pods = self
+                .pods
+                .list(&ListParams::default().labels("app=web"))
+                .await?
+                .items;
             ensure!(pods.len() == replicas, "{} of {replicas}", pods.len());
             Ok(pods)
         })
         .await
     }
 
-    /// Lets the Deployment have so many pods, all born with the recommended size. A machine so busy that it holds the webhook up for
-    /// a second has pods admitted as they are, and may need another try.
+    /// Lets the Deployment have so many pods, all born with the recommended size. A machine so busy
+    /// that it holds the webhook up for a second has pods admitted as they are, and may need
+    /// another try.
     pub(crate) async fn bears_resized(&self, replicas: usize) -> Result<()> {
         let mut outcome = Ok(());
         for _ in 0..3 {
@@ -100,7 +120,12 @@ impl Room {
     pub(crate) async fn pod_of_workload(&self) -> Result<Pod> {
         let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
         let set = eventually("there is a replica set", PATIENCE, async || {
-            sets.list(&ListParams::default()).await?.items.into_iter().next().context("not yet")
+            sets.list(&ListParams::default())
+                .await?
+                .items
+                .into_iter()
+                .next()
+                .context("not yet")
         })
         .await?;
         let template = &set.spec.template;
@@ -128,19 +153,32 @@ impl Room {
 
     /// What a pod would be, without making it.
     pub(crate) async fn try_pod(&self, pod: &Pod) -> kube::Result<Pod> {
-        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
         self.pods.create(&dry, pod).await
     }
 
     /// Objects with an error are refused with upstream's text, also those that would be filled in.
     pub(crate) async fn errors_are_refused(&self) -> Result<()> {
         let policy = json!({"updatePolicy": {"updateMode": "Auto", "minReplicas": 0}});
-        self.is_refused(&policy, "spec.updatePolicy.minReplicas: Invalid value: 0: minReplicas has to be positive")
-            .await?;
-        let bounds = json!({"containerName": "app", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}});
+        self.is_refused(
+            &policy,
+            "spec.updatePolicy.minReplicas: Invalid value: 0: minReplicas has to be positive",
+        )
+        .await?;
+        let bounds =
+            json!({"containerName": "app", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}});
         let path = "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]";
-        let why = format!("{path}: Invalid value: \"1\": max resource for cpu is lower than min of \"2\"");
-        self.is_refused(&json!({"resourcePolicy": {"containerPolicies": [bounds]}}), &why).await
+        let why = format!(
+            "{path}: Invalid value: \"1\": max resource for cpu is lower than min of \"2\""
+        );
+        self.is_refused(
+            &json!({"resourcePolicy": {"containerPolicies": [bounds]}}),
+            &why,
+        )
+        .await
     }
 
     async fn is_refused(&self, extra: &Value, why: &str) -> Result<()> {
@@ -149,14 +187,19 @@ impl Room {
         };
         let expected = "admission webhook \"vpa.k8s.io\" denied the request: VerticalPodAutoscaler.autoscaling.k8s.io \
                         \"wrong\" is invalid: ";
-        assert_eq!((refusal.message.as_str(), refusal.code), (format!("{expected}{why}").as_str(), 422));
+        assert_eq!(
+            (refusal.message.as_str(), refusal.code),
+            (format!("{expected}{why}").as_str(), 422)
+        );
         Ok(())
     }
 }
 
 pub(crate) fn resources(pod: &Pod) -> Value {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.map(|container| serde_json::to_value(&container.resources).unwrap_or_default()).collect()
+    containers
+        .map(|container| serde_json::to_value(&container.resources).unwrap_or_default())
+        .collect()
 }
 
 /// The limit keeps its proportion to the request.
@@ -171,8 +214,16 @@ fn are_born_resized(pods: &[Pod]) -> Result<()> {
         ensure!(is_resized(pod), "{}", resources(pod));
         let updates = "Pod resources updated by web: container 0: memory: limit NOT set since originalLimit is nil or 0, \
                        cpu request, memory request, cpu limit";
-        assert_eq!(pod.annotations().get("vpaUpdates").map(String::as_str), Some(updates));
-        assert_eq!(pod.annotations().get("vpaObservedContainers").map(String::as_str), Some("app"));
+        assert_eq!(
+            pod.annotations().get("vpaUpdates").map(String::as_str),
+            Some(updates)
+        );
+        assert_eq!(
+            pod.annotations()
+                .get("vpaObservedContainers")
+                .map(String::as_str),
+            Some("app")
+        );
     }
     Ok(())
 }

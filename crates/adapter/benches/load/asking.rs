@@ -1,7 +1,9 @@
-//! Asks as the API server does for the autoscaler: a few connections with the front proxy's certificate, each request at its time.
+//! Asks as the API server does for the autoscaler: a few connections with the front proxy's
+//! certificate, each request at its time.
 //!
-//! Times are absolute, and each thread sleeps until shortly before its next one and then watches the clock: timers that fire a little late or
-//! several at once would send bursts that no autoscaler sends. A request that has to wait for its connection counts from when it was due.
+//! Times are absolute, and each thread sleeps until shortly before its next one and then watches
+//! the clock: timers that fire a little late or several at once would send bursts that no
+//! autoscaler sends. A request that has to wait for its connection counts from when it was due.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -36,12 +38,20 @@ impl Latencies {
 
     pub(crate) fn percentile_ms(&self, share: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
-        self.0.get((last as f64 * share) as usize).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+        self.0
+            .get((last as f64 * share) as usize)
+            .map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
     }
 
     pub(crate) fn summary(&self) -> String {
         let at = |share| self.percentile_ms(share);
-        format!("p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, at most {:.3} ms", at(0.5), at(0.99), at(0.999), at(1.0))
+        format!(
+            "p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, at most {:.3} ms",
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0)
+        )
     }
 }
 
@@ -52,7 +62,10 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn new(server: &Server) -> Self {
-        Self { address: server.address, config: Arc::clone(&server.client) }
+        Self {
+            address: server.address,
+            config: Arc::clone(&server.client),
+        }
     }
 
     /// Asks so many times per second; with none, without a pause.
@@ -60,9 +73,13 @@ impl Asker {
         let interval = per_second.map(|rate| Duration::from_secs_f64(1.0 / rate));
         let begin = Instant::now() + Duration::from_millis(100);
         let all: Result<Vec<_>> = thread::scope(|scope| {
-            let connection = |first| scope.spawn(move || self.keep_asking(first, begin, duration, interval));
+            let connection =
+                |first| scope.spawn(move || self.keep_asking(first, begin, duration, interval));
             let threads: Vec<_> = (0..CONNECTIONS).map(connection).collect();
-            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+                .collect()
         });
         let mut all = all?.concat();
         all.sort_unstable();
@@ -80,7 +97,9 @@ impl Asker {
         let (mut latencies, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
         for turn in 0.. {
             let number = first + turn * CONNECTIONS;
-            let due = interval.map_or_else(Instant::now, |interval| begin + interval.mul_f64(number as f64));
+            let due = interval.map_or_else(Instant::now, |interval| {
+                begin + interval.mul_f64(number as f64)
+            });
             if due.saturating_duration_since(begin) >= duration {
                 break;
             }
@@ -102,12 +121,18 @@ impl Asker {
     fn connect(&self) -> Result<StreamOwned<ClientConnection, TcpStream>> {
         let stream = TcpStream::connect(self.address)?;
         stream.set_nodelay(true)?;
-        Ok(StreamOwned::new(ClientConnection::new(Arc::clone(&self.config), ServerName::try_from("adapter")?)?, stream))
+        Ok(StreamOwned::new(
+            ClientConnection::new(Arc::clone(&self.config), ServerName::try_from("adapter")?)?,
+            stream,
+        ))
     }
 }
 
 fn wait_until(due: Instant) {
-    if let Some(rest) = due.saturating_duration_since(Instant::now()).checked_sub(WATCH) {
+    if let Some(rest) = due
+        .saturating_duration_since(Instant::now())
+        .checked_sub(WATCH)
+    {
         thread::sleep(rest);
     }
     while Instant::now() < due {
@@ -116,17 +141,28 @@ fn wait_until(due: Instant) {
 }
 
 /// Reads one answer, which must have a number; gives whether the server ends the connection with it.
-fn read_answer(connection: &mut StreamOwned<ClientConnection, TcpStream>, buffer: &mut [u8]) -> Result<bool> {
+fn read_answer(
+    connection: &mut StreamOwned<ClientConnection, TcpStream>,
+    buffer: &mut [u8],
+) -> Result<bool> {
     let mut filled = 0;
     loop {
         let read = connection.read(buffer.get_mut(filled..).context("a long answer")?)?;
         ensure!(read > 0, "the connection was closed");
         filled += read;
         let text = std::str::from_utf8(buffer.get(..filled).context("what was read")?)?;
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .context("no length")?;
         if body.len() >= length.parse()? {
-            ensure!(head.starts_with("HTTP/1.1 200") && body.contains("\"value\":\""), "{text}");
+            ensure!(
+                head.starts_with("HTTP/1.1 200") && body.contains("\"value\":\""),
+                "{text}"
+            );
             return Ok(head.lines().any(|line| line == "connection: close"));
         }
     }

@@ -1,9 +1,12 @@
-//! A cluster with 10,000 workloads, each scaled by what is expected of it, and what the autoscaler asks about them.
+//! A cluster with 10,000 workloads, each scaled by what is expected of it, and what the autoscaler
+//! asks about them.
 
 use std::sync::Arc;
 
 use api::effective_hpa::CronSpec;
-use cluster::{LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View};
+use cluster::{
+    LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View,
+};
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 
@@ -30,8 +33,11 @@ pub(crate) fn view(now: Timestamp) -> View {
     for number in 0..AUTOSCALERS {
         let target = workload(number);
         let key = ObjectKey::new(&target.namespace, format!("ehpa-{}", target.name));
-        let samples =
-            |base: f64| (0..MINUTES).map(|minute| (start + minute * 60, base + minute as f64 / 100.0)).collect();
+        let samples = |base: f64| {
+            (0..MINUTES)
+                .map(|minute| (start + minute * 60, base + minute as f64 / 100.0))
+                .collect()
+        };
         let metric = |identifier: &str, base| PredictedMetric {
             identifier: identifier.into(),
             ready: true,
@@ -39,7 +45,10 @@ pub(crate) fn view(now: Timestamp) -> View {
         };
         let labels = [
             (MANAGED_BY.0, MANAGED_BY.1.to_owned()),
-            ("autoscaling.crane.io/effective-hpa-uid", format!("uid-{number}")),
+            (
+                "autoscaling.crane.io/effective-hpa-uid",
+                format!("uid-{number}"),
+            ),
         ];
         view.expected.apply(Arc::new(Prediction {
             key: key.clone(),
@@ -48,7 +57,10 @@ pub(crate) fn view(now: Timestamp) -> View {
             labels: Labels::from_iter(labels),
             target: target.clone(),
             window_seconds: 3600,
-            metrics: vec![metric("resource.cpu", 1.5), metric("pods.http_requests", 100.0)],
+            metrics: vec![
+                metric("resource.cpu", 1.5),
+                metric("pods.http_requests", 100.0),
+            ],
         }));
         let cron = |start: &str, end: &str| CronSpec {
             timezone: Some("Europe/Berlin".to_owned()),
@@ -64,14 +76,20 @@ pub(crate) fn view(now: Timestamp) -> View {
             is_leaving: false,
             target: target.clone(),
             min_replicas: 1,
-            crons: vec![cron("0 8 * * 1-5", "0 18 * * 1-5"), cron("0 0 1 * *", "0 6 1 * *")],
+            crons: vec![
+                cron("0 8 * * 1-5", "0 18 * * 1-5"),
+                cron("0 0 1 * *", "0 6 1 * *"),
+            ],
             holidays: Ok(Vec::new()),
             has_metrics: true,
         }));
         for pod in 0..PODS {
             view.labelled_pods.apply(Arc::new(LabelledPod {
                 key: ObjectKey::new(&target.namespace, format!("{}-5d8f-{pod}", target.name)),
-                labels: Labels::from_iter([("app", target.name.clone()), ("pod-template-hash", "5d8f".to_owned())]),
+                labels: Labels::from_iter([
+                    ("app", target.name.clone()),
+                    ("pod-template-hash", "5d8f".to_owned()),
+                ]),
                 phase: Phase::Running,
                 is_leaving: false,
             }));
@@ -80,10 +98,13 @@ pub(crate) fn view(now: Timestamp) -> View {
     view
 }
 
-/// What one of the autoscalers asks, as the API server passes it on: a prediction, a prediction per pod, or windows of time.
+/// What one of the autoscalers asks, as the API server passes it on: a prediction, a prediction per
+/// pod, or windows of time.
 pub(crate) fn path(number: usize) -> String {
     let number = number % AUTOSCALERS;
-    let WorkloadRef { namespace, name, .. } = workload(number);
+    let WorkloadRef {
+        namespace, name, ..
+    } = workload(number);
     let external = |metric: &str, identifier: &str| {
         format!(
             "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}?labelSelector=resourceIdentifier%3D{identifier}\

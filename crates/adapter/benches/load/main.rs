@@ -1,8 +1,8 @@
-//! The adapter under the load of 10,000 autoscalers, over real TLS on the loopback interface with the front proxy's certificate: one core answers,
-//! another one asks.
+//! The adapter under the load of 10,000 autoscalers, over real TLS on the loopback interface with
+//! the front proxy's certificate: one core answers, another one asks.
 //!
-//! First what 10,000 autoscalers ask every 15 seconds, each at its time, for long enough that all of them have asked; then as many questions as the
-//! server can take.
+//! First what 10,000 autoscalers ask every 15 seconds, each at its time, for long enough that all
+//! of them have asked; then as many questions as the server can take.
 
 mod asking;
 mod cluster;
@@ -28,8 +28,9 @@ const GROWTH_MIB: f64 = 8.0;
 
 fn main() -> Result<()> {
     runtime::tls::install_crypto_provider();
-    let duration =
-        Duration::from_secs(std::env::var("PLIMSOLL_LOAD_SECONDS").map_or(Ok(SECONDS), |text| text.parse())?);
+    let duration = Duration::from_secs(
+        std::env::var("PLIMSOLL_LOAD_SECONDS").map_or(Ok(SECONDS), |text| text.parse())?,
+    );
     let server = Server::start()?;
     let asker = Asker::new(&server);
     let rate = AUTOSCALERS as f64 / PERIOD_SECONDS;
@@ -39,8 +40,15 @@ fn main() -> Result<()> {
     let answered = asker.ask(Some(rate), duration)?;
     let busy = server.cpu()?.saturating_sub(cpu).as_secs_f64() / duration.as_secs_f64();
     let grown = resident_mib()? - resident;
-    println!("{AUTOSCALERS} autoscalers, {rate:.0} questions/s for {duration:?}: {} answers", answered.count());
-    println!("{}; the server's core was busy for {:.0} %", answered.summary(), busy * 100.0);
+    println!(
+        "{AUTOSCALERS} autoscalers, {rate:.0} questions/s for {duration:?}: {} answers",
+        answered.count()
+    );
+    println!(
+        "{}; the server's core was busy for {:.0} %",
+        answered.summary(),
+        busy * 100.0
+    );
     println!("memory: {resident:.0} MiB, {grown:+.1} MiB over the run");
 
     let cpu = server.cpu()?;
@@ -50,7 +58,10 @@ fn main() -> Result<()> {
         "as fast as possible: {:.0} answers/s, {each_us:.0} us of a core each",
         most.count() as f64 / SATURATION.as_secs_f64()
     );
-    ensure!(answered.percentile_ms(0.99) <= P99_MS, "the 99th percentile is above {P99_MS} ms");
+    ensure!(
+        answered.percentile_ms(0.99) <= P99_MS,
+        "the 99th percentile is above {P99_MS} ms"
+    );
     ensure!(grown < GROWTH_MIB, "memory grew by {grown:.1} MiB");
     Ok(())
 }

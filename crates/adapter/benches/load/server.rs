@@ -17,7 +17,9 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use prometheus::Registry;
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
 use runtime::endpoints::Endpoints;
 use runtime::serve::serve;
 use runtime::tls::{ServingProfile, ServingTls, TlsFiles};
@@ -63,7 +65,11 @@ impl Server {
         let own = CertificateParams::new(["adapter".to_owned()])?.signed_by(&key, &issuer)?;
         std::fs::write(path("cert"), own.pem())?;
         std::fs::write(path("key"), key.serialize_pem())?;
-        let tls = TlsFiles { certificate: path("cert"), private_key: path("key"), authorities: None };
+        let tls = TlsFiles {
+            certificate: path("cert"),
+            private_key: path("key"),
+            authorities: None,
+        };
 
         let (started, start) = mpsc::channel();
         let trusted = authority.pem();
@@ -72,7 +78,9 @@ impl Server {
         let schedule = PathBuf::from("/proc").join(thread).join("schedstat");
 
         let mut params = CertificateParams::new([])?;
-        params.distinguished_name.push(DnType::CommonName, "aggregator");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "aggregator");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate()?;
         let proxy = params.signed_by(&key, &issuer)?;
@@ -83,13 +91,20 @@ impl Server {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_client_auth_cert(vec![proxy.der().clone()], key)?;
-        Ok(Self { address, client: Arc::new(client), schedule, _files: files })
+        Ok(Self {
+            address,
+            client: Arc::new(client),
+            schedule,
+            _files: files,
+        })
     }
 
     /// How long the server has computed.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(&self.schedule)?;
-        Ok(Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?))
+        Ok(Duration::from_nanos(
+            text.split(' ').next().unwrap_or_default().parse()?,
+        ))
     }
 }
 
@@ -111,7 +126,11 @@ fn api_server(authority: &str) -> Client {
         "metadata": {}, "spec": {}, "status": {"allowed": true},
     });
     let answer = move |request: Request<Body>| {
-        let body: &Value = if request.method() == Method::POST { &allowed } else { &trusted };
+        let body: &Value = if request.method() == Method::POST {
+            &allowed
+        } else {
+            &trusted
+        };
         let response = Response::new(Body::from(body.to_string().into_bytes()));
         async move { Ok::<_, std::convert::Infallible>(response) }
     };
@@ -120,16 +139,30 @@ fn api_server(authority: &str) -> Client {
 
 fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr, PathBuf)>>) {
     let beginning = || -> Result<_> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let registry = Registry::new();
         let metrics = Metrics::register(&registry)?;
         let (listener, tls, guard) = runtime.block_on(async {
             let flags = Flags::try_parse_from(["load"])?;
-            let guard = Guard::new(flags.guard, api_server(authority), &registry, &Readiness::default())?;
+            let guard = Guard::new(
+                flags.guard,
+                api_server(authority),
+                &registry,
+                &Readiness::default(),
+            )?;
             guard.begin().await?;
-            let profile = ServingProfile { asks_clients: true, ..ServingProfile::default() };
+            let profile = ServingProfile {
+                asks_clients: true,
+                ..ServingProfile::default()
+            };
             let tls = ServingTls::load_as(tls, profile).await?;
-            anyhow::Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, tls, guard))
+            anyhow::Ok((
+                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
+                tls,
+                guard,
+            ))
         })?;
         let address = listener.local_addr()?;
         let health = Endpoints {
@@ -156,7 +189,13 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             };
             let thread = std::fs::read_link("/proc/thread-self").context("/proc/thread-self");
             started.send(thread.map(|thread| (address, thread))).ok();
-            runtime.block_on(serve(listener, surface.router(), Some(tls.current()), LIMITS, CancellationToken::new()));
+            runtime.block_on(serve(
+                listener,
+                surface.router(),
+                Some(tls.current()),
+                LIMITS,
+                CancellationToken::new(),
+            ));
         }
         Err(error) => drop(started.send(Err(error))),
     }

@@ -1,5 +1,5 @@
-//! Events about the `APIService` objects: that somebody else has changed one. They tell people, so one that cannot be written is no
-//! failure.
+//! Events about the `APIService` objects: that somebody else has changed one. They tell people, so
+//! one that cannot be written is no failure.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -15,12 +15,20 @@ pub struct Events(Recorder);
 impl Events {
     /// Written by this client.
     pub fn new(client: Client) -> Self {
-        Self(Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None }))
+        Self(Recorder::new(
+            client,
+            Reporter {
+                controller: MANAGER.to_owned(),
+                instance: None,
+            },
+        ))
     }
 
     /// Somebody else has changed the object with this name, which may be gone.
     pub async fn changed(&self, name: &str, present: Option<&APIService>, note: &str) {
-        let about = present.map(|present| present.object_ref(&())).unwrap_or_default();
+        let about = present
+            .map(|present| present.object_ref(&()))
+            .unwrap_or_default();
         let about = ObjectReference {
             api_version: Some("apiregistration.k8s.io/v1".to_owned()),
             kind: Some("APIService".to_owned()),

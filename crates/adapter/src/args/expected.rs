@@ -8,8 +8,9 @@ use crate::expected::Expected;
 /// Flags of predictions and windows of time.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ExpectedArgs {
-    /// How long the last complete answer of a prediction stands after the prediction has ceased to cover its window, and how long what a watch saw
-    /// last is relied on after it has broken. After that there is no answer, and workloads keep their replicas.
+    /// How long the last complete answer of a prediction stands after the prediction has ceased to
+    /// cover its window, and how long what a watch saw last is relied on after it has broken. After
+    /// that there is no answer, and workloads keep their replicas.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub last_good_value_for: GoDuration,
     /// Where the recommender tells its predictions sooner than it writes them.
@@ -20,14 +21,31 @@ pub struct ExpectedArgs {
 impl ExpectedArgs {
     /// Watches the cluster and hears the recommender, in tasks.
     pub fn start(self, chassis: &Chassis) -> anyhow::Result<Expected> {
-        let Self { last_good_value_for, feed } = self;
-        let heard = feed.source(chassis)?.map(|FeedSource { leaders, tls, server_name }| {
-            let (heard, reading) = Reader { leaders, tls, server_name }.follow();
-            chassis.tasks.spawn_until_shutdown("feed", reading);
-            heard
-        });
-        let (expected, mut watches) = Expected::watch(chassis.client.clone(), last_good_value_for.into());
-        chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
+        let Self {
+            last_good_value_for,
+            feed,
+        } = self;
+        let heard = feed.source(chassis)?.map(
+            |FeedSource {
+                 leaders,
+                 tls,
+                 server_name,
+             }| {
+                let (heard, reading) = Reader {
+                    leaders,
+                    tls,
+                    server_name,
+                }
+                .follow();
+                chassis.tasks.spawn_until_shutdown("feed", reading);
+                heard
+            },
+        );
+        let (expected, mut watches) =
+            Expected::watch(chassis.client.clone(), last_good_value_for.into());
+        chassis
+            .tasks
+            .spawn_until_shutdown("watches", async move { watches.ended().await });
         Ok(expected.by(chassis.clock()).hearing(heard))
     }
 }

@@ -1,4 +1,5 @@
-//! Replicas that windows of time ask for: `crane_autoscaling_cron`. The autoscaler wants one of this per pod, and so as many pods.
+//! Replicas that windows of time ask for: `crane_autoscaling_cron`. The autoscaler wants one of
+//! this per pod, and so as many pods.
 
 use std::collections::BTreeMap;
 
@@ -24,27 +25,37 @@ const MOST_KEPT: usize = 16;
 pub(super) fn kept(known: &Known, ask: &ExternalAsk) -> Result<Vec<WorkloadRef>, Refusal> {
     let mut kept = Vec::new();
     for timetable in meant(known, ask)? {
-        if is_alone(timetable, &windows(timetable)?, known.now) && !kept.contains(&timetable.target) {
+        if is_alone(timetable, &windows(timetable)?, known.now) && !kept.contains(&timetable.target)
+        {
             kept.push(timetable.target.clone());
         }
     }
     if kept.len() > MOST_KEPT {
-        let why = format!("more than {MOST_KEPT} workloads keep their replicas: ask about fewer at once");
+        let why =
+            format!("more than {MOST_KEPT} workloads keep their replicas: ask about fewer at once");
         return Err(missing(CRON, why));
     }
     Ok(kept)
 }
 
-/// One value per workload that the selector means: what the windows of its autoscaler ask for. `sizes`: of those that keep what they have.
-pub(super) fn values(known: &Known, ask: &ExternalAsk, sizes: &[Size]) -> Result<Vec<ExternalValue>, Refusal> {
+/// One value per workload that the selector means: what the windows of its autoscaler ask for.
+/// `sizes`: of those that keep what they have.
+pub(super) fn values(
+    known: &Known,
+    ask: &ExternalAsk,
+    sizes: &[Size],
+) -> Result<Vec<ExternalValue>, Refusal> {
     let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
     for timetable in meant(known, ask)? {
         let replicas = replicas(known, timetable, sizes)?;
-        let most = found.entry(series::labels(&timetable.target, IDENTIFIER)).or_insert(replicas);
+        let most = found
+            .entry(series::labels(&timetable.target, IDENTIFIER))
+            .or_insert(replicas);
         *most = replicas.max(*most);
     }
     if found.is_empty() {
-        let why = "there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector";
+        let why =
+            "there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector";
         return Err(missing(CRON, why));
     }
     let value = |(labels, replicas): (_, i32)| ExternalValue {
@@ -61,21 +72,39 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk, sizes: &[Size]) -> Result
 fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, Refusal> {
     known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
     let candidates = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
-    let eldest: Eldest = candidates.iter().map(|timetable| timetable.claim()).collect();
+    let eldest: Eldest = candidates
+        .iter()
+        .map(|timetable| timetable.claim())
+        .collect();
     let is_meant = |timetable: &&Timetable| {
         let labels = series::labels(&timetable.target, IDENTIFIER);
         !timetable.crons.is_empty()
             && eldest.has(&timetable.claim())
             && ask.selector.matches(&labels.iter().collect::<Labels>())
     };
-    Ok(candidates.into_iter().map(|timetable| &**timetable).filter(is_meant).collect())
+    Ok(candidates
+        .into_iter()
+        .map(|timetable| &**timetable)
+        .filter(is_meant)
+        .collect())
 }
 
 /// How many replicas the windows of one autoscaler ask for.
 fn replicas(known: &Known, timetable: &Timetable, sizes: &[Size]) -> Result<i32, Refusal> {
     let windows = windows(timetable)?;
-    let kept = if is_alone(timetable, &windows, known.now) { Some(size(&timetable.target, sizes)?) } else { None };
-    Ok(cron_replicas(&windows, CronReplicas { min: timetable.min_replicas, kept }, known.now))
+    let kept = if is_alone(timetable, &windows, known.now) {
+        Some(size(&timetable.target, sizes)?)
+    } else {
+        None
+    };
+    Ok(cron_replicas(
+        &windows,
+        CronReplicas {
+            min: timetable.min_replicas,
+            kept,
+        },
+        known.now,
+    ))
 }
 
 fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
@@ -83,9 +112,14 @@ fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
     // Where they cannot be read windows open on every day, as the condition of the object says.
     let holidays = timetable.holidays.as_deref().unwrap_or_default();
     let windows = timetable.crons.iter().enumerate().map(|(index, cron)| {
-        Window::new(cron.timezone.as_deref(), &cron.start, &cron.end, cron.target_replicas)
-            .map(|window| window.except(holidays.iter().copied()))
-            .map_err(|error| missing(CRON, format_args!("crons[{index}] of {of}: {error}")))
+        Window::new(
+            cron.timezone.as_deref(),
+            &cron.start,
+            &cron.end,
+            cron.target_replicas,
+        )
+        .map(|window| window.except(holidays.iter().copied()))
+        .map_err(|error| missing(CRON, format_args!("crons[{index}] of {of}: {error}")))
     });
     windows.collect()
 }
@@ -101,5 +135,10 @@ fn size(target: &WorkloadRef, sizes: &[Size]) -> Result<i32, Refusal> {
         Some((_, size)) => size.as_ref().copied().map_err(String::as_str),
         None => Err("nobody was asked how many there are"),
     };
-    size.map_err(|why| missing(CRON, format_args!("no window is open, {target} keeps its replicas: {why}")))
+    size.map_err(|why| {
+        missing(
+            CRON,
+            format_args!("no window is open, {target} keeps its replicas: {why}"),
+        )
+    })
 }

@@ -1,7 +1,9 @@
 //! The number that a prediction is good for: the largest value of the window that begins now.
 //!
-//! While the prediction does not reach to the end of that window its last complete answer stands: the largest value of the last window that it
-//! covers whole. `as of = min(now, last sample - window)`, `age = now - as of`; beyond a limit there is no number.
+//! While the prediction does not reach to the end of that window its last complete answer stands:
+//! the largest value of the last window that it covers whole.
+//! `as of = min(now, last sample - window)`, `age = now - as of`; beyond a limit there is no
+//! number.
 
 use cluster::PredictedMetric;
 use scaling::{NoPrediction, Predicted, window_maximum};
@@ -26,8 +28,13 @@ pub(super) enum NoForecast {
     Several(usize),
     #[error("the TimeSeriesPrediction has no sample in the window")]
     Gap,
-    #[error("the TimeSeriesPrediction ended its last whole window {age_seconds}s ago, limit {limit_seconds}s")]
-    Stale { age_seconds: i64, limit_seconds: i64 },
+    #[error(
+        "the TimeSeriesPrediction ended its last whole window {age_seconds}s ago, limit {limit_seconds}s"
+    )]
+    Stale {
+        age_seconds: i64,
+        limit_seconds: i64,
+    },
 }
 
 /// What a prediction says for the window of so many seconds from now on.
@@ -42,21 +49,36 @@ pub(super) fn forecast(
         [] | [_] => return Err(NoForecast::NotReady),
         several => return Err(NoForecast::Several(several.len())),
     };
-    let last = samples.iter().map(|(at, _)| *at).max().ok_or(NoForecast::NotReady)?;
+    let last = samples
+        .iter()
+        .map(|(at, _)| *at)
+        .max()
+        .ok_or(NoForecast::NotReady)?;
     let at_seconds = now_seconds.min(last.saturating_sub(window_seconds.into()));
     let age_seconds = now_seconds.saturating_sub(at_seconds);
     // Between two samples a prediction cannot be renewed.
     let limit_seconds = grace_seconds.max(step(samples));
     if age_seconds > limit_seconds {
-        return Err(NoForecast::Stale { age_seconds, limit_seconds });
+        return Err(NoForecast::Stale {
+            age_seconds,
+            limit_seconds,
+        });
     }
-    let predicted = Predicted { identifier: &metric.identifier, ready: metric.ready, series: metric.series.as_slice() };
+    let predicted = Predicted {
+        identifier: &metric.identifier,
+        ready: metric.ready,
+        series: metric.series.as_slice(),
+    };
     let window = at_seconds..=at_seconds.saturating_add(window_seconds.into());
     match window_maximum(&[predicted], &metric.identifier, at_seconds, window_seconds) {
         Ok(value) => Ok(Forecast { value, at_seconds }),
-        // Crane takes a prediction of nothing for none, and keeps the workload from shrinking in the quietest hours.
+        // Crane takes a prediction of nothing for none, and keeps the workload from shrinking in
+        // the quietest hours.
         Err(NoPrediction::Outdated) if samples.iter().any(|(at, _)| window.contains(at)) => {
-            Ok(Forecast { value: 0.0, at_seconds })
+            Ok(Forecast {
+                value: 0.0,
+                at_seconds,
+            })
         }
         Err(_) => Err(NoForecast::Gap),
     }
@@ -80,12 +102,21 @@ mod tests {
 
     /// Values every minute from second 0 on.
     fn series(values: &[f64]) -> Series {
-        values.iter().enumerate().map(|(index, value)| (index as i64 * 60, *value)).collect()
+        values
+            .iter()
+            .enumerate()
+            .map(|(index, value)| (index as i64 * 60, *value))
+            .collect()
     }
 
     fn check(ready: bool, series: &[Series], now: i64, expected: &Result<(f64, i64), NoForecast>) {
-        let metric = PredictedMetric { identifier: "resource.cpu".into(), ready, series: series.to_vec() };
-        let found = forecast(&metric, WINDOW, now, GRACE).map(|forecast| (forecast.value, forecast.at_seconds));
+        let metric = PredictedMetric {
+            identifier: "resource.cpu".into(),
+            ready,
+            series: series.to_vec(),
+        };
+        let found = forecast(&metric, WINDOW, now, GRACE)
+            .map(|forecast| (forecast.value, forecast.at_seconds));
         assert_eq!(&found, expected, "{series:?} at {now}");
     }
 
@@ -109,8 +140,17 @@ mod tests {
     fn the_last_complete_answer_stands_for_a_while() {
         check(true, &[twenty_minutes()], 601, &Ok((3.0, 600)));
         check(true, &[twenty_minutes()], 900, &Ok((3.0, 600)));
-        check(true, &[twenty_minutes()], 901, &Err(NoForecast::Stale { age_seconds: 301, limit_seconds: 300 }));
-        // A peak that has just passed still counts in it: nothing shrinks because nobody renews the prediction.
+        check(
+            true,
+            &[twenty_minutes()],
+            901,
+            &Err(NoForecast::Stale {
+                age_seconds: 301,
+                limit_seconds: 300,
+            }),
+        );
+        // A peak that has just passed still counts in it: nothing shrinks because nobody renews the
+        // prediction.
         let mut falling = vec![1.0; 11];
         falling[0] = 8.0;
         check(true, &[series(&falling)], 0, &Ok((8.0, 0)));
@@ -121,7 +161,15 @@ mod tests {
     fn a_prediction_is_not_renewed_between_two_of_its_samples() {
         let hourly = [vec![(0, 1.0), (1800, 2.0), (3600, 4.0)]];
         check(true, &hourly, 4800, &Ok((4.0, 3000)));
-        check(true, &hourly, 4801, &Err(NoForecast::Stale { age_seconds: 1801, limit_seconds: 1800 }));
+        check(
+            true,
+            &hourly,
+            4801,
+            &Err(NoForecast::Stale {
+                age_seconds: 1801,
+                limit_seconds: 1800,
+            }),
+        );
     }
 
     #[test]
@@ -135,8 +183,26 @@ mod tests {
         check(false, &[twenty_minutes()], 0, &Err(NoForecast::NotReady));
         check(true, &[], 0, &Err(NoForecast::NotReady));
         check(true, &[vec![]], 0, &Err(NoForecast::NotReady));
-        check(true, &[twenty_minutes(), twenty_minutes()], 0, &Err(NoForecast::Several(2)));
-        check(true, &[vec![(0, 1.0), (7200, 1.0)]], 60, &Err(NoForecast::Gap));
-        check(true, &[vec![(i64::MIN, 1.0)]], 0, &Err(NoForecast::Stale { age_seconds: i64::MAX, limit_seconds: 300 }));
+        check(
+            true,
+            &[twenty_minutes(), twenty_minutes()],
+            0,
+            &Err(NoForecast::Several(2)),
+        );
+        check(
+            true,
+            &[vec![(0, 1.0), (7200, 1.0)]],
+            60,
+            &Err(NoForecast::Gap),
+        );
+        check(
+            true,
+            &[vec![(i64::MIN, 1.0)]],
+            0,
+            &Err(NoForecast::Stale {
+                age_seconds: i64::MAX,
+                limit_seconds: 300,
+            }),
+        );
     }
 }

@@ -26,23 +26,46 @@ pub(super) struct Known<'a> {
 
 impl Known<'_> {
     /// Refuses to answer from what was never seen, or was seen too long ago.
-    pub(super) fn rely_on(&self, resource: Resource, metric: &str, grace: Duration) -> Result<(), Refusal> {
-        let Some(Freshness { synced, stale_since, .. }) = self.view.freshness_of(resource) else { return Ok(()) };
+    pub(super) fn rely_on(
+        &self,
+        resource: Resource,
+        metric: &str,
+        grace: Duration,
+    ) -> Result<(), Refusal> {
+        let Some(Freshness {
+            synced,
+            stale_since,
+            ..
+        }) = self.view.freshness_of(resource)
+        else {
+            return Ok(());
+        };
         let name = resource.name();
         if !synced {
-            return Err(Refusal::Unavailable(format!("{name} could not be read from the API server yet")));
+            return Err(Refusal::Unavailable(format!(
+                "{name} could not be read from the API server yet"
+            )));
         }
         // After the clock was put back it is as old as that is far.
-        let age = stale_since.map_or(0, |since| self.own_now.duration_since(since).as_secs().saturating_abs());
+        let age = stale_since.map_or(0, |since| {
+            self.own_now
+                .duration_since(since)
+                .as_secs()
+                .saturating_abs()
+        });
         let limit = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         if age > limit {
-            return Err(missing(metric, format_args!("{name} were last seen {age}s ago, limit {limit}s")));
+            return Err(missing(
+                metric,
+                format_args!("{name} were last seen {age}s ago, limit {limit}s"),
+            ));
         }
         Ok(())
     }
 
-    /// What is predicted of all pods of a workload together, and when that was complete. What the recommender tells comes before what it wrote
-    /// while it is heard, but what it wrote stands while it is still good.
+    /// What is predicted of all pods of a workload together, and when that was complete. What the
+    /// recommender tells comes before what it wrote while it is heard, but what it wrote stands
+    /// while it is still good.
     pub(super) fn total(
         &self,
         prediction: &Prediction,
@@ -50,28 +73,62 @@ impl Known<'_> {
         asked_as: &str,
     ) -> Result<(MilliValue, Timestamp), Refusal> {
         let (identifier, target) = (&metric.identifier, &prediction.target);
-        let refused = |why: String| missing(asked_as, format_args!("{identifier} of {target}: {why}"));
+        let refused =
+            |why: String| missing(asked_as, format_args!("{identifier} of {target}: {why}"));
         let Forecast { value, at_seconds } = match self.told(prediction, identifier) {
-            None => self.forecast(prediction, metric).map_err(|why| refused(why.to_string()))?,
+            None => self
+                .forecast(prediction, metric)
+                .map_err(|why| refused(why.to_string()))?,
             Some((told, reason)) => self
                 .forecast(prediction, &told)
                 .or_else(|why| self.forecast(prediction, metric).map_err(|_| why))
-                .map_err(|why| refused(if reason.is_empty() { why.to_string() } else { format!("{why}: {reason}") }))?,
+                .map_err(|why| {
+                    refused(if reason.is_empty() {
+                        why.to_string()
+                    } else {
+                        format!("{why}: {reason}")
+                    })
+                })?,
         };
-        let value = MilliValue::from_units(value).ok_or_else(|| refused("the value is no number".to_owned()))?;
+        let value = MilliValue::from_units(value)
+            .ok_or_else(|| refused("the value is no number".to_owned()))?;
         let at = Timestamp::from_second(at_seconds).map_err(|error| refused(error.to_string()))?;
         Ok((value, at))
     }
 
-    fn forecast(&self, prediction: &Prediction, metric: &PredictedMetric) -> Result<Forecast, NoForecast> {
+    fn forecast(
+        &self,
+        prediction: &Prediction,
+        metric: &PredictedMetric,
+    ) -> Result<Forecast, NoForecast> {
         let grace_seconds = i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX);
-        forecast(metric, prediction.window_seconds, self.now.as_second(), grace_seconds)
+        forecast(
+            metric,
+            prediction.window_seconds,
+            self.now.as_second(),
+            grace_seconds,
+        )
     }
 
     /// What a recommender that is heard tells of a metric, and what it says in words.
     fn told(&self, prediction: &Prediction, identifier: &str) -> Option<(PredictedMetric, &str)> {
-        let told = self.heard?.get_fresh(&prediction.uid)?.value.metric(identifier)?;
-        let series = told.series.iter().map(|series| ForecastSeries::points(series).collect()).collect();
-        Some((PredictedMetric { identifier: identifier.into(), ready: told.is_ready, series }, &told.reason))
+        let told = self
+            .heard?
+            .get_fresh(&prediction.uid)?
+            .value
+            .metric(identifier)?;
+        let series = told
+            .series
+            .iter()
+            .map(|series| ForecastSeries::points(series).collect())
+            .collect();
+        Some((
+            PredictedMetric {
+                identifier: identifier.into(),
+                ready: told.is_ready,
+                series,
+            },
+            &told.reason,
+        ))
     }
 }

@@ -1,12 +1,16 @@
-//! Predicted CPU shared out among the pods of a workload: `crane_pod_cpu_usage`, the metric that Crane's documentation shows.
+//! Predicted CPU shared out among the pods of a workload: `crane_pod_cpu_usage`, the metric that
+//! Crane's documentation shows.
 //!
-//! The pods that run get equal shares, which add up to the prediction exactly; what does not divide by a thousandth goes to the first ones. So the
-//! autoscaler, which adds up and divides by the number of pods, comes to the same replicas as by the total. One pod alone has its share among those
-//! of the workload.
+//! The pods that run get equal shares, which add up to the prediction exactly; what does not divide
+//! by a thousandth goes to the first ones. So the autoscaler, which adds up and divides by the
+//! number of pods, comes to the same replicas as by the total. One pod alone has its share among
+//! those of the workload.
 
 use std::time::Duration;
 
-use cluster::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown};
+use cluster::{
+    LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown,
+};
 use model::{Selector, WorkloadRef};
 
 use super::known::Known;
@@ -19,7 +23,11 @@ use crate::refusal::Refusal;
 const IDENTIFIER: &str = "resource.cpu";
 
 /// One value per running pod that is asked about.
-pub(super) fn values(known: &Known, namespace: &str, ask: &CustomAsk) -> Result<Vec<MetricValue>, Refusal> {
+pub(super) fn values(
+    known: &Known,
+    namespace: &str,
+    ask: &CustomAsk,
+) -> Result<Vec<MetricValue>, Refusal> {
     known.rely_on(Resource::Predictions, POD_CPU, Duration::MAX)?;
     known.rely_on(Resource::LabelledPods, POD_CPU, known.grace)?;
     let (prediction, metric) = predicted(known.view, namespace, ask)?;
@@ -29,9 +37,13 @@ pub(super) fn values(known: &Known, namespace: &str, ask: &CustomAsk) -> Result<
         Subject::Named(_) => own_pods(known, &prediction.target)?,
     };
     // The others are not asked for work, and the autoscaler does not count them.
-    let is_at_work = |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
-    let pods: Vec<_> =
-        known.view.labelled_pods_in(namespace).filter(|pod| selector.matches(&pod.labels) && is_at_work(pod)).collect();
+    let is_at_work =
+        |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
+    let pods: Vec<_> = known
+        .view
+        .labelled_pods_in(namespace)
+        .filter(|pod| selector.matches(&pod.labels) && is_at_work(pod))
+        .collect();
     let value_of = |(pod, value): (&std::sync::Arc<LabelledPod>, MilliValue)| MetricValue {
         object: DescribedObject {
             api_version: "v1".to_owned(),
@@ -50,47 +62,75 @@ pub(super) fn values(known: &Known, namespace: &str, ask: &CustomAsk) -> Result<
         Subject::Named(name) => pod.key.name == *name,
         Subject::Selected(_) => true,
     };
-    let values: Vec<MetricValue> = pods.into_iter().zip(shares).filter(is_asked).map(value_of).collect();
+    let values: Vec<MetricValue> = pods
+        .into_iter()
+        .zip(shares)
+        .filter(is_asked)
+        .map(value_of)
+        .collect();
     match (&ask.subject, values.is_empty()) {
         (_, false) => Ok(values),
-        (Subject::Selected(_), true) => Err(missing(POD_CPU, "no running pod matches the selector")),
-        (Subject::Named(_), true) => {
-            Err(missing(POD_CPU, format_args!("it is no running pod of {}", prediction.target)))
+        (Subject::Selected(_), true) => {
+            Err(missing(POD_CPU, "no running pod matches the selector"))
         }
+        (Subject::Named(_), true) => Err(missing(
+            POD_CPU,
+            format_args!("it is no running pod of {}", prediction.target),
+        )),
     }
 }
 
 /// What selects the pods of a workload.
 fn own_pods<'a>(known: &Known<'a>, target: &WorkloadRef) -> Result<&'a Selector, Refusal> {
-    let unknown =
-        || missing(POD_CPU, format_args!("which pods {target} has is not known: ask for them by their labels"));
+    let unknown = || {
+        missing(
+            POD_CPU,
+            format_args!("which pods {target} has is not known: ask for them by their labels"),
+        )
+    };
     let kind = WellKnown::of_kind(&target.kind).ok_or_else(unknown)?;
     known.rely_on(Resource::Controllers(kind), POD_CPU, known.grace)?;
-    let controller = known.view.controller(kind, &ObjectKey::new(&target.namespace, &target.name));
-    controller.and_then(|controller| controller.selector.as_ref().ok()).ok_or_else(unknown)
+    let controller = known
+        .view
+        .controller(kind, &ObjectKey::new(&target.namespace, &target.name));
+    controller
+        .and_then(|controller| controller.selector.as_ref().ok())
+        .ok_or_else(unknown)
 }
 
-/// The only prediction that the metric's selector means: an effective autoscaler's has its uid as a label.
+/// The only prediction that the metric's selector means: an effective autoscaler's has its uid as a
+/// label.
 fn predicted<'a>(
     view: &'a View,
     namespace: &str,
     ask: &CustomAsk,
 ) -> Result<(&'a Prediction, &'a PredictedMetric), Refusal> {
     let selector = &ask.metric_selector;
-    let here = view.expected.starting_at(cluster::ObjectKey::new(namespace, ""));
+    let here = view
+        .expected
+        .starting_at(cluster::ObjectKey::new(namespace, ""));
     let here = here.take_while(|prediction| prediction.key.namespace == namespace);
     // One of a workload elsewhere would tell of that one to whoever may read here.
     let here = here.filter(|prediction| prediction.target.namespace == namespace);
-    let mut found = here.filter(|prediction| selector.matches(&prediction.labels)).filter_map(|prediction| {
-        let metric = prediction.metrics.iter().find(|metric| &*metric.identifier == IDENTIFIER)?;
-        Some((&**prediction, metric))
-    });
+    let mut found = here
+        .filter(|prediction| selector.matches(&prediction.labels))
+        .filter_map(|prediction| {
+            let metric = prediction
+                .metrics
+                .iter()
+                .find(|metric| &*metric.identifier == IDENTIFIER)?;
+            Some((&**prediction, metric))
+        });
     match (found.next(), found.next()) {
         (Some(only), None) => Ok(only),
-        (None, _) => {
-            Err(missing(POD_CPU, "there is no TimeSeriesPrediction of resource.cpu that matches the selector"))
-        }
-        (Some(_), Some(_)) => Err(missing(POD_CPU, "several TimeSeriesPredictions match the selector")),
+        (None, _) => Err(missing(
+            POD_CPU,
+            "there is no TimeSeriesPrediction of resource.cpu that matches the selector",
+        )),
+        (Some(_), Some(_)) => Err(missing(
+            POD_CPU,
+            "several TimeSeriesPredictions match the selector",
+        )),
     }
 }
 
@@ -106,7 +146,9 @@ mod tests {
     use super::*;
 
     fn check(total: i64, count: usize, expected: &[i64]) {
-        let shares: Vec<_> = shares(MilliValue::from_milli(total), count).map(MilliValue::milli).collect();
+        let shares: Vec<_> = shares(MilliValue::from_milli(total), count)
+            .map(MilliValue::milli)
+            .collect();
         assert_eq!(shares, expected);
     }
 

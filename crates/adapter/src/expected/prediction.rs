@@ -1,4 +1,5 @@
-//! Predicted totals of workloads: `crane_autoscaling_prediction`. The autoscaler divides them by the number of pods.
+//! Predicted totals of workloads: `crane_autoscaling_prediction`. The autoscaler divides them by
+//! the number of pods.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,15 +13,22 @@ use crate::answer::ExternalValue;
 use crate::ask::ExternalAsk;
 use crate::refusal::Refusal;
 
-/// One value per series that the selector means. If one of them has none, there is no answer: the autoscaler adds them up.
+/// One value per series that the selector means. If one of them has none, there is no answer: the
+/// autoscaler adds them up.
 pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, Refusal> {
     // What it says carries its own times, so it matters only whether it was ever read.
     known.rely_on(Resource::Predictions, PREDICTION, Duration::MAX)?;
     let mut candidates = series::candidates(&known.view.expected, &ask.namespace, &ask.selector);
     let timetables = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
-    let eldest: Eldest = timetables.iter().map(|timetable| timetable.claim()).collect();
+    let eldest: Eldest = timetables
+        .iter()
+        .map(|timetable| timetable.claim())
+        .collect();
     candidates.sort_by_key(|prediction| {
-        eldest.order(prediction.controller_uid.as_deref(), prediction.labels.get(MANAGED_BY.0))
+        eldest.order(
+            prediction.controller_uid.as_deref(),
+            prediction.labels.get(MANAGED_BY.0),
+        )
     });
     let mut found: BTreeMap<_, (&Prediction, &PredictedMetric)> = BTreeMap::new();
     for prediction in candidates {
@@ -33,12 +41,24 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
         }
     }
     if found.is_empty() {
-        return Err(missing(PREDICTION, "there is no TimeSeriesPrediction that matches the selector"));
+        return Err(missing(
+            PREDICTION,
+            "there is no TimeSeriesPrediction that matches the selector",
+        ));
     }
-    let value = |(labels, (prediction, metric)): (BTreeMap<String, String>, (&Prediction, &PredictedMetric))| {
+    let value = |(labels, (prediction, metric)): (
+        BTreeMap<String, String>,
+        (&Prediction, &PredictedMetric),
+    )| {
         let (value, at) = known.total(prediction, metric, PREDICTION)?;
         let window_seconds = u32::try_from(prediction.window_seconds).ok();
-        Ok(ExternalValue { metric: PREDICTION.to_owned(), labels, at, window_seconds, value })
+        Ok(ExternalValue {
+            metric: PREDICTION.to_owned(),
+            labels,
+            at,
+            window_seconds,
+            value,
+        })
     };
     found.into_iter().map(value).collect()
 }

@@ -1,5 +1,6 @@
-//! Which workloads a selector means. A series is told apart by four labels, as the native autoscaler of an effective one asks for it: the kind,
-//! name and namespace of the workload, and which of its metrics it is.
+//! Which workloads a selector means. A series is told apart by four labels, as the native
+//! autoscaler of an effective one asks for it: the kind, name and namespace of the workload, and
+//! which of its metrics it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +15,14 @@ const IDENTIFIER: &str = "resourceIdentifier";
 
 /// The labels of a series.
 pub(super) fn labels(target: &WorkloadRef, identifier: &str) -> BTreeMap<String, String> {
-    [(KIND, &*target.kind), (NAME, &target.name), (NAMESPACE, &target.namespace), (IDENTIFIER, identifier)]
-        .map(|(label, value)| (label.to_owned(), value.to_owned()))
-        .into()
+    [
+        (KIND, &*target.kind),
+        (NAME, &target.name),
+        (NAMESPACE, &target.namespace),
+        (IDENTIFIER, identifier),
+    ]
+    .map(|(label, value)| (label.to_owned(), value.to_owned()))
+    .into()
 }
 
 /// The objects that may be about what a selector means: with a workload named those about it, else all of the namespace.
@@ -27,19 +33,31 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
 ) -> Vec<&'a Arc<T>> {
     let (Some(kind), Some(name)) = (only(selector, KIND), only(selector, NAME)) else {
         let all = table.starting_at(ObjectKey::new(namespace, ""));
-        return all.take_while(|object| object.key().namespace == namespace).collect();
+        return all
+            .take_while(|object| object.key().namespace == namespace)
+            .collect();
     };
     // Nobody tells of workloads in namespaces but his own.
     table
-        .about(Workload { api_version: "", kind, namespace, name })
+        .about(Workload {
+            api_version: "",
+            kind,
+            namespace,
+            name,
+        })
         .filter(|object| object.key().namespace == namespace)
         .collect()
 }
 
 /// The only value that a label may have.
 pub(super) fn only<'a>(selector: &'a Selector, label: &str) -> Option<&'a str> {
-    selector.requirements().iter().find_map(|requirement| match requirement {
-        Requirement::In(key, values) if key == label && values.len() == 1 => values.first().map(String::as_str),
-        _ => None,
-    })
+    selector
+        .requirements()
+        .iter()
+        .find_map(|requirement| match requirement {
+            Requirement::In(key, values) if key == label && values.len() == 1 => {
+                values.first().map(String::as_str)
+            }
+            _ => None,
+        })
 }

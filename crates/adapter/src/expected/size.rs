@@ -1,8 +1,10 @@
-//! How many replicas workloads are configured to have, asked of the API server at the moment. The autoscaler has just read that too, so an older
-//! answer, such as one from a watch that lags, would undo what somebody did in between.
+//! How many replicas workloads are configured to have, asked of the API server at the moment. The
+//! autoscaler has just read that too, so an older answer, such as one from a watch that lags, would
+//! undo what somebody did in between.
 //!
-//! It holds the answer against the pods that are there, and sets the workload to their number where the two are within its tolerance: ten of eleven
-//! in the middle of a rollout become eleven. No answer says ten to it then, so there is none until both are the same.
+//! It holds the answer against the pods that are there, and sets the workload to their number where
+//! the two are within its tolerance: ten of eleven in the middle of a rollout become eleven. No
+//! answer says ten to it then, so there is none until both are the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +38,10 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, limiter: Arc::new(FlowLimiter::new(CONCURRENCY)) }
+        Self {
+            client,
+            limiter: Arc::new(FlowLimiter::new(CONCURRENCY)),
+        }
     }
 
     /// The sizes of these workloads now.
@@ -66,7 +71,8 @@ impl Sizes {
             Some(resource) => resource,
             None => pinned_kind(&self.client, &of_kind(target)).await?.0,
         };
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
         api.get_scale(&target.name).await
     }
 }
@@ -80,9 +86,21 @@ impl std::fmt::Debug for Sizes {
 /// The size, once so many pods are there.
 fn settled(scale: &Scale) -> Result<i32, String> {
     // The API server leaves zero out.
-    let wanted = scale.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or_default();
-    let there = scale.status.as_ref().map(|status| status.replicas).unwrap_or_default();
-    if there == wanted { Ok(wanted) } else { Err(format!("{there} of {wanted} replicas are there")) }
+    let wanted = scale
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or_default();
+    let there = scale
+        .status
+        .as_ref()
+        .map(|status| status.replicas)
+        .unwrap_or_default();
+    if there == wanted {
+        Ok(wanted)
+    } else {
+        Err(format!("{there} of {wanted} replicas are there"))
+    }
 }
 
 /// The resource of a kind that everybody knows, in the version that there is.
@@ -92,11 +110,16 @@ fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
         api_version: known.api_version().to_owned(),
         kind: target.kind.clone(),
     });
-    let there = there.ok().filter(|there| there.group == of_kind(target).group)?;
+    let there = there
+        .ok()
+        .filter(|there| there.group == of_kind(target).group)?;
     Some(ApiResource::from_gvk_with_plural(&there, known.plural()))
 }
 
 fn of_kind(target: &WorkloadRef) -> GroupVersionKind {
-    let (group, version) = target.api_version.rsplit_once('/').unwrap_or(("", &target.api_version));
+    let (group, version) = target
+        .api_version
+        .rsplit_once('/')
+        .unwrap_or(("", &target.api_version));
     GroupVersionKind::gvk(group, version, &target.kind)
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use api::effective_hpa::{CronSpec, HolidaysError};
 use cluster::{
-    Controller, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Resource, Timetable,
-    View, WellKnown,
+    Controller, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction,
+    Resource, Timetable, View, WellKnown,
 };
 use feed::client::{Heard, Part};
 use feed::{Following, Forecast, ForecastSeries, MetricForecast};
@@ -27,7 +27,8 @@ use crate::refusal::Refusal;
 
 /// A Wednesday.
 const NOW: &str = "2026-01-07T12:00:00Z";
-const OF_WEB: &str = "targetKind=Deployment,targetName=web,targetNamespace=shop,resourceIdentifier=";
+const OF_WEB: &str =
+    "targetKind=Deployment,targetName=web,targetNamespace=shop,resourceIdentifier=";
 
 fn now() -> Timestamp {
     NOW.parse().expect("a time")
@@ -45,7 +46,13 @@ fn workload(kind: &str, name: &str) -> WorkloadRef {
 /// A prediction of two hours from `ago` seconds before now, for a window of one.
 fn prediction(name: &str, target: WorkloadRef, metrics: &[(&str, f64)], ago: i64) -> Prediction {
     let start = now().as_second() - ago;
-    let samples = |value: f64| vec![(0..=120).map(|minute| (start + minute * 60, value)).collect()];
+    let samples = |value: f64| {
+        vec![
+            (0..=120)
+                .map(|minute| (start + minute * 60, value))
+                .collect(),
+        ]
+    };
     let metric = |(identifier, value): &(&str, f64)| PredictedMetric {
         identifier: (*identifier).into(),
         ready: true,
@@ -64,7 +71,12 @@ fn prediction(name: &str, target: WorkloadRef, metrics: &[(&str, f64)], ago: i64
 }
 
 fn cron(start: &str, end: &str, target_replicas: i32) -> CronSpec {
-    CronSpec { start: start.to_owned(), end: end.to_owned(), target_replicas, ..CronSpec::default() }
+    CronSpec {
+        start: start.to_owned(),
+        end: end.to_owned(),
+        target_replicas,
+        ..CronSpec::default()
+    }
 }
 
 fn timetable(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> Timetable {
@@ -83,7 +95,12 @@ fn timetable(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) ->
 
 fn pod(name: &str, app: &str, phase: Phase, is_leaving: bool) -> LabelledPod {
     let labels = Labels::from_iter([("app", app)]);
-    LabelledPod { key: ObjectKey::new("shop", name), labels, phase, is_leaving }
+    LabelledPod {
+        key: ObjectKey::new("shop", name),
+        labels,
+        phase,
+        is_leaving,
+    }
 }
 
 /// A shop with a Deployment `web` of 5 replicas.
@@ -96,10 +113,21 @@ fn shop() -> View {
         owner: None,
         replicas: Some(5),
     };
-    view.controllers_mut(WellKnown::Deployment).apply(Arc::new(deployment));
+    view.controllers_mut(WellKnown::Deployment)
+        .apply(Arc::new(deployment));
     let web = workload("Deployment", "web");
-    view.expected.apply(Arc::new(prediction("web", web, &[("resource.cpu", 2.9), ("pods.rps", 0.0004)], 0)));
-    view.expected.apply(Arc::new(prediction("old", workload("Deployment", "old"), &[("resource.cpu", 1.0)], 7200)));
+    view.expected.apply(Arc::new(prediction(
+        "web",
+        web,
+        &[("resource.cpu", 2.9), ("pods.rps", 0.0004)],
+        0,
+    )));
+    view.expected.apply(Arc::new(prediction(
+        "old",
+        workload("Deployment", "old"),
+        &[("resource.cpu", 1.0)],
+        7200,
+    )));
     for (name, app, phase, is_leaving) in [
         ("web-1", "web", Phase::Running, false),
         ("web-2", "web", Phase::Running, false),
@@ -107,7 +135,8 @@ fn shop() -> View {
         ("web-4", "web", Phase::Pending, false),
         ("api-1", "api", Phase::Running, false),
     ] {
-        view.labelled_pods.apply(Arc::new(pod(name, app, phase, is_leaving)));
+        view.labelled_pods
+            .apply(Arc::new(pod(name, app, phase, is_leaving)));
     }
     view
 }
@@ -115,8 +144,12 @@ fn shop() -> View {
 /// What a recommender tells of an object, from now on every minute, and whether it is heard.
 fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Following<Forecast> {
     let is_ready = !values.is_empty();
-    let series =
-        ForecastSeries { first_second: now().as_second(), step_seconds: 60, values, ..ForecastSeries::default() };
+    let series = ForecastSeries {
+        first_second: now().as_second(),
+        step_seconds: 60,
+        values,
+        ..ForecastSeries::default()
+    };
     let metric = MetricForecast {
         identifier: "resource.cpu".to_owned(),
         is_ready,
@@ -124,18 +157,45 @@ fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Following<
         series: if is_ready { vec![series] } else { Vec::new() },
         ..MetricForecast::default()
     };
-    let value = Arc::new(Forecast { uid: uid.to_owned(), metrics: vec![metric], ..Forecast::default() });
-    let heard = Heard { value, term: 1, revision: 1, changed_at: now() };
+    let value = Arc::new(Forecast {
+        uid: uid.to_owned(),
+        metrics: vec![metric],
+        ..Forecast::default()
+    });
+    let heard = Heard {
+        value,
+        term: 1,
+        revision: 1,
+        changed_at: now(),
+    };
     let stale_since = (!is_heard).then(Instant::now);
-    Following::from_parts(vec![Part { values: [(uid.to_owned(), heard)].into(), stale_since }])
+    Following::from_parts(vec![Part {
+        values: [(uid.to_owned(), heard)].into(),
+        stale_since,
+    }])
 }
 
 fn check_told(name: &str, told: Following<Forecast>, found: Result<&str, &str>) {
-    let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
+    let selector =
+        format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let selector = selector.parse().expect("a selector");
-    let ask = ExternalAsk { namespace: "shop".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
-    let answer = wait(expected(shop()).hearing(Some(watch::channel(told).1)).external(&ask, &Flow::default(), now()));
-    let answer = answer.map(|values| values.expect("it is ours").iter().map(|value| value.value.to_string()).collect());
+    let ask = ExternalAsk {
+        namespace: "shop".to_owned(),
+        metric: "crane_autoscaling_prediction".to_owned(),
+        selector,
+    };
+    let answer = wait(
+        expected(shop())
+            .hearing(Some(watch::channel(told).1))
+            .external(&ask, &Flow::default(), now()),
+    );
+    let answer = answer.map(|values| {
+        values
+            .expect("it is ours")
+            .iter()
+            .map(|value| value.value.to_string())
+            .collect()
+    });
     let found = found.map(str::to_owned).map_err(|why| {
         Refusal::NotFound(format!(
             "the server could not find the metric crane_autoscaling_prediction: resource.cpu of Deployment shop/{name}: {why}"
@@ -151,22 +211,49 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
     let answer = |metric: &str, own: Timestamp| {
         let mut view = shop();
         let window = cron("0 11 * * *", "0 13 * * *", 7);
-        view.timetables.apply(Arc::new(timetable("web", "Deployment", vec![window], true)));
+        view.timetables
+            .apply(Arc::new(timetable("web", "Deployment", vec![window], true)));
         let stale_since = Some(own - SignedDuration::from_mins(4));
         for resource in [Resource::EffectiveAutoscalers, Resource::Predictions] {
-            view.set_freshness(resource, Freshness { synced: true, stale_since, ..Freshness::default() });
+            view.set_freshness(
+                resource,
+                Freshness {
+                    synced: true,
+                    stale_since,
+                    ..Freshness::default()
+                },
+            );
         }
         let expected = expected(view).by(clock.clone());
-        let selector = format!("{OF_WEB}{}", if metric.ends_with("cron") { "cron" } else { "resource.cpu" });
+        let selector = format!(
+            "{OF_WEB}{}",
+            if metric.ends_with("cron") {
+                "cron"
+            } else {
+                "resource.cpu"
+            }
+        );
         let selector = selector.parse().expect("a selector");
-        let ask = ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector };
+        let ask = ExternalAsk {
+            namespace: "shop".to_owned(),
+            metric: metric.to_owned(),
+            selector,
+        };
         let values = wait(expected.external(&ask, &Flow::default(), own));
-        values.ok().map(|values| values.expect("it is ours")[0].value.to_string())
+        values
+            .ok()
+            .map(|values| values.expect("it is ours")[0].value.to_string())
     };
-    let both = |own| ["crane_autoscaling_cron", "crane_autoscaling_prediction"].map(|metric| answer(metric, own));
+    let both = |own| {
+        ["crane_autoscaling_cron", "crane_autoscaling_prediction"].map(|metric| answer(metric, own))
+    };
     let right = [Some("7".to_owned()), Some("2900m".to_owned())];
     assert_eq!(both(now()), right);
-    assert_eq!(both(hours(5)), [Some("2".to_owned()), None], "nothing is known of the API server's time");
+    assert_eq!(
+        both(hours(5)),
+        [Some("2".to_owned()), None],
+        "nothing is known of the API server's time"
+    );
     for ahead in [-5, 5, 24 * 200] {
         clock.observe(now().into(), hours(ahead).into(), Instant::now());
         assert_eq!(both(hours(ahead)), right, "{ahead}");
@@ -177,11 +264,23 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
 fn what_the_recommender_tells_comes_before_what_it_wrote_while_it_is_heard_and_good() {
     check_told("web", told("web", vec![4.5; 121], "", true), Ok("4500m"));
     check_told("web", told("web", vec![4.5; 121], "", false), Ok("2900m"));
-    check_told("web", told("another", vec![4.5; 121], "", true), Ok("2900m"));
-    check_told("web", told("web", vec![], "too little history", true), Ok("2900m"));
+    check_told(
+        "web",
+        told("another", vec![4.5; 121], "", true),
+        Ok("2900m"),
+    );
+    check_told(
+        "web",
+        told("web", vec![], "too little history", true),
+        Ok("2900m"),
+    );
     check_told("old", told("old", vec![4.5; 121], "", true), Ok("4500m"));
     let why = "the TimeSeriesPrediction is not ready: too little history";
-    check_told("old", told("old", vec![], "too little history", true), Err(why));
+    check_told(
+        "old",
+        told("old", vec![], "too little history", true),
+        Err(why),
+    );
     let why = "the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
     check_told("old", told("old", vec![4.5; 121], "", false), Err(why));
 }
@@ -192,25 +291,34 @@ fn expected(view: View) -> Expected {
 }
 
 fn wait<T>(answer: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(answer)
 }
 
 /// Both sizes of a workload.
 fn scale(name: &str, wanted: i32, there: i32) -> (u16, Value) {
     let metadata = json!({"name": name, "namespace": "shop"});
-    (200, json!({"metadata": metadata, "spec": {"replicas": wanted}, "status": {"replicas": there}}))
+    (
+        200,
+        json!({"metadata": metadata, "spec": {"replicas": wanted}, "status": {"replicas": there}}),
+    )
 }
 
 /// The sizes of a Deployment that is called after them.
 fn sized(path: &str) -> Option<(u16, Value)> {
-    let name = path.strip_prefix("/apis/apps/v1/namespaces/shop/deployments/")?.strip_suffix("/scale")?;
+    let name = path
+        .strip_prefix("/apis/apps/v1/namespaces/shop/deployments/")?
+        .strip_suffix("/scale")?;
     let (wanted, there) = name.strip_prefix("size-")?.split_once('-')?;
     Some(scale(name, wanted.parse().ok()?, there.parse().ok()?))
 }
 
-/// Says that the Deployment `web` and the Rollout `web` of the shop have eight replicas by now, that the Deployment `size-10-11` should have ten and
-/// has eleven, and so on, and knows nothing else.
+/// Says that the Deployment `web` and the Rollout `web` of the shop have eight replicas by now,
+/// that the Deployment `size-10-11` should have ten and has eleven, and so on, and knows nothing
+/// else.
 fn api_server() -> Client {
     let answer = async |request: http::Request<Body>| {
         let (code, body) = match request.uri().path() {
@@ -227,7 +335,9 @@ fn api_server() -> Client {
                 (404, json!({"kind": "Status", "status": "Failure", "message": "it is not there", "code": 404}))
             }),
         };
-        let response = http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+        let response = http::Response::builder()
+            .status(code)
+            .body(Body::from(body.to_string().into_bytes()));
         Ok::<_, std::convert::Infallible>(response.expect("a response"))
     };
     Client::new(tower::service_fn(answer), "default")
@@ -236,20 +346,39 @@ fn api_server() -> Client {
 /// The value, labels left out, or the text of the refusal.
 fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
     let selector = selector.parse().expect("a selector");
-    let ask = ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector };
-    let values = wait(async { expected(view).asking(api_server()).external(&ask, &Flow::default(), now()).await });
+    let ask = ExternalAsk {
+        namespace: "shop".to_owned(),
+        metric: metric.to_owned(),
+        selector,
+    };
+    let values = wait(async {
+        expected(view)
+            .asking(api_server())
+            .external(&ask, &Flow::default(), now())
+            .await
+    });
     let values = values.map_err(|refusal| refusal.to_string())?;
     Ok(values.map(|values| values.iter().map(|value| value.value.to_string()).collect()))
 }
 
 fn check_prediction(selector: &str, found: &[&str]) {
     let found = Ok(Some(found.iter().map(|&value| value.to_owned()).collect()));
-    assert_eq!(external(shop(), "crane_autoscaling_prediction", selector), found, "{selector}");
+    assert_eq!(
+        external(shop(), "crane_autoscaling_prediction", selector),
+        found,
+        "{selector}"
+    );
 }
 
 fn check_no_prediction(selector: &str, why: &str) {
-    let why = Err(format!("the server could not find the metric crane_autoscaling_prediction: {why}"));
-    assert_eq!(external(shop(), "crane_autoscaling_prediction", selector), why, "{selector}");
+    let why = Err(format!(
+        "the server could not find the metric crane_autoscaling_prediction: {why}"
+    ));
+    assert_eq!(
+        external(shop(), "crane_autoscaling_prediction", selector),
+        why,
+        "{selector}"
+    );
 }
 
 #[test]
@@ -261,12 +390,21 @@ fn predicted_totals_are_exact_to_a_thousandth() {
 #[test]
 fn a_selector_means_series_as_selectors_do() {
     check_prediction("targetKind=Deployment,targetName=web", &["0", "2900m"]);
-    check_prediction("targetName in (web,api),resourceIdentifier=resource.cpu", &["2900m"]);
-    check_prediction("targetName notin (old),resourceIdentifier!=pods.rps", &["2900m"]);
+    check_prediction(
+        "targetName in (web,api),resourceIdentifier=resource.cpu",
+        &["2900m"],
+    );
+    check_prediction(
+        "targetName notin (old),resourceIdentifier!=pods.rps",
+        &["2900m"],
+    );
     let none = "there is no TimeSeriesPrediction that matches the selector";
     check_no_prediction(&format!("{OF_WEB}resource.memory"), none);
     check_no_prediction("targetKind=StatefulSet,targetName=web", none);
-    check_no_prediction("targetKind=Deployment,targetName=web,targetNamespace=bank", none);
+    check_no_prediction(
+        "targetKind=Deployment,targetName=web,targetNamespace=bank",
+        none,
+    );
 }
 
 #[test]
@@ -279,40 +417,98 @@ fn a_stale_prediction_is_refused_with_its_age_and_never_left_out_of_a_sum() {
 #[test]
 fn what_an_effective_autoscaler_made_comes_before_what_others_did() {
     let mut view = shop();
-    let mut other = prediction("a", workload("Deployment", "web"), &[("resource.cpu", 7.0)], 0);
+    let mut other = prediction(
+        "a",
+        workload("Deployment", "web"),
+        &[("resource.cpu", 7.0)],
+        0,
+    );
     other.labels = Labels::default();
     view.expected.apply(Arc::new(other));
-    let found = external(view, "crane_autoscaling_prediction", &format!("{OF_WEB}resource.cpu"));
+    let found = external(
+        view,
+        "crane_autoscaling_prediction",
+        &format!("{OF_WEB}resource.cpu"),
+    );
     assert_eq!(found, Ok(Some(vec!["2900m".to_owned()])));
 }
 
 #[test]
 fn nothing_is_told_of_workloads_in_other_namespaces() {
     let mut view = shop();
-    let mut spy = prediction("spy", workload("Deployment", "web"), &[("resource.cpu", 7.0)], 0);
+    let mut spy = prediction(
+        "spy",
+        workload("Deployment", "web"),
+        &[("resource.cpu", 7.0)],
+        0,
+    );
     spy.key.namespace = "bank".to_owned();
     view.expected.apply(Arc::new(spy));
     let selector = format!("{OF_WEB}resource.cpu").parse().expect("a selector");
-    let ask = ExternalAsk { namespace: "bank".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
-    assert!(matches!(wait(expected(view).external(&ask, &Flow::default(), now())), Err(Refusal::NotFound(_))));
+    let ask = ExternalAsk {
+        namespace: "bank".to_owned(),
+        metric: "crane_autoscaling_prediction".to_owned(),
+        selector,
+    };
+    assert!(matches!(
+        wait(expected(view).external(&ask, &Flow::default(), now())),
+        Err(Refusal::NotFound(_))
+    ));
 }
 
 #[test]
 fn nothing_is_shared_out_of_workloads_in_other_namespaces() {
     let mut view = shop();
-    let bank = WorkloadRef { namespace: "bank".to_owned(), ..workload("Deployment", "web") };
-    view.expected.apply(Arc::new(prediction("spy", bank, &[("resource.cpu", 7.0)], 0)));
+    let bank = WorkloadRef {
+        namespace: "bank".to_owned(),
+        ..workload("Deployment", "web")
+    };
+    view.expected.apply(Arc::new(prediction(
+        "spy",
+        bank,
+        &[("resource.cpu", 7.0)],
+        0,
+    )));
     let selector = "autoscaling.crane.io/effective-hpa-uid=spy";
-    let found = custom(view, "crane_pod_cpu_usage", "pods", Subject::Selected(Selector::everything()), selector);
+    let found = custom(
+        view,
+        "crane_pod_cpu_usage",
+        "pods",
+        Subject::Selected(Selector::everything()),
+        selector,
+    );
     let why = "there is no TimeSeriesPrediction of resource.cpu that matches the selector";
-    assert_eq!(found, Err(format!("the server could not find the metric crane_pod_cpu_usage: {why}")));
+    assert_eq!(
+        found,
+        Err(format!(
+            "the server could not find the metric crane_pod_cpu_usage: {why}"
+        ))
+    );
 }
 
 #[test]
 fn other_metrics_are_left_to_others() {
     assert_eq!(external(shop(), "http_requests", ""), Ok(None));
-    assert_eq!(custom(shop(), "http_requests", "pods", Subject::Selected(Selector::everything()), ""), Ok(None));
-    assert_eq!(custom(shop(), "crane_pod_cpu_usage", "services", Subject::Named("web".to_owned()), ""), Ok(None));
+    assert_eq!(
+        custom(
+            shop(),
+            "http_requests",
+            "pods",
+            Subject::Selected(Selector::everything()),
+            ""
+        ),
+        Ok(None)
+    );
+    assert_eq!(
+        custom(
+            shop(),
+            "crane_pod_cpu_usage",
+            "services",
+            Subject::Named("web".to_owned()),
+            ""
+        ),
+        Ok(None)
+    );
 }
 
 fn check_cron(timetables: Vec<Timetable>, selector: &str, found: Result<&[&str], &str>) {
@@ -322,25 +518,48 @@ fn check_cron(timetables: Vec<Timetable>, selector: &str, found: Result<&[&str],
     }
     let found = found
         .map(|values| Some(values.iter().map(|&value| value.to_owned()).collect()))
-        .map_err(|why| format!("the server could not find the metric crane_autoscaling_cron: {why}"));
-    assert_eq!(external(view, "crane_autoscaling_cron", selector), found, "{selector}");
+        .map_err(|why| {
+            format!("the server could not find the metric crane_autoscaling_cron: {why}")
+        });
+    assert_eq!(
+        external(view, "crane_autoscaling_cron", selector),
+        found,
+        "{selector}"
+    );
 }
 
 #[test]
 fn windows_ask_for_replicas() {
     let selector = format!("{OF_WEB}cron");
-    let (open, open_too) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 10 * * *", "0 14 * * *", 6));
+    let (open, open_too) = (
+        cron("0 9 * * *", "0 17 * * *", 8),
+        cron("0 10 * * *", "0 14 * * *", 6),
+    );
     let over_midnight = cron("0 22 * * *", "0 13 * * *", 7);
-    let (closed, low) = (cron("0 13 * * *", "0 17 * * *", 9), cron("0 9 * * *", "0 17 * * *", 1));
-    let web = |crons: Vec<CronSpec>, has_metrics| vec![timetable("web", "Deployment", crons, has_metrics)];
-    check_cron(web(vec![open.clone(), open_too, closed.clone()], true), &selector, Ok(&["8"]));
+    let (closed, low) = (
+        cron("0 13 * * *", "0 17 * * *", 9),
+        cron("0 9 * * *", "0 17 * * *", 1),
+    );
+    let web = |crons: Vec<CronSpec>, has_metrics| {
+        vec![timetable("web", "Deployment", crons, has_metrics)]
+    };
+    check_cron(
+        web(vec![open.clone(), open_too, closed.clone()], true),
+        &selector,
+        Ok(&["8"]),
+    );
     check_cron(web(vec![over_midnight], true), &selector, Ok(&["7"]));
     check_cron(web(vec![low], true), &selector, Ok(&["2"]));
     check_cron(web(vec![closed.clone()], true), &selector, Ok(&["2"]));
     // The watch has not seen yet that somebody made eight of five.
     check_cron(web(vec![closed.clone()], false), &selector, Ok(&["8"]));
-    check_cron(web(vec![closed.clone(), open.clone()], false), &selector, Ok(&["8"]));
-    let none = Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
+    check_cron(
+        web(vec![closed.clone(), open.clone()], false),
+        &selector,
+        Ok(&["8"]),
+    );
+    let none =
+        Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
     check_cron(web(vec![], true), &selector, none);
     check_cron(vec![], &selector, none);
 }
@@ -348,21 +567,53 @@ fn windows_ask_for_replicas() {
 #[test]
 fn of_several_autoscalers_of_a_workload_the_oldest_is_asked() {
     let selector = format!("{OF_WEB}cron");
-    let (open, closed) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 13 * * *", "0 17 * * *", 9));
+    let (open, closed) = (
+        cron("0 9 * * *", "0 17 * * *", 8),
+        cron("0 13 * * *", "0 17 * * *", 9),
+    );
     let made = |name: &str, ago: i64, cron: Option<&CronSpec>, has_metrics: bool| Timetable {
         key: ObjectKey::new("shop", name),
         created_at: now().checked_sub(SignedDuration::from_secs(ago)).ok(),
-        ..timetable("web", "Deployment", cron.cloned().into_iter().collect(), has_metrics)
+        ..timetable(
+            "web",
+            "Deployment",
+            cron.cloned().into_iter().collect(),
+            has_metrics,
+        )
     };
     let elder = || made("z", 60, Some(&closed), true);
-    check_cron(vec![elder(), made("a", 30, Some(&open), true)], &selector, Ok(&["2"]));
-    check_cron(vec![elder(), made("a", 60, Some(&open), true)], &selector, Ok(&["8"]));
-    check_cron(vec![elder(), made("a", 30, Some(&closed), false)], &selector, Ok(&["2"]));
-    let leaving = Timetable { is_leaving: true, ..elder() };
-    check_cron(vec![leaving.clone(), made("a", 30, Some(&open), true)], &selector, Ok(&["8"]));
-    let none = Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
+    check_cron(
+        vec![elder(), made("a", 30, Some(&open), true)],
+        &selector,
+        Ok(&["2"]),
+    );
+    check_cron(
+        vec![elder(), made("a", 60, Some(&open), true)],
+        &selector,
+        Ok(&["8"]),
+    );
+    check_cron(
+        vec![elder(), made("a", 30, Some(&closed), false)],
+        &selector,
+        Ok(&["2"]),
+    );
+    let leaving = Timetable {
+        is_leaving: true,
+        ..elder()
+    };
+    check_cron(
+        vec![leaving.clone(), made("a", 30, Some(&open), true)],
+        &selector,
+        Ok(&["8"]),
+    );
+    let none =
+        Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
     check_cron(vec![leaving], &selector, none);
-    check_cron(vec![made("z", 60, None, true), made("a", 30, Some(&open), true)], &selector, none);
+    check_cron(
+        vec![made("z", 60, None, true), made("a", 30, Some(&open), true)],
+        &selector,
+        none,
+    );
 }
 
 #[test]
@@ -373,13 +624,27 @@ fn of_several_predictions_of_a_workload_that_of_the_oldest_autoscaler_is_asked()
             let created_at = now().checked_add(SignedDuration::from_secs(seconds)).ok();
             let key = ObjectKey::new("shop", name);
             let uid = name.to_owned();
-            let object = Timetable { key, uid, created_at, ..timetable("web", "Deployment", vec![], true) };
+            let object = Timetable {
+                key,
+                uid,
+                created_at,
+                ..timetable("web", "Deployment", vec![], true)
+            };
             view.timetables.apply(Arc::new(object));
         }
         // Nobody else has the second one.
         let values = [("resource.cpu", 90.0), ("external.more", 5.0)];
-        view.expected.apply(Arc::new(prediction("a", workload("Deployment", "web"), &values, 0)));
-        let found = external(view, "crane_autoscaling_prediction", &format!("{OF_WEB}{identifier}"));
+        view.expected.apply(Arc::new(prediction(
+            "a",
+            workload("Deployment", "web"),
+            &values,
+            0,
+        )));
+        let found = external(
+            view,
+            "crane_autoscaling_prediction",
+            &format!("{OF_WEB}{identifier}"),
+        );
         assert_eq!(found, Ok(Some(vec![expected.to_owned()])), "{identifier}");
     }
 }
@@ -387,20 +652,44 @@ fn of_several_predictions_of_a_workload_that_of_the_oldest_autoscaler_is_asked()
 #[test]
 fn no_window_opens_on_a_holiday() {
     let selector = format!("{OF_WEB}cron");
-    let on = |crons: Vec<CronSpec>, holidays| Timetable { holidays, ..timetable("web", "Deployment", crons, true) };
-    let (open, over_midnight) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 22 * * *", "0 13 * * *", 7));
+    let on = |crons: Vec<CronSpec>, holidays| Timetable {
+        holidays,
+        ..timetable("web", "Deployment", crons, true)
+    };
+    let (open, over_midnight) = (
+        cron("0 9 * * *", "0 17 * * *", 8),
+        cron("0 22 * * *", "0 13 * * *", 7),
+    );
     let today = || Ok(vec!["2026-01-07".parse().expect("a date")]);
     check_cron(vec![on(vec![open.clone()], today())], &selector, Ok(&["2"]));
-    check_cron(vec![on(vec![over_midnight], today())], &selector, Ok(&["7"]));
-    check_cron(vec![on(vec![open], Err(HolidaysError::Date("soon".to_owned())))], &selector, Ok(&["8"]));
+    check_cron(
+        vec![on(vec![over_midnight], today())],
+        &selector,
+        Ok(&["7"]),
+    );
+    check_cron(
+        vec![on(vec![open], Err(HolidaysError::Date("soon".to_owned())))],
+        &selector,
+        Ok(&["8"]),
+    );
 }
 
 #[test]
 fn windows_that_cannot_be_understood_and_workloads_that_cannot_be_seen_are_refused() {
-    let selector = |kind: &str, name: &str| format!("targetKind={kind},targetName={name},resourceIdentifier=cron");
-    let (closed, odd) = (cron("0 13 * * *", "0 17 * * *", 9), cron("0 9 * * *", "0 17 * *", 8));
+    let selector = |kind: &str, name: &str| {
+        format!("targetKind={kind},targetName={name},resourceIdentifier=cron")
+    };
+    let (closed, odd) = (
+        cron("0 13 * * *", "0 17 * * *", 9),
+        cron("0 9 * * *", "0 17 * *", 8),
+    );
     check_cron(
-        vec![timetable("web", "Deployment", vec![closed.clone(), odd], true)],
+        vec![timetable(
+            "web",
+            "Deployment",
+            vec![closed.clone(), odd],
+            true,
+        )],
         &selector("Deployment", "web"),
         Err("crons[1] of shop/web: end: there must be five fields, not 4"),
     );
@@ -421,24 +710,51 @@ fn windows_that_cannot_be_understood_and_workloads_that_cannot_be_seen_are_refus
 
 type Shares = Option<Vec<(String, String)>>;
 
-fn custom(view: View, metric: &str, resource: &str, subject: Subject, selector: &str) -> Result<Shares, String> {
+fn custom(
+    view: View,
+    metric: &str,
+    resource: &str,
+    subject: Subject,
+    selector: &str,
+) -> Result<Shares, String> {
     let ask = CustomAsk {
         namespace: Some("shop".to_owned()),
-        resource: GroupResource { group: String::new(), resource: resource.to_owned() },
+        resource: GroupResource {
+            group: String::new(),
+            resource: resource.to_owned(),
+        },
         subject,
         metric: metric.to_owned(),
         metric_selector: selector.parse().expect("a selector"),
     };
-    let values = expected(view).custom(&ask, now()).map_err(|refusal| refusal.to_string())?;
-    Ok(values.map(|values| values.into_iter().map(|value| (value.object.name, value.value.to_string())).collect()))
+    let values = expected(view)
+        .custom(&ask, now())
+        .map_err(|refusal| refusal.to_string())?;
+    Ok(values.map(|values| {
+        values
+            .into_iter()
+            .map(|value| (value.object.name, value.value.to_string()))
+            .collect()
+    }))
 }
 
 fn check_pods(subject: Subject, selector: &str, found: Result<&[(&str, &str)], &str>) {
     let found = found
-        .map(|shares| Some(shares.iter().map(|&(pod, value)| (pod.to_owned(), value.to_owned())).collect()))
+        .map(|shares| {
+            Some(
+                shares
+                    .iter()
+                    .map(|&(pod, value)| (pod.to_owned(), value.to_owned()))
+                    .collect(),
+            )
+        })
         .map_err(|why| format!("the server could not find the metric crane_pod_cpu_usage: {why}"));
     let asked = format!("{subject:?} {selector}");
-    assert_eq!(custom(shop(), "crane_pod_cpu_usage", "pods", subject, selector), found, "{asked}");
+    assert_eq!(
+        custom(shop(), "crane_pod_cpu_usage", "pods", subject, selector),
+        found,
+        "{asked}"
+    );
 }
 
 #[test]
@@ -446,22 +762,58 @@ fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
     let uid = "autoscaling.crane.io/effective-hpa-uid";
     let app = |app: &str| Subject::Selected(Selector::match_labels([("app", app)]));
     let of_web = format!("{uid}=web");
-    check_pods(app("web"), &of_web, Ok(&[("web-1", "1450m"), ("web-2", "1450m")]));
-    check_pods(Subject::Named("web-2".to_owned()), &of_web, Ok(&[("web-2", "1450m")]));
+    check_pods(
+        app("web"),
+        &of_web,
+        Ok(&[("web-1", "1450m"), ("web-2", "1450m")]),
+    );
+    check_pods(
+        Subject::Named("web-2".to_owned()),
+        &of_web,
+        Ok(&[("web-2", "1450m")]),
+    );
     for other in ["api-1", "web-3", "web-4", "gone"] {
-        check_pods(Subject::Named(other.to_owned()), &of_web, Err("it is no running pod of Deployment shop/web"));
+        check_pods(
+            Subject::Named(other.to_owned()),
+            &of_web,
+            Err("it is no running pod of Deployment shop/web"),
+        );
     }
     let mut view = shop();
-    let old = prediction("old", workload("Deployment", "old"), &[("resource.cpu", 1.0)], 0);
+    let old = prediction(
+        "old",
+        workload("Deployment", "old"),
+        &[("resource.cpu", 1.0)],
+        0,
+    );
     view.expected.apply(Arc::new(old));
     let named = Subject::Named("web-2".to_owned());
-    let found = custom(view, "crane_pod_cpu_usage", "pods", named, &format!("{uid}=old"));
+    let found = custom(
+        view,
+        "crane_pod_cpu_usage",
+        "pods",
+        named,
+        &format!("{uid}=old"),
+    );
     let why = "which pods Deployment shop/old has is not known: ask for them by their labels";
-    assert_eq!(found, Err(format!("the server could not find the metric crane_pod_cpu_usage: {why}")));
-    check_pods(app("mail"), &of_web, Err("no running pod matches the selector"));
+    assert_eq!(
+        found,
+        Err(format!(
+            "the server could not find the metric crane_pod_cpu_usage: {why}"
+        ))
+    );
+    check_pods(
+        app("mail"),
+        &of_web,
+        Err("no running pod matches the selector"),
+    );
     let none = Err("there is no TimeSeriesPrediction of resource.cpu that matches the selector");
     check_pods(app("web"), &format!("{uid}=gone"), none);
-    check_pods(app("web"), "", Err("several TimeSeriesPredictions match the selector"));
+    check_pods(
+        app("web"),
+        "",
+        Err("several TimeSeriesPredictions match the selector"),
+    );
     let stale = "resource.cpu of Deployment shop/old: the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
     check_pods(app("web"), &format!("{uid}=old"), Err(stale));
 }

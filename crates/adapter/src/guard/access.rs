@@ -1,12 +1,14 @@
 //! Whether a user may do something, by asking the API server.
 //!
-//! Source of the cache and of what needs no question: `k8s.io/apiserver/plugin/pkg/authorizer/webhook`. Kept longer than there,
-//! because the autoscaler comes back after 15 s, when upstream's 10 s are always over.
+//! Source of the cache and of what needs no question:
+//! `k8s.io/apiserver/plugin/pkg/authorizer/webhook`. Kept longer than there, because the autoscaler
+//! comes back after 15 s, when upstream's 10 s are always over.
 
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::{
-    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
 };
 use kube::Client;
 
@@ -28,7 +30,8 @@ pub enum Mode {
     /// First whether the user may read all metrics, and only if not, each thing by itself.
     #[default]
     SarWildcard,
-    /// Nothing about users for whom the API server vouches: it has asked itself before it passed their request on.
+    /// Nothing about users for whom the API server vouches: it has asked itself before it passed
+    /// their request on.
     TrustFrontProxy,
 }
 
@@ -60,9 +63,14 @@ pub(super) enum Verdict {
 }
 
 impl Access {
-    /// Lets the user do it, at the priority level that the answer gives, or says why not. `always_asks`: also for those who are
-    /// trusted without a question.
-    pub(super) async fn check(&self, user: &User, wants: &Wants, always_asks: bool) -> Result<PriorityLevel, Refusal> {
+    /// Lets the user do it, at the priority level that the answer gives, or says why not.
+    /// `always_asks`: also for those who are trusted without a question.
+    pub(super) async fn check(
+        &self,
+        user: &User,
+        wants: &Wants,
+        always_asks: bool,
+    ) -> Result<PriorityLevel, Refusal> {
         if user.may_do_everything() {
             return Ok(PriorityLevel::ClusterWide);
         }
@@ -78,21 +86,36 @@ impl Access {
         }
         // Without a word on the first question there is no use in a second one.
         if let Verdict::Denied(_) = verdict {
-            verdict = self.verdict(user, question(user, wants), wants.namespace().unwrap_or(&user.name)).await?;
+            verdict = self
+                .verdict(
+                    user,
+                    question(user, wants),
+                    wants.namespace().unwrap_or(&user.name),
+                )
+                .await?;
         }
         let reason = match verdict {
             Verdict::Allowed => return Ok(PriorityLevel::Namespaced),
             Verdict::Denied(reason) => reason,
             Verdict::Unknown(why) => format!("the API server could not be asked: {why}"),
         };
-        Err(Refusal::Forbidden(Forbidden { user: &user.name, wants, reason: &reason }.to_string()))
+        Err(Refusal::Forbidden(
+            Forbidden {
+                user: &user.name,
+                wants,
+                reason: &reason,
+            }
+            .to_string(),
+        ))
     }
 
-    /// The question whether the user may do this with all metrics everywhere, where it is to be asked. Nobody in particular may
-    /// not.
+    /// The question whether the user may do this with all metrics everywhere, where it is to be
+    /// asked. Nobody in particular may not.
     fn everything(&self, user: &User, wants: &Wants) -> Option<SubjectAccessReviewSpec> {
         match wants {
-            Wants::Resource { verb, group, .. } if self.mode != Mode::Sar && user.via != Via::Nothing => {
+            Wants::Resource { verb, group, .. }
+                if self.mode != Mode::Sar && user.via != Via::Nothing =>
+            {
                 Some(about(user, Some(all_of(group, verb)), None))
             }
             _ => None,
@@ -100,21 +123,36 @@ impl Access {
     }
 
     /// `flow`: the namespace that the question is about, or the user where it is about none.
-    async fn verdict(&self, user: &User, spec: SubjectAccessReviewSpec, flow: &str) -> Result<Verdict, Refusal> {
+    async fn verdict(
+        &self,
+        user: &User,
+        spec: SubjectAccessReviewSpec,
+        flow: &str,
+    ) -> Result<Verdict, Refusal> {
         let is_proxied = user.via == Via::FrontProxy;
-        let answers = if is_proxied { &self.proxied } else { &self.direct };
-        let Ok(text) = serde_json::to_vec(&spec) else { return Ok(Verdict::Unknown("no question".to_owned())) };
+        let answers = if is_proxied {
+            &self.proxied
+        } else {
+            &self.direct
+        };
+        let Ok(text) = serde_json::to_vec(&spec) else {
+            return Ok(Verdict::Unknown("no question".to_owned()));
+        };
         let asking = || {
             let access = self.clone();
             async move { access.ask(spec, is_proxied).await }
         };
         let answer = answers.get(key(&text), flow, asking).await;
-        self.metrics.answered("access", answer.as_ref().map(|(_, way)| *way));
+        self.metrics
+            .answered("access", answer.as_ref().map(|(_, way)| *way));
         answer.map(|(verdict, _)| verdict).ok_or(Refusal::TooMany)
     }
 
     async fn ask(self, spec: SubjectAccessReviewSpec, is_urgent: bool) -> (Verdict, Duration) {
-        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let review = SubjectAccessReview {
+            spec,
+            ..SubjectAccessReview::default()
+        };
         match review::ask(&self.client, PATH, &review, is_urgent, &self.metrics.authz).await {
             Ok(SubjectAccessReview { status, .. }) => match verdict(status.unwrap_or_default()) {
                 Verdict::Allowed => (Verdict::Allowed, self.keep_allowed),
@@ -129,12 +167,22 @@ impl Access {
 }
 
 fn verdict(status: SubjectAccessReviewStatus) -> Verdict {
-    let SubjectAccessReviewStatus { allowed, denied, reason, evaluation_error: _ } = status;
-    if allowed && denied != Some(true) { Verdict::Allowed } else { Verdict::Denied(reason.unwrap_or_default()) }
+    let SubjectAccessReviewStatus {
+        allowed,
+        denied,
+        reason,
+        evaluation_error: _,
+    } = status;
+    if allowed && denied != Some(true) {
+        Verdict::Allowed
+    } else {
+        Verdict::Denied(reason.unwrap_or_default())
+    }
 }
 
-/// Without a subresource: only a rule about the resource `*` itself, which covers subresources too, says yes. One about `*/*`
-/// would say yes to the subresource `*`, although it allows nothing that anybody asks for.
+/// Without a subresource: only a rule about the resource `*` itself, which covers subresources too,
+/// says yes. One about `*/*` would say yes to the subresource `*`, although it allows nothing that
+/// anybody asks for.
 fn all_of(group: &str, verb: &str) -> ResourceAttributes {
     ResourceAttributes {
         group: Some(group.to_owned()),
@@ -148,10 +196,21 @@ fn all_of(group: &str, verb: &str) -> ResourceAttributes {
 fn question(user: &User, wants: &Wants) -> SubjectAccessReviewSpec {
     match wants {
         Wants::Path { verb, path } => {
-            let attributes = NonResourceAttributes { path: Some(path.clone()), verb: Some((*verb).to_owned()) };
+            let attributes = NonResourceAttributes {
+                path: Some(path.clone()),
+                verb: Some((*verb).to_owned()),
+            };
             about(user, None, Some(attributes))
         }
-        Wants::Resource { namespace, verb, group, version, resource, subresource, name } => {
+        Wants::Resource {
+            namespace,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            name,
+        } => {
             let attributes = ResourceAttributes {
                 namespace: namespace.clone(),
                 verb: Some((*verb).to_owned()),
@@ -172,7 +231,13 @@ fn about(
     resource_attributes: Option<ResourceAttributes>,
     non_resource_attributes: Option<NonResourceAttributes>,
 ) -> SubjectAccessReviewSpec {
-    let User { name, uid, groups, extra, via: _ } = user;
+    let User {
+        name,
+        uid,
+        groups,
+        extra,
+        via: _,
+    } = user;
     SubjectAccessReviewSpec {
         user: Some(name.clone()),
         uid: uid.clone(),
@@ -189,7 +254,12 @@ mod tests {
 
     fn check(allowed: bool, denied: Option<bool>, expected: &Verdict) {
         let reason = Some("why".to_owned());
-        let status = SubjectAccessReviewStatus { allowed, denied, reason, evaluation_error: None };
+        let status = SubjectAccessReviewStatus {
+            allowed,
+            denied,
+            reason,
+            evaluation_error: None,
+        };
         assert_eq!(verdict(status), *expected);
     }
 
@@ -205,7 +275,11 @@ mod tests {
 
     #[test]
     fn a_question_says_what_the_api_server_would_ask() {
-        let user = User { name: "me".to_owned(), groups: vec!["a".to_owned()], ..User::default() };
+        let user = User {
+            name: "me".to_owned(),
+            groups: vec!["a".to_owned()],
+            ..User::default()
+        };
         let wants = Wants::Resource {
             namespace: Some("shop".to_owned()),
             verb: "get",
@@ -222,6 +296,9 @@ mod tests {
                 "resource": "pods", "subresource": "rps", "name": "*",
             },
         });
-        assert_eq!(serde_json::to_value(question(&user, &wants)).unwrap(), expected);
+        assert_eq!(
+            serde_json::to_value(question(&user, &wants)).unwrap(),
+            expected
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Paths that anybody may read, as `--authorization-always-allow-paths` names them: probes have no name to tell.
+//! Paths that anybody may read, as `--authorization-always-allow-paths` names them: probes have no
+//! name to tell.
 //!
 //! Source: `k8s.io/apiserver/pkg/authorization/path/path.go`.
 
@@ -21,11 +22,16 @@ impl FromStr for AlwaysAllowed {
 
     fn from_str(text: &str) -> Result<Self, PathError> {
         let path = text.strip_prefix('/').unwrap_or(text);
-        let (beginning, has_more) = path.strip_suffix('*').map_or((path, false), |beginning| (beginning, true));
+        let (beginning, has_more) = path
+            .strip_suffix('*')
+            .map_or((path, false), |beginning| (beginning, true));
         if beginning.contains('*') {
             return Err(PathError(text.to_owned()));
         }
-        Ok(Self { beginning: beginning.to_owned(), has_more })
+        Ok(Self {
+            beginning: beginning.to_owned(),
+            has_more,
+        })
     }
 }
 
@@ -33,7 +39,11 @@ impl AlwaysAllowed {
     /// Whether this is about the path.
     pub(super) fn covers(&self, path: &str) -> bool {
         let path = path.strip_prefix('/').unwrap_or(path);
-        if self.has_more { path.starts_with(&self.beginning) } else { path == self.beginning }
+        if self.has_more {
+            path.starts_with(&self.beginning)
+        } else {
+            path == self.beginning
+        }
     }
 }
 
@@ -42,7 +52,11 @@ mod tests {
     use super::*;
 
     fn check(allowed: &str, path: &str, expected: bool) {
-        assert_eq!(allowed.parse::<AlwaysAllowed>().unwrap().covers(path), expected, "{allowed} and {path}");
+        assert_eq!(
+            allowed.parse::<AlwaysAllowed>().unwrap().covers(path),
+            expected,
+            "{allowed} and {path}"
+        );
     }
 
     #[test]
@@ -54,7 +68,13 @@ mod tests {
         check("/healthz/*", "/healthz/etcd", true);
         check("/healthz/*", "/healthz", false);
         check("*", "/anything", true);
-        assert_eq!("/a*b".parse::<AlwaysAllowed>(), Err(PathError("/a*b".to_owned())));
-        assert_eq!("/a**".parse::<AlwaysAllowed>(), Err(PathError("/a**".to_owned())));
+        assert_eq!(
+            "/a*b".parse::<AlwaysAllowed>(),
+            Err(PathError("/a*b".to_owned()))
+        );
+        assert_eq!(
+            "/a**".parse::<AlwaysAllowed>(),
+            Err(PathError("/a**".to_owned()))
+        );
     }
 }

@@ -9,19 +9,26 @@ use super::own::TrustArgs;
 /// Flags about callers.
 #[derive(Debug, Clone, clap::Args)]
 pub struct GuardArgs {
-    /// Whether those who show nothing that could be checked are somebody: `system:anonymous`, who may what roles say. Without, they
-    /// are refused.
+    /// Whether those who show nothing that could be checked are somebody: `system:anonymous`, who
+    /// may what roles say. Without, they are refused.
     #[arg(long, default_value_t = true)]
     pub anonymous_auth: bool,
     /// How long the answer counts whose token it is.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub authentication_token_webhook_cache_ttl: GoDuration,
-    /// How much the API server is asked about a user: each thing (`sar`), first whether all metrics may be read (`sar-wildcard`), or
-    /// nothing about users for whom it vouches (`trust-front-proxy`).
+    /// How much the API server is asked about a user: each thing (`sar`), first whether all metrics
+    /// may be read (`sar-wildcard`), or nothing about users for whom it vouches
+    /// (`trust-front-proxy`).
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     pub authorization_mode: Mode,
-    /// Paths that anybody may read, separated by commas; with `*` at its end everything that begins like it.
-    #[arg(long, value_name = "PATHS", value_delimiter = ',', default_value = "/healthz,/readyz,/livez")]
+    /// Paths that anybody may read, separated by commas; with `*` at its end everything that begins
+    /// like it.
+    #[arg(
+        long,
+        value_name = "PATHS",
+        value_delimiter = ',',
+        default_value = "/healthz,/readyz,/livez"
+    )]
     pub authorization_always_allow_paths: Vec<AlwaysAllowed>,
     /// How long counts that a user may do something.
     #[arg(long, value_name = "DURATION", default_value = "1m")]

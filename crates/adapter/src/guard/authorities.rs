@@ -1,6 +1,7 @@
 //! A bundle of authorities, and whether a chain that a client showed comes from one of them.
 //!
-//! As in Go, an authority whose own time is over, or has not begun, vouches for nobody: `webpki` does not look at that.
+//! As in Go, an authority whose own time is over, or has not begun, vouches for nobody: `webpki`
+//! does not look at that.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -47,7 +48,11 @@ pub(super) enum BundleError {
 }
 
 fn because(reasons: &[String]) -> String {
-    if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) }
+    if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", reasons.join("; "))
+    }
 }
 
 impl fmt::Debug for Authorities {
@@ -57,8 +62,8 @@ impl fmt::Debug for Authorities {
 }
 
 impl Authorities {
-    /// Reads a bundle in PEM. A certificate that cannot be used (an old one that is no authority, for instance) does not take the
-    /// others with it.
+    /// Reads a bundle in PEM. A certificate that cannot be used (an old one that is no authority,
+    /// for instance) does not take the others with it.
     pub(super) fn read(pem: &str) -> Result<Self, BundleError> {
         let (mut certificates, mut passed_over) = (Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -72,26 +77,52 @@ impl Authorities {
             return Err(BundleError::Nothing(passed_over));
         }
         let verifier = verifier(&certificates).map_err(BundleError::Verifier)?;
-        Ok(Self { certificates, verifier, passed_over })
+        Ok(Self {
+            certificates,
+            verifier,
+            passed_over,
+        })
     }
 
-    /// Whether the chain comes from one of the authorities, is for clients (as far as it says what it is for), and in its time.
-    /// Else the exact reason.
-    pub(super) fn vouch_for(&self, chain: &PeerCertificates, at: UnixTime) -> Result<(), rustls::Error> {
-        let (own, others) = chain.0.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+    /// Whether the chain comes from one of the authorities, is for clients (as far as it says what
+    /// it is for), and in its time. Else the exact reason.
+    pub(super) fn vouch_for(
+        &self,
+        chain: &PeerCertificates,
+        at: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let (own, others) = chain
+            .0
+            .split_first()
+            .ok_or(rustls::Error::NoCertificatesPresented)?;
         let is_current = |authority: &&Authority| authority.validity.contains(&at);
-        let current: Vec<Authority> = self.certificates.iter().filter(is_current).cloned().collect();
+        let current: Vec<Authority> = self
+            .certificates
+            .iter()
+            .filter(is_current)
+            .cloned()
+            .collect();
         if current.len() == self.certificates.len() {
-            return self.verifier.verify_client_cert(own, others, at).map(|_| ());
+            return self
+                .verifier
+                .verify_client_cert(own, others, at)
+                .map(|_| ());
         }
         // Findings are kept, so this is seldom made.
         let unknown = |_| rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        verifier(&current).map_err(unknown)?.verify_client_cert(own, others, at).map(|_| ())
+        verifier(&current)
+            .map_err(unknown)?
+            .verify_client_cert(own, others, at)
+            .map(|_| ())
     }
 
     /// When the next of those that are not over yet is.
     pub(super) fn next_end(&self, at: UnixTime) -> Option<UnixTime> {
-        self.certificates.iter().map(|authority| *authority.validity.end()).filter(|end| *end > at).min()
+        self.certificates
+            .iter()
+            .map(|authority| *authority.validity.end())
+            .filter(|end| *end > at)
+            .min()
     }
 
     /// Certificates of the bundle that cannot be used, and why.
@@ -101,16 +132,26 @@ impl Authorities {
 
     /// Whether both trust one and the same certificate.
     pub(super) fn overlap(&self, other: &Self) -> bool {
-        let has = |wanted: &Authority| other.certificates.iter().any(|one| one.certificate == wanted.certificate);
+        let has = |wanted: &Authority| {
+            other
+                .certificates
+                .iter()
+                .any(|one| one.certificate == wanted.certificate)
+        };
         self.certificates.iter().any(has)
     }
 }
 
 impl Authority {
     fn read(certificate: CertificateDer<'static>) -> Result<Self, String> {
-        RootCertStore::empty().add(certificate.clone()).map_err(|error| error.to_string())?;
+        RootCertStore::empty()
+            .add(certificate.clone())
+            .map_err(|error| error.to_string())?;
         let validity = validity(&certificate).map_err(|error| error.to_string())?;
-        Ok(Self { certificate, validity })
+        Ok(Self {
+            certificate,
+            validity,
+        })
     }
 }
 
@@ -139,17 +180,22 @@ mod tests {
         (params.not_before, params.not_after) = (time(from).into(), time(until).into());
     }
 
-    /// An authority with its own time, as PEM, and a client's certificate from it, which outlasts it.
+    /// An authority with its own time, as PEM, and a client's certificate from it, which outlasts
+    /// it.
     fn authority(from: u64, until: u64) -> (String, PeerCertificates) {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, format!("from {from}"));
+        params
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, format!("from {from}"));
         within(&mut params, from, until);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         let mut client = CertificateParams::new(["client".to_owned()]).unwrap();
         within(&mut client, 0, 100_000);
-        let client = client.signed_by(&KeyPair::generate().unwrap(), &Issuer::new(params, key)).unwrap();
+        let client = client
+            .signed_by(&KeyPair::generate().unwrap(), &Issuer::new(params, key))
+            .unwrap();
         (pem, PeerCertificates([client.der().clone()].into()))
     }
 
@@ -166,15 +212,29 @@ mod tests {
             (9001, false, false),
         ] {
             let vouches = |chain| both.vouch_for(chain, seconds(at)).is_ok();
-            assert_eq!((vouches(&of_short), vouches(&of_long)), (by_short, by_long), "at {at}");
+            assert_eq!(
+                (vouches(&of_short), vouches(&of_long)),
+                (by_short, by_long),
+                "at {at}"
+            );
         }
-        assert!(Authorities::read(&short).unwrap().vouch_for(&of_short, seconds(2001)).is_err());
+        assert!(
+            Authorities::read(&short)
+                .unwrap()
+                .vouch_for(&of_short, seconds(2001))
+                .is_err()
+        );
     }
 
     #[test]
     fn the_next_to_end_is_known() {
         let both = Authorities::read(&(authority(1000, 2000).0 + &authority(500, 9000).0)).unwrap();
-        for (at, expected) in [(0, Some(2000)), (1999, Some(2000)), (2000, Some(9000)), (9000, None)] {
+        for (at, expected) in [
+            (0, Some(2000)),
+            (1999, Some(2000)),
+            (2000, Some(9000)),
+            (9000, None),
+        ] {
             assert_eq!(both.next_end(seconds(at)), expected.map(seconds), "at {at}");
         }
     }

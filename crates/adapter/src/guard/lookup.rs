@@ -1,4 +1,5 @@
-//! Follows the `ConfigMap` in which the API server says whom to trust about callers, and the files that stand in for it.
+//! Follows the `ConfigMap` in which the API server says whom to trust about callers, and the files
+//! that stand in for it.
 
 use std::future::pending;
 use std::pin::pin;
@@ -25,7 +26,8 @@ const NAME: &str = "extension-apiserver-authentication";
 /// Between two first tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// After so many refusals there is no use in going on. A role that was just bound may take a moment to count.
+/// After so many refusals there is no use in going on. A role that was just bound may take a moment
+/// to count.
 const REFUSALS: u32 = 3;
 
 /// How often the files are compared with what is in use.
@@ -71,7 +73,13 @@ impl Trusted {
     /// Nobody yet.
     pub(super) fn nobody(own: Own, is_known: Condition, metrics: Metrics) -> Self {
         let own = Arc::new(own);
-        Self { current: Arc::default(), said: Arc::default(), own, is_known: Arc::new(is_known), metrics }
+        Self {
+            current: Arc::default(),
+            said: Arc::default(),
+            own,
+            is_known: Arc::new(is_known),
+            metrics,
+        }
     }
 
     /// Whom to trust now.
@@ -79,11 +87,15 @@ impl Trusted {
         self.current.load_full()
     }
 
-    /// Reads it for the first time, however long it takes. That there is nothing to read is an answer too: then nobody is
-    /// believed who says who asks. Files must be sound.
+    /// Reads it for the first time, however long it takes. That there is nothing to read is an
+    /// answer too: then nobody is believed who says who asks. Files must be sound.
     pub(super) async fn begin(&self, config_maps: &Api<ConfigMap>) -> Result<(), Unknown> {
         let by_files = self.own.begin().await?;
-        let by_the_cluster = if self.own.needs_lookup() { self.look_up(config_maps).await? } else { Data::new() };
+        let by_the_cluster = if self.own.needs_lookup() {
+            self.look_up(config_maps).await?
+        } else {
+            Data::new()
+        };
         if self.own.has_files() {
             // What cannot be used of the cluster's leaves this.
             self.take(|said| said.by_files = by_files);
@@ -126,8 +138,8 @@ impl Trusted {
         tokio::join!(self.follow_the_cluster(config_maps), self.follow_files());
     }
 
-    /// While it cannot be read, or is gone, the last one stands: its authorities do not go bad by that, and the API server puts it
-    /// back.
+    /// While it cannot be read, or is gone, the last one stands: its authorities do not go bad by
+    /// that, and the API server puts it back.
     async fn follow_the_cluster(&self, config_maps: Api<ConfigMap>) {
         if !self.own.needs_lookup() {
             return pending().await;
@@ -167,7 +179,10 @@ impl Trusted {
                 Err(error) => {
                     let error = error.to_string();
                     if complaint.as_ref() != Some(&error) {
-                        tracing::error!(error, "whom to trust about callers cannot be read; the last known stands");
+                        tracing::error!(
+                            error,
+                            "whom to trust about callers cannot be read; the last known stands"
+                        );
                     }
                     complaint = Some(error);
                 }
@@ -188,13 +203,18 @@ impl Trusted {
             Ok(trust) => trust,
             Err(error) => {
                 tracing::error!(%error, "whom to trust about callers cannot be used; the last known stands");
-                return self.is_known.ready_but(format!("what was read last cannot be used: {error}"));
+                return self
+                    .is_known
+                    .ready_but(format!("what was read last cannot be used: {error}"));
             }
         };
-        let is_news = next.times == 1 || next.lost != said.lost || trust.data != self.current.load().data;
+        let is_news =
+            next.times == 1 || next.lost != said.lost || trust.data != self.current.load().data;
         *said = next;
         let mut warnings = trust.warnings();
-        let gone = |key: &&str| format!("ConfigMap {NAMESPACE}/{NAME} has no {key} any more: the last known stands");
+        let gone = |key: &&str| {
+            format!("ConfigMap {NAMESPACE}/{NAME} has no {key} any more: the last known stands")
+        };
         warnings.extend(said.lost.iter().map(gone));
         if warnings.is_empty() {
             self.is_known.ready();

@@ -1,12 +1,16 @@
-//! Authorities that the `ConfigMap` does not name any more stand: whoever writes it by halves must not cut off the autoscaler.
+//! Authorities that the `ConfigMap` does not name any more stand: whoever writes it by halves must
+//! not cut off the autoscaler.
 //!
-//! Source: `k8s.io/apiserver/pkg/server/dynamiccertificates/configmap_cafile_content.go`, `loadCABundle`, which keeps its last bundle when the key
-//! is gone. Upstream takes the lists about front proxies from what is there now; here they stay with the authorities that they were written for.
+//! Source: `k8s.io/apiserver/pkg/server/dynamiccertificates/configmap_cafile_content.go`,
+//! `loadCABundle`, which keeps its last bundle when the key is gone. Upstream takes the lists about
+//! front proxies from what is there now; here they stay with the authorities that they were written
+//! for.
 
 use super::own::PROXY;
 use super::trust::{CLIENT_CA, Data, PROXY_CA};
 
-/// The entries that count: those of now, and of authorities that are gone those of before, with all that belongs to them. And which those are.
+/// The entries that count: those of now, and of authorities that are gone those of before, with all
+/// that belongs to them. And which those are.
 pub(super) fn with_lost(before: &Data, mut now: Data) -> (Data, Vec<&'static str>) {
     let has = |data: &Data, key| data.get(key).is_some_and(|pem| !pem.trim().is_empty());
     let mut lost = Vec::new();
@@ -16,7 +20,12 @@ pub(super) fn with_lost(before: &Data, mut now: Data) -> (Data, Vec<&'static str
         }
         let belongs = |name: &str| name.starts_with(prefix);
         now.retain(|name, _| !belongs(name));
-        now.extend(before.iter().filter(|(name, _)| belongs(name)).map(|(name, text)| (name.clone(), text.clone())));
+        now.extend(
+            before
+                .iter()
+                .filter(|(name, _)| belongs(name))
+                .map(|(name, text)| (name.clone(), text.clone())),
+        );
         lost.push(key);
     }
     (now, lost)
@@ -27,13 +36,28 @@ mod tests {
     use super::*;
 
     fn data(entries: &[(&str, &str)]) -> Data {
-        entries.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+        entries
+            .iter()
+            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
+            .collect()
     }
 
     fn check(now: &[(&str, &str)], expected: &[(&str, &str)], lost: &[&str]) {
-        let before = [(CLIENT_CA, "clients"), (PROXY_CA, "proxies"), ("requestheader-allowed-names", "names")];
-        assert_eq!(with_lost(&data(&before), data(now)), (data(expected), lost.to_vec()), "{now:?}");
-        assert_eq!(with_lost(&Data::new(), data(now)), (data(now), vec![]), "{now:?}");
+        let before = [
+            (CLIENT_CA, "clients"),
+            (PROXY_CA, "proxies"),
+            ("requestheader-allowed-names", "names"),
+        ];
+        assert_eq!(
+            with_lost(&data(&before), data(now)),
+            (data(expected), lost.to_vec()),
+            "{now:?}"
+        );
+        assert_eq!(
+            with_lost(&Data::new(), data(now)),
+            (data(now), vec![]),
+            "{now:?}"
+        );
     }
 
     #[test]
@@ -43,8 +67,20 @@ mod tests {
         let names = ("requestheader-allowed-names", "names");
         check(&[clients, proxies], &[clients, proxies], &[]);
         check(&[clients], &[clients, old_proxies, names], &[PROXY_CA]);
-        check(&[clients, (PROXY_CA, " "), (names.0, "[]")], &[clients, old_proxies, names], &[PROXY_CA]);
-        check(&[proxies, ("other", "a")], &[old_clients, proxies, ("other", "a")], &[CLIENT_CA]);
-        check(&[], &[old_clients, old_proxies, names], &[CLIENT_CA, PROXY_CA]);
+        check(
+            &[clients, (PROXY_CA, " "), (names.0, "[]")],
+            &[clients, old_proxies, names],
+            &[PROXY_CA],
+        );
+        check(
+            &[proxies, ("other", "a")],
+            &[old_clients, proxies, ("other", "a")],
+            &[CLIENT_CA],
+        );
+        check(
+            &[],
+            &[old_clients, old_proxies, names],
+            &[CLIENT_CA, PROXY_CA],
+        );
     }
 }

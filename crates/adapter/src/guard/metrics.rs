@@ -1,4 +1,5 @@
-//! What is measured about callers. Where `k8s.io/apiserver` measures the same, names, labels and buckets are its.
+//! What is measured about callers. Where `k8s.io/apiserver` measures the same, names, labels and
+//! buckets are its.
 
 use std::time::Duration;
 
@@ -32,7 +33,10 @@ impl Metrics {
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             attempts: IntCounterVec::new(
-                Opts::new("authentication_attempts", "Requests by whether their caller was recognised."),
+                Opts::new(
+                    "authentication_attempts",
+                    "Requests by whether their caller was recognised.",
+                ),
                 &["result"],
             )?,
             answers: IntCounterVec::new(
@@ -99,6 +103,8 @@ impl Asked {
     pub(super) fn observe(&self, code: Option<u16>, took: Duration) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code]).inc();
-        self.durations.with_label_values(&[&code]).observe(took.as_secs_f64());
+        self.durations
+            .with_label_values(&[&code])
+            .observe(took.as_secs_f64());
     }
 }

@@ -1,8 +1,10 @@
-//! Whom to trust about callers as our own flags and the files that they name say it, in the place of what the API server says.
+//! Whom to trust about callers as our own flags and the files that they name say it, in the place
+//! of what the API server says.
 //!
-//! Source: `k8s.io/apiserver/pkg/server/options/authentication.go`, `DelegatingAuthenticationOptions`. As there, each authority replaces
-//! its own part only: with a file of the front proxy's authorities everything about front proxies is from the flags, and clients'
-//! authorities are still looked up.
+//! Source: `k8s.io/apiserver/pkg/server/options/authentication.go`,
+//! `DelegatingAuthenticationOptions`. As there, each authority replaces its own part only: with a
+//! file of the front proxy's authorities everything about front proxies is from the flags, and
+//! clients' authorities are still looked up.
 
 use std::path::{Path, PathBuf};
 
@@ -14,32 +16,50 @@ pub(super) const PROXY: &str = "requestheader-";
 /// Flags that say whom to trust about callers.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TrustArgs {
-    /// Authorities (PEM) of clients' certificates. Without, those that the API server names. Read again when it changes.
+    /// Authorities (PEM) of clients' certificates. Without, those that the API server names. Read
+    /// again when it changes.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
-    /// Authorities (PEM) of the certificates of front proxies, which say in headers who asks. Without, whatever the API server names counts, in
-    /// the place of all flags about front proxies. Read again when it changes.
+    /// Authorities (PEM) of the certificates of front proxies, which say in headers who asks.
+    /// Without, whatever the API server names counts, in the place of all flags about front
+    /// proxies. Read again when it changes.
     #[arg(long, value_name = "FILE")]
     pub requestheader_client_ca_file: Option<PathBuf>,
     /// Common names that front proxies have, separated by commas. If empty, any.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "")]
     pub requestheader_allowed_names: Vec<String>,
     /// Headers in which front proxies name the user.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "x-remote-user")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "x-remote-user"
+    )]
     pub requestheader_username_headers: Vec<String>,
     /// Headers with the user's unique identifier.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "")]
     pub requestheader_uid_headers: Vec<String>,
     /// Headers with the user's groups.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "x-remote-group")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "x-remote-group"
+    )]
     pub requestheader_group_headers: Vec<String>,
     /// What headers with anything else about the user begin with.
-    #[arg(long, value_name = "PREFIXES", value_delimiter = ',', default_value = "x-remote-extra-")]
+    #[arg(
+        long,
+        value_name = "PREFIXES",
+        value_delimiter = ',',
+        default_value = "x-remote-extra-"
+    )]
     pub requestheader_extra_headers_prefix: Vec<String>,
     /// Do not look up in the cluster what no flag says.
     #[arg(long)]
     pub authentication_skip_lookup: bool,
-    /// Start also if what no flag says cannot be looked up. Callers may all be anonymous then, until it can be.
+    /// Start also if what no flag says cannot be looked up. Callers may all be anonymous then,
+    /// until it can be.
     #[arg(long)]
     pub authentication_tolerate_lookup_failure: bool,
 }
@@ -141,20 +161,33 @@ impl Own {
 
     /// All entries: what was looked up, without what the files replace, and what they say.
     pub(super) fn over(&self, looked_up: &Data, files: &Data) -> Data {
-        let is_replaced =
-            |key: &str| self.clients.is_some() && key == CLIENT_CA || self.proxies.is_some() && key.starts_with(PROXY);
-        let kept = looked_up.iter().filter(|(key, _)| !is_replaced(key)).chain(files);
-        kept.map(|(key, text)| (key.clone(), text.clone())).collect()
+        let is_replaced = |key: &str| {
+            self.clients.is_some() && key == CLIENT_CA
+                || self.proxies.is_some() && key.starts_with(PROXY)
+        };
+        let kept = looked_up
+            .iter()
+            .filter(|(key, _)| !is_replaced(key))
+            .chain(files);
+        kept.map(|(key, text)| (key.clone(), text.clone()))
+            .collect()
     }
 }
 
 /// An empty file, which may be one that is being written, is no reason to trust nobody.
 async fn read(flag: &'static str, path: &Path) -> Result<String, Unreadable> {
     let text = match tokio::fs::read_to_string(path).await {
-        Ok(text) if text.trim().is_empty() => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it is empty")),
+        Ok(text) if text.trim().is_empty() => Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            "it is empty",
+        )),
         read => read,
     };
-    text.map_err(|error| Unreadable { flag, path: path.to_owned(), error })
+    text.map_err(|error| Unreadable {
+        flag,
+        path: path.to_owned(),
+        error,
+    })
 }
 
 #[cfg(test)]
@@ -172,13 +205,26 @@ mod tests {
     /// `expected`: the entries that count, of what was looked up and of what files say.
     fn check(words: &[&str], expected: &[&str]) {
         let own = Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust);
-        let keys = [CLIENT_CA, PROXY_CA, "requestheader-allowed-names", "requestheader-uid-headers", "other"];
-        let data = |from: &str| keys.map(|key| (key.to_owned(), format!("{key} {from}"))).into();
+        let keys = [
+            CLIENT_CA,
+            PROXY_CA,
+            "requestheader-allowed-names",
+            "requestheader-uid-headers",
+            "other",
+        ];
+        let data = |from: &str| {
+            keys.map(|key| (key.to_owned(), format!("{key} {from}")))
+                .into()
+        };
         let mut files: Data = data("file");
         files.retain(|key, _| {
             own.clients.is_some() && key == CLIENT_CA
                 || own.proxies.is_some()
-                    && ["requestheader-client-ca-file", "requestheader-allowed-names"].contains(&key.as_str())
+                    && [
+                        "requestheader-client-ca-file",
+                        "requestheader-allowed-names",
+                    ]
+                    .contains(&key.as_str())
         });
         let texts: Vec<String> = own.over(&data("map"), &files).into_values().collect();
         assert_eq!(texts, expected, "{words:?}");
@@ -195,9 +241,18 @@ mod tests {
         ];
         check(&[], &map);
         check(&["--requestheader-allowed-names=a"], &map);
-        check(&["--client-ca-file=a"], &["client-ca-file file", map[1], map[2], map[3], map[4]]);
-        let own = ["requestheader-allowed-names file", "requestheader-client-ca-file file"];
-        check(&["--requestheader-client-ca-file=a"], &[map[0], map[1], own[0], own[1]]);
+        check(
+            &["--client-ca-file=a"],
+            &["client-ca-file file", map[1], map[2], map[3], map[4]],
+        );
+        let own = [
+            "requestheader-allowed-names file",
+            "requestheader-client-ca-file file",
+        ];
+        check(
+            &["--requestheader-client-ca-file=a"],
+            &[map[0], map[1], own[0], own[1]],
+        );
         check(
             &["--requestheader-client-ca-file=a", "--client-ca-file=b"],
             &["client-ca-file file", map[1], own[0], own[1]],
@@ -207,7 +262,8 @@ mod tests {
     #[test]
     fn a_flag_with_nothing_behind_it_names_nobody() {
         let entries = |words: &[&str]| {
-            let mut own = Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust);
+            let mut own =
+                Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust);
             own.about_proxies.remove("requestheader-allowed-names")
         };
         for (words, expected) in [
@@ -221,20 +277,41 @@ mod tests {
 
     #[test]
     fn nothing_is_looked_up_that_files_say() {
-        let needs =
-            |words: &[&str]| Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust).needs_lookup();
-        assert!(needs(&[]) && needs(&["--client-ca-file=a"]) && needs(&["--requestheader-client-ca-file=a"]));
-        assert!(!needs(&["--client-ca-file=a", "--requestheader-client-ca-file=b"]));
+        let needs = |words: &[&str]| {
+            Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust)
+                .needs_lookup()
+        };
+        assert!(
+            needs(&[])
+                && needs(&["--client-ca-file=a"])
+                && needs(&["--requestheader-client-ca-file=a"])
+        );
+        assert!(!needs(&[
+            "--client-ca-file=a",
+            "--requestheader-client-ca-file=b"
+        ]));
         assert!(!needs(&["--authentication-skip-lookup"]));
     }
 
     #[tokio::test]
     async fn an_empty_file_says_nothing() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let own =
-            Own::new(Flags::parse_from(["adapter", "--client-ca-file", file.path().to_str().expect("text")]).trust);
+        let own = Own::new(
+            Flags::parse_from([
+                "adapter",
+                "--client-ca-file",
+                file.path().to_str().expect("text"),
+            ])
+            .trust,
+        );
         std::fs::write(file.path(), "\n").expect("written");
-        assert!(own.read().await.expect_err("empty").to_string().ends_with("it is empty"));
+        assert!(
+            own.read()
+                .await
+                .expect_err("empty")
+                .to_string()
+                .ends_with("it is empty")
+        );
         std::fs::write(file.path(), "anything").expect("written");
         assert_eq!(own.read().await.expect("read")[CLIENT_CA], "anything");
     }

@@ -1,5 +1,6 @@
-//! What the certificate of a connection says about whoever is at its other end. Verifying a chain is dear, so a finding is kept
-//! for as long as the authorities stay the same, none of them and no certificate of the chain ends, and a minute at most.
+//! What the certificate of a connection says about whoever is at its other end. Verifying a chain
+//! is dear, so a finding is kept for as long as the authorities stay the same, none of them and no
+//! certificate of the chain ends, and a minute at most.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -63,9 +64,18 @@ impl Default for Peers {
 
 impl Peers {
     /// What the chain says to those who trust these.
-    pub(super) fn judge(&self, trust: &Trust, chain: &PeerCertificates, at: UnixTime) -> Arc<Finding> {
+    pub(super) fn judge(
+        &self,
+        trust: &Trust,
+        chain: &PeerCertificates,
+        at: UnixTime,
+    ) -> Arc<Finding> {
         let (key, now) = ((trust.generation, digest(chain)), Instant::now());
-        if let Some(finding) = self.kept().get(&key, now).filter(|finding| at < finding.end) {
+        if let Some(finding) = self
+            .kept()
+            .get(&key, now)
+            .filter(|finding| at < finding.end)
+        {
             return Arc::clone(finding);
         }
         // Two who do this at the same time find the same.
@@ -81,9 +91,13 @@ impl Peers {
 }
 
 impl Finding {
-    /// The user that a connection with this chain speaks for. `named`: the one that its headers name, which counts if the chain is a
-    /// front proxy's. None if nobody is to be recognised by it; an error if it is not what it should be.
-    pub(super) fn user(&self, named: Result<Option<User>, NotText>) -> Result<Option<User>, String> {
+    /// The user that a connection with this chain speaks for. `named`: the one that its headers
+    /// name, which counts if the chain is a front proxy's. None if nobody is to be recognised by
+    /// it; an error if it is not what it should be.
+    pub(super) fn user(
+        &self,
+        named: Result<Option<User>, NotText>,
+    ) -> Result<Option<User>, String> {
         let mut errors = Vec::new();
         match (&self.is_front_proxy, named) {
             (Some(Ok(())), Ok(Some(user))) => return Ok(Some(user)),
@@ -93,15 +107,27 @@ impl Finding {
         }
         match (&self.is_client, &self.subject) {
             (Some(Ok(())), Ok(subject)) if !subject.common_name.is_empty() => {
-                let Subject { common_name, organizations } = subject.clone();
+                let Subject {
+                    common_name,
+                    organizations,
+                } = subject.clone();
                 let via = Via::Certificate;
-                return Ok(Some(User { name: common_name, groups: organizations, via, ..User::default() }));
+                return Ok(Some(User {
+                    name: common_name,
+                    groups: organizations,
+                    via,
+                    ..User::default()
+                }));
             }
             (Some(Ok(())), Err(error)) => errors.push(error.to_string()),
             (Some(Err(error)), _) => errors.push(format!("as a client's: {error}")),
             (Some(Ok(())), Ok(_)) | (None, _) => {}
         }
-        if errors.is_empty() { Ok(None) } else { Err(errors.join("; ")) }
+        if errors.is_empty() {
+            Ok(None)
+        } else {
+            Err(errors.join("; "))
+        }
     }
 }
 
@@ -118,16 +144,36 @@ fn digest(chain: &PeerCertificates) -> [u8; 32] {
 fn find(trust: &Trust, chain: &PeerCertificates, at: UnixTime) -> Finding {
     let subject = subject(chain);
     let is_front_proxy = trust.front_proxy.as_ref().map(|proxy| {
-        proxy.authorities.vouch_for(chain, at).map_err(NotProxy::Chain)?;
-        let name = &subject.as_ref().map_err(|error| NotProxy::Unreadable(error.clone()))?.common_name;
-        if proxy.allows(name) { Ok(()) } else { Err(NotProxy::Name(name.clone())) }
+        proxy
+            .authorities
+            .vouch_for(chain, at)
+            .map_err(NotProxy::Chain)?;
+        let name = &subject
+            .as_ref()
+            .map_err(|error| NotProxy::Unreadable(error.clone()))?
+            .common_name;
+        if proxy.allows(name) {
+            Ok(())
+        } else {
+            Err(NotProxy::Name(name.clone()))
+        }
     });
-    let is_client = trust.clients.as_ref().map(|clients| clients.vouch_for(chain, at));
+    let is_client = trust
+        .clients
+        .as_ref()
+        .map(|clients| clients.vouch_for(chain, at));
     // What cannot be read has ended: it is looked at again each time.
     let end = first_end(chain).unwrap_or(at);
     let proxies = trust.front_proxy.as_ref().map(|proxy| &proxy.authorities);
-    let ends =
-        [proxies, trust.clients.as_ref()].into_iter().flatten().filter_map(|authorities| authorities.next_end(at));
+    let ends = [proxies, trust.clients.as_ref()]
+        .into_iter()
+        .flatten()
+        .filter_map(|authorities| authorities.next_end(at));
     let end = ends.fold(end, UnixTime::min);
-    Finding { subject, is_front_proxy, is_client, end }
+    Finding {
+        subject,
+        is_front_proxy,
+        is_client,
+        end,
+    }
 }

@@ -10,11 +10,16 @@ use serde::de::DeserializeOwned;
 
 use super::metrics::Asked;
 
-/// For one question, all tries together. The autoscaler has five workers, and none of them should wait longer.
+/// For one question, all tries together. The autoscaler has five workers, and none of them should
+/// wait longer.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Between two tries. Upstream begins with half a second, which leaves no time for a third.
-const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), cap: Duration::from_secs(1), tries: 5 };
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_millis(100),
+    cap: Duration::from_secs(1),
+    tries: 5,
+};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +32,8 @@ pub(super) enum ReviewError {
     Timeout,
 }
 
-/// Posts a review and gives what the API server made of it. `is_urgent`: ahead of others who wait for the client's rate.
+/// Posts a review and gives what the API server made of it. `is_urgent`: ahead of others who wait
+/// for the client's rate.
 pub(super) async fn ask<R>(
     client: &Client,
     path: &str,
@@ -41,13 +47,18 @@ where
     let once = || async {
         let started = Instant::now();
         let body = serde_json::to_vec(review).map_err(kube::Error::SerdeError)?;
-        let request = http::Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(body);
+        let request = http::Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body);
         let mut request = request.map_err(kube::Error::HttpError)?;
         if is_urgent {
             request.extensions_mut().insert(Urgent);
         }
         let answer = client.request::<R>(request).await;
-        asked.observe(answer.as_ref().map_or_else(code, |_| Some(201)), started.elapsed());
+        asked.observe(
+            answer.as_ref().map_or_else(code, |_| Some(201)),
+            started.elapsed(),
+        );
         answer
     };
     let Ok(answer) = tokio::time::timeout(TIMEOUT, BACKOFF.retry(once)).await else {

@@ -34,7 +34,12 @@ pub(super) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError>
     let certificate = read(own)?;
     let name: &X509Name<'_> = certificate.subject();
     let text = |attribute: &AttributeTypeAndValue<'_>| attribute.as_str().map(str::to_owned);
-    let common_name = name.iter_common_name().last().map(text).transpose().map_err(|_| SubjectError::Name)?;
+    let common_name = name
+        .iter_common_name()
+        .last()
+        .map(text)
+        .transpose()
+        .map_err(|_| SubjectError::Name)?;
     let organizations: Result<_, _> = name.iter_organization().map(text).collect();
     Ok(Subject {
         common_name: common_name.unwrap_or_default(),
@@ -43,21 +48,33 @@ pub(super) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError>
 }
 
 /// From when until when a certificate is to be used, both included.
-pub(super) fn validity(certificate: &CertificateDer<'_>) -> Result<RangeInclusive<UnixTime>, SubjectError> {
+pub(super) fn validity(
+    certificate: &CertificateDer<'_>,
+) -> Result<RangeInclusive<UnixTime>, SubjectError> {
     let certificate = read(certificate)?;
-    let time = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.max(0).unsigned_abs()));
+    let time = |seconds: i64| {
+        UnixTime::since_unix_epoch(Duration::from_secs(seconds.max(0).unsigned_abs()))
+    };
     let validity = certificate.validity();
     Ok(time(validity.not_before.timestamp())..=time(validity.not_after.timestamp()))
 }
 
 /// When the first certificate of the chain ends.
 pub(super) fn first_end(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
-    let ends = chain.0.iter().map(|certificate| validity(certificate).map(|validity| *validity.end()));
-    ends.collect::<Result<Vec<_>, _>>()?.into_iter().min().ok_or(SubjectError::Unreadable)
+    let ends = chain
+        .0
+        .iter()
+        .map(|certificate| validity(certificate).map(|validity| *validity.end()));
+    ends.collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .min()
+        .ok_or(SubjectError::Unreadable)
 }
 
 fn read<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, SubjectError> {
-    X509Certificate::from_der(certificate).map(|(_, certificate)| certificate).map_err(|_| SubjectError::Unreadable)
+    X509Certificate::from_der(certificate)
+        .map(|(_, certificate)| certificate)
+        .map_err(|_| SubjectError::Unreadable)
 }
 
 #[cfg(test)]
@@ -82,7 +99,10 @@ mod tests {
     fn a_certificate_says_name_and_groups() {
         check(&[(DnType::CommonName, "jane")], "jane", &[]);
         check(
-            &[(DnType::OrganizationName, "system:masters"), (DnType::CommonName, "jané")],
+            &[
+                (DnType::OrganizationName, "system:masters"),
+                (DnType::CommonName, "jané"),
+            ],
             "jané",
             &["system:masters"],
         );
@@ -91,7 +111,8 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_is_about_nobody() {
-        let chain = PeerCertificates([CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01])].into());
+        let chain =
+            PeerCertificates([CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01])].into());
         assert_eq!(subject(&chain), Err(SubjectError::Unreadable));
         assert_eq!(first_end(&chain), Err(SubjectError::Unreadable));
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo};
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
 use kube::Client;
 
 use super::metrics::Metrics;
@@ -43,13 +45,20 @@ impl Tokens {
             async move { tokens.ask(token).await }
         };
         let answer = self.answers.get(key(token.as_bytes()), token, asking).await;
-        self.metrics.answered("token", answer.as_ref().map(|(_, way)| *way));
+        self.metrics
+            .answered("token", answer.as_ref().map(|(_, way)| *way));
         answer.map_or(Owner::Unknown, |(owner, _)| owner)
     }
 
     async fn ask(self, token: String) -> (Owner, Duration) {
-        let spec = TokenReviewSpec { token, ..TokenReviewSpec::default() };
-        let review = TokenReview { spec, ..TokenReview::default() };
+        let spec = TokenReviewSpec {
+            token,
+            ..TokenReviewSpec::default()
+        };
+        let review = TokenReview {
+            spec,
+            ..TokenReview::default()
+        };
         match review::ask(&self.client, PATH, &review, false, &self.metrics.authn).await {
             Ok(TokenReview { status, .. }) => (owner(status.unwrap_or_default()), self.keep),
             Err(error) => {
@@ -61,17 +70,24 @@ impl Tokens {
 }
 
 fn owner(status: TokenReviewStatus) -> Owner {
-    let TokenReviewStatus { authenticated, user, .. } = status;
+    let TokenReviewStatus {
+        authenticated,
+        user,
+        ..
+    } = status;
     match user {
-        Some(UserInfo { username: Some(name), uid, groups, extra }) if authenticated == Some(true) => {
-            Owner::User(User {
-                name,
-                uid,
-                groups: groups.unwrap_or_default(),
-                extra: extra.unwrap_or_default(),
-                via: Via::Token,
-            })
-        }
+        Some(UserInfo {
+            username: Some(name),
+            uid,
+            groups,
+            extra,
+        }) if authenticated == Some(true) => Owner::User(User {
+            name,
+            uid,
+            groups: groups.unwrap_or_default(),
+            extra: extra.unwrap_or_default(),
+            via: Via::Token,
+        }),
         _ => Owner::Nobody,
     }
 }
@@ -105,9 +121,24 @@ mod tests {
 
     #[test]
     fn only_a_named_user_who_was_authenticated_is_one() {
-        let named = || Some(UserInfo { username: Some("a".to_owned()), ..UserInfo::default() });
-        let status = |authenticated, user| TokenReviewStatus { authenticated, user, ..TokenReviewStatus::default() };
-        assert!(matches!(owner(status(Some(true), named())), Owner::User(User { via: Via::Token, .. })));
+        let named = || {
+            Some(UserInfo {
+                username: Some("a".to_owned()),
+                ..UserInfo::default()
+            })
+        };
+        let status = |authenticated, user| TokenReviewStatus {
+            authenticated,
+            user,
+            ..TokenReviewStatus::default()
+        };
+        assert!(matches!(
+            owner(status(Some(true), named())),
+            Owner::User(User {
+                via: Via::Token,
+                ..
+            })
+        ));
         assert_eq!(owner(status(Some(false), named())), Owner::Nobody);
         assert_eq!(owner(status(None, named())), Owner::Nobody);
         assert_eq!(owner(status(Some(true), None)), Owner::Nobody);

@@ -1,5 +1,6 @@
-//! Whom to trust about callers: what the API server writes into the `ConfigMap` `extension-apiserver-authentication`, or flags say in its
-//! place, read into the form in which requests are judged.
+//! Whom to trust about callers: what the API server writes into the `ConfigMap`
+//! `extension-apiserver-authentication`, or flags say in its place, read into the form in which
+//! requests are judged.
 //!
 //! Source: keys of `k8s.io/apiserver/pkg/server/options/authentication.go`. Lists are JSON arrays.
 
@@ -82,22 +83,39 @@ const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 impl Trust {
     /// Reads the entries. Without authorities of the front proxy there is none.
     pub(super) fn read(data: Data, generation: u64) -> Result<Self, TrustError> {
-        Ok(Self { front_proxy: front_proxy(&data)?, clients: authorities(&data, CLIENT_CA)?, generation, data })
+        Ok(Self {
+            front_proxy: front_proxy(&data)?,
+            clients: authorities(&data, CLIENT_CA)?,
+            generation,
+            data,
+        })
     }
 
     /// What an operator should know about it.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let bundles =
-            [(PROXY_CA, self.front_proxy.as_ref().map(|proxy| &proxy.authorities)), (CLIENT_CA, self.clients.as_ref())];
+        let bundles = [
+            (
+                PROXY_CA,
+                self.front_proxy.as_ref().map(|proxy| &proxy.authorities),
+            ),
+            (CLIENT_CA, self.clients.as_ref()),
+        ];
         for (key, authorities) in bundles {
-            for error in authorities.map(Authorities::passed_over).unwrap_or_default() {
+            for error in authorities
+                .map(Authorities::passed_over)
+                .unwrap_or_default()
+            {
                 warnings.push(format!("{key}: a certificate is passed over: {error}"));
             }
         }
         match (&self.front_proxy, &self.clients) {
-            (None, _) => warnings.push(format!("no {PROXY_CA}: the API server cannot say who asks through it")),
-            (Some(proxy), Some(clients)) if proxy.allowed_names.is_empty() && proxy.authorities.overlap(clients) => {
+            (None, _) => warnings.push(format!(
+                "no {PROXY_CA}: the API server cannot say who asks through it"
+            )),
+            (Some(proxy), Some(clients))
+                if proxy.allowed_names.is_empty() && proxy.authorities.overlap(clients) =>
+            {
                 warnings.push(format!(
                     "{PROXY_CA} and {CLIENT_CA} share an authority and {ALLOWED_NAMES} is empty: whoever has a client certificate \
                      can claim to be anybody"
@@ -110,43 +128,62 @@ impl Trust {
 }
 
 fn front_proxy(data: &Data) -> Result<Option<FrontProxy>, TrustError> {
-    let Some(authorities) = authorities(data, PROXY_CA)? else { return Ok(None) };
+    let Some(authorities) = authorities(data, PROXY_CA)? else {
+        return Ok(None);
+    };
     Ok(Some(FrontProxy {
         authorities,
         allowed_names: list(data, ALLOWED_NAMES)?,
         username_headers: headers(data, USERNAME_HEADERS)?,
         uid_headers: headers(data, UID_HEADERS)?,
         group_headers: headers(data, GROUP_HEADERS)?,
-        extra_prefixes: names(data, EXTRA_PREFIXES)?.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
+        extra_prefixes: names(data, EXTRA_PREFIXES)?
+            .iter()
+            .map(|prefix| prefix.to_ascii_lowercase())
+            .collect(),
     }))
 }
 
 fn authorities(data: &Data, key: &'static str) -> Result<Option<Authorities>, TrustError> {
-    let Some(pem) = data.get(key).filter(|pem| !pem.trim().is_empty()) else { return Ok(None) };
-    Authorities::read(pem).map(Some).map_err(|error| TrustError::Bundle { key, error })
+    let Some(pem) = data.get(key).filter(|pem| !pem.trim().is_empty()) else {
+        return Ok(None);
+    };
+    Authorities::read(pem)
+        .map(Some)
+        .map_err(|error| TrustError::Bundle { key, error })
 }
 
 impl FrontProxy {
     /// Whether it may have this common name.
     pub(super) fn allows(&self, name: &str) -> bool {
-        self.allowed_names.is_empty() || !name.is_empty() && self.allowed_names.iter().any(|allowed| allowed == name)
+        self.allowed_names.is_empty()
+            || !name.is_empty() && self.allowed_names.iter().any(|allowed| allowed == name)
     }
 }
 
-/// Empty ones among them are kept: a list of nothing else is not an empty list, which allows anything.
+/// Empty ones among them are kept: a list of nothing else is not an empty list, which allows
+/// anything.
 fn list(data: &Data, key: &'static str) -> Result<Vec<String>, TrustError> {
-    let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else { return Ok(Vec::new()) };
-    let names: Option<Vec<String>> = serde_json::from_str(text).map_err(|error| TrustError::List { key, error })?;
+    let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let names: Option<Vec<String>> =
+        serde_json::from_str(text).map_err(|error| TrustError::List { key, error })?;
     Ok(names.unwrap_or_default())
 }
 
 /// Those that are not empty: an empty one would be a prefix of every header.
 fn names(data: &Data, key: &'static str) -> Result<Vec<String>, TrustError> {
-    Ok(list(data, key)?.into_iter().filter(|name| !name.is_empty()).collect())
+    Ok(list(data, key)?
+        .into_iter()
+        .filter(|name| !name.is_empty())
+        .collect())
 }
 
 fn headers(data: &Data, key: &'static str) -> Result<Vec<HeaderName>, TrustError> {
-    let name = |name: String| HeaderName::from_bytes(name.as_bytes()).map_err(|_| TrustError::Header { key, name });
+    let name = |name: String| {
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| TrustError::Header { key, name })
+    };
     names(data, key)?.into_iter().map(name).collect()
 }
 
@@ -159,11 +196,17 @@ mod tests {
     fn authority() -> String {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+        params
+            .self_signed(&KeyPair::generate().unwrap())
+            .unwrap()
+            .pem()
     }
 
     fn data(entries: &[(&str, &str)]) -> Data {
-        entries.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+        entries
+            .iter()
+            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -189,10 +232,20 @@ mod tests {
 
     #[test]
     fn without_authorities_of_a_front_proxy_there_is_none_and_it_is_said() {
-        for entries in [data(&[]), data(&[(CLIENT_CA, &authority()), (USERNAME_HEADERS, r#"["X-Remote-User"]"#)])] {
+        for entries in [
+            data(&[]),
+            data(&[
+                (CLIENT_CA, &authority()),
+                (USERNAME_HEADERS, r#"["X-Remote-User"]"#),
+            ]),
+        ] {
             let trust = Trust::read(entries, 0).unwrap();
             assert!(trust.front_proxy.is_none());
-            assert!(trust.warnings()[0].contains("requestheader-client-ca-file"), "{:?}", trust.warnings());
+            assert!(
+                trust.warnings()[0].contains("requestheader-client-ca-file"),
+                "{:?}",
+                trust.warnings()
+            );
         }
     }
 
@@ -201,9 +254,17 @@ mod tests {
         let shared = authority();
         let both = [(CLIENT_CA, shared.as_str()), (PROXY_CA, &shared)];
         let warnings = Trust::read(data(&both), 0).unwrap().warnings();
-        assert!(warnings.iter().any(|warning| warning.contains("can claim to be anybody")), "{warnings:?}");
+        assert!(
+            warnings
+                .iter()
+                .any(|warning| warning.contains("can claim to be anybody")),
+            "{warnings:?}"
+        );
         let named = [both[0], both[1], (ALLOWED_NAMES, r#"["proxy"]"#)];
-        assert_eq!(Trust::read(data(&named), 0).unwrap().warnings(), Vec::<String>::new());
+        assert_eq!(
+            Trust::read(data(&named), 0).unwrap().warnings(),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
@@ -220,7 +281,10 @@ mod tests {
             let trust = Trust::read(data(&[(PROXY_CA, &proxy), (ALLOWED_NAMES, list)]), 0).unwrap();
             let proxy = trust.front_proxy.unwrap();
             for (names, expected) in [(allowed, true), (refused, false)] {
-                assert!(names.iter().all(|name| proxy.allows(name) == expected), "{list}: {names:?}");
+                assert!(
+                    names.iter().all(|name| proxy.allows(name) == expected),
+                    "{list}: {names:?}"
+                );
             }
         }
     }
@@ -230,12 +294,24 @@ mod tests {
         let proxy = authority();
         for (entries, expected) in [
             (
-                data(&[(PROXY_CA, "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n")]),
+                data(&[(
+                    PROXY_CA,
+                    "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+                )]),
                 "requestheader-client-ca-file: ",
             ),
-            (data(&[(CLIENT_CA, "nothing")]), "client-ca-file: no usable certificate"),
-            (data(&[(PROXY_CA, &proxy), (ALLOWED_NAMES, "a,b")]), "requestheader-allowed-names: expected a JSON array"),
-            (data(&[(PROXY_CA, &proxy), (GROUP_HEADERS, r#"["a b"]"#)]), "requestheader-group-headers: \"a b\" is not"),
+            (
+                data(&[(CLIENT_CA, "nothing")]),
+                "client-ca-file: no usable certificate",
+            ),
+            (
+                data(&[(PROXY_CA, &proxy), (ALLOWED_NAMES, "a,b")]),
+                "requestheader-allowed-names: expected a JSON array",
+            ),
+            (
+                data(&[(PROXY_CA, &proxy), (GROUP_HEADERS, r#"["a b"]"#)]),
+                "requestheader-group-headers: \"a b\" is not",
+            ),
         ] {
             let error = Trust::read(entries, 0).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

@@ -43,11 +43,15 @@ pub enum Via {
 impl User {
     /// Somebody who was not recognised.
     pub(super) fn anonymous() -> Self {
-        Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
     }
 
-    /// Adds the group of those who were recognised. The API server's own requests for discovery come without any group, and would
-    /// not be let in.
+    /// Adds the group of those who were recognised. The API server's own requests for discovery
+    /// come without any group, and would not be let in.
     pub(super) fn recognised(mut self) -> Self {
         let has = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
         if self.name != ANONYMOUS && !self.groups.iter().any(has) {
@@ -68,16 +72,32 @@ mod tests {
 
     fn check(name: &str, groups: &[&str], expected: &[&str]) {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-        let user = User { name: name.to_owned(), groups, ..User::default() };
+        let user = User {
+            name: name.to_owned(),
+            groups,
+            ..User::default()
+        };
         assert_eq!(user.recognised().groups, expected, "{name}");
     }
 
     #[test]
     fn whoever_was_recognised_is_in_the_group_of_those() {
         check("system:kube-aggregator", &[], &["system:authenticated"]);
-        check("a", &["system:masters"], &["system:masters", "system:authenticated"]);
-        check("a", &["system:authenticated", "b"], &["system:authenticated", "b"]);
-        check("system:anonymous", &["system:unauthenticated"], &["system:unauthenticated"]);
+        check(
+            "a",
+            &["system:masters"],
+            &["system:masters", "system:authenticated"],
+        );
+        check(
+            "a",
+            &["system:authenticated", "b"],
+            &["system:authenticated", "b"],
+        );
+        check(
+            "system:anonymous",
+            &["system:unauthenticated"],
+            &["system:unauthenticated"],
+        );
         check("system:anonymous", &[], &[]);
     }
 }

@@ -60,14 +60,41 @@ pub(super) struct Forbidden<'a> {
 
 impl fmt::Display for Forbidden<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { user, wants, reason } = self;
+        let Self {
+            user,
+            wants,
+            reason,
+        } = self;
         match wants {
-            Wants::Path { verb, path } => write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?,
-            Wants::Resource { namespace, verb, group, version: _, resource, subresource, name } => {
-                let what = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
-                let named = name.as_ref().map(|name| format!(" {name:?}")).unwrap_or_default();
-                let sub = subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
-                write!(f, "{what}{named} is forbidden: User {user:?} cannot {verb} resource \"{resource}{sub}\"")?;
+            Wants::Path { verb, path } => {
+                write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?
+            }
+            Wants::Resource {
+                namespace,
+                verb,
+                group,
+                version: _,
+                resource,
+                subresource,
+                name,
+            } => {
+                let what = if group.is_empty() {
+                    resource.clone()
+                } else {
+                    format!("{resource}.{group}")
+                };
+                let named = name
+                    .as_ref()
+                    .map(|name| format!(" {name:?}"))
+                    .unwrap_or_default();
+                let sub = subresource
+                    .as_ref()
+                    .map(|name| format!("/{name}"))
+                    .unwrap_or_default();
+                write!(
+                    f,
+                    "{what}{named} is forbidden: User {user:?} cannot {verb} resource \"{resource}{sub}\""
+                )?;
                 write!(f, " in API group {group:?}")?;
                 match namespace {
                     Some(namespace) => write!(f, " in the namespace {namespace:?}")?,
@@ -75,7 +102,11 @@ impl fmt::Display for Forbidden<'_> {
                 }
             }
         }
-        if reason.is_empty() { Ok(()) } else { write!(f, ": {reason}") }
+        if reason.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ": {reason}")
+        }
     }
 }
 
@@ -84,7 +115,15 @@ mod tests {
     use super::*;
 
     fn check(wants: &Wants, reason: &str, expected: &str) {
-        assert_eq!(Forbidden { user: "me", wants, reason }.to_string(), expected);
+        assert_eq!(
+            Forbidden {
+                user: "me",
+                wants,
+                reason
+            }
+            .to_string(),
+            expected
+        );
     }
 
     #[test]
@@ -116,7 +155,14 @@ mod tests {
         let refusal = "nodes.custom.metrics.k8s.io \"a\" is forbidden: User \"me\" cannot get resource \"nodes/load\" \
                        in API group \"custom.metrics.k8s.io\" at the cluster scope";
         check(&node, "", refusal);
-        let path = Wants::Path { verb: "get", path: "/metrics".to_owned() };
-        check(&path, "", "forbidden: User \"me\" cannot get path \"/metrics\"");
+        let path = Wants::Path {
+            verb: "get",
+            path: "/metrics".to_owned(),
+        };
+        check(
+            &path,
+            "",
+            "forbidden: User \"me\" cannot get path \"/metrics\"",
+        );
     }
 }

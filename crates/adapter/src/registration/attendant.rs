@@ -1,5 +1,5 @@
-//! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
-//! change before those who check it know its authority.
+//! Looks after the certificates, and tells the API server whom to trust: the two belong together,
+//! since no certificate may change before those who check it know its authority.
 
 use std::time::{Duration, Instant};
 
@@ -40,25 +40,39 @@ impl Attendant {
     /// Looks after certificates and objects for ever.
     pub async fn run(mut self) {
         let (mut said, mut state, mut looked_at) = (None, Told::default(), None::<Instant>);
-        let report = Report { metrics: self.metrics.clone(), events: self.events.clone() };
+        let report = Report {
+            metrics: self.metrics.clone(),
+            events: self.events.clone(),
+        };
         loop {
             self.activity.record(Instant::now());
-            let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
+            let looked = self
+                .certificates
+                .look(state.trusted.as_deref(), self.clock.now())
+                .await;
             let bundle = self.certificates.bundle();
             let told = if bundle.is_none() && looked_at.is_some_and(|at| at.elapsed() < LOOK) {
                 Ok(())
             } else {
                 looked_at = Some(Instant::now());
-                state.tell(&self.services, &self.own, bundle.as_deref(), &report).await
+                state
+                    .tell(&self.services, &self.own, bundle.as_deref(), &report)
+                    .await
             };
             let clients = state.clients(&self.own);
-            let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
+            let trust = self
+                .scrutiny
+                .look(&self.certificates, &clients, self.clock.now())
+                .await;
             if matches!(trust, Trust::Doubted | Trust::Refused) {
                 looked_at = None;
             }
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));
             if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
-                tracing::warn!(error, "certificates and APIServices stay as they are; trying on");
+                tracing::warn!(
+                    error,
+                    "certificates and APIServices stay as they are; trying on"
+                );
             }
             said = trouble;
             tokio::time::sleep(self.certificates.period()).await;

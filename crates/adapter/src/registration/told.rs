@@ -56,7 +56,10 @@ impl Told {
         let mut seen = Vec::new();
         self.bundles.clear();
         for name in objects() {
-            let present = services.get_opt(&name).await.with_context(|| format!("cannot read APIService {name}"))?;
+            let present = services
+                .get_opt(&name)
+                .await
+                .with_context(|| format!("cannot read APIService {name}"))?;
             let found = standing(present.as_ref(), own);
             let text = self.say(&name, &found);
             let leads_here = matches!(found, Standing::Ours(_) | Standing::Injected(_));
@@ -68,9 +71,16 @@ impl Told {
                 (Standing::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
                     let is_put = self.put(services, &name, present, bundle, report).await?;
                     // It has not been seen to work yet.
-                    let bundle = if is_put { bundle.to_owned() } else { trusted.bundle };
+                    let bundle = if is_put {
+                        bundle.to_owned()
+                    } else {
+                        trusted.bundle
+                    };
                     self.bundles.insert(name, bundle.clone());
-                    seen.push(Trusted { bundle, is_available: false });
+                    seen.push(Trusted {
+                        bundle,
+                        is_available: false,
+                    });
                 }
                 (Standing::Ours(trusted) | Standing::Injected(trusted), _) => {
                     self.bundles.insert(name, trusted.bundle.clone());
@@ -108,7 +118,9 @@ impl Told {
                 return Ok(false);
             }
             self.replaced.insert(name.to_owned(), now);
-            let note = format!("{rival} has put authorities into it that are not the adapter's; they are replaced");
+            let note = format!(
+                "{rival} has put authorities into it that are not the adapter's; they are replaced"
+            );
             report.changed(name, present.as_ref(), &note).await;
         }
         let version = present.and_then(|present| present.metadata.resource_version);
@@ -130,7 +142,10 @@ impl Told {
             Standing::Injected(_) => "cert-manager looks after its authorities".to_owned(),
             Standing::Ours(_) => String::new(),
         };
-        let before = self.said.insert(name.to_owned(), text.clone()).unwrap_or_default();
+        let before = self
+            .said
+            .insert(name.to_owned(), text.clone())
+            .unwrap_or_default();
         match found {
             _ if text == before => {}
             Standing::Insecure => tracing::error!(name, "leaving an APIService alone: {text}"),
@@ -151,11 +166,16 @@ fn may_replace(last: Option<Instant>, now: Instant) -> bool {
     last.is_none_or(|last| now.saturating_duration_since(last) >= REPLACE)
 }
 
-/// What may be relied on: the bundle of an object that has another than the rest would be the one to wait for, so there is none then,
-/// nor while any object is not seen to work.
+/// What may be relied on: the bundle of an object that has another than the rest would be the one
+/// to wait for, so there is none then, nor while any object is not seen to work.
 fn trusted_everywhere(seen: Vec<Trusted>) -> Option<String> {
-    let same = seen.iter().all(|one| one.is_available && seen.first().is_some_and(|first| one.bundle == first.bundle));
-    seen.into_iter().next().filter(|_| same).map(|trusted| trusted.bundle)
+    let same = seen.iter().all(|one| {
+        one.is_available && seen.first().is_some_and(|first| one.bundle == first.bundle)
+    });
+    seen.into_iter()
+        .next()
+        .filter(|_| same)
+        .map(|trusted| trusted.bundle)
 }
 
 #[cfg(test)]
@@ -179,7 +199,8 @@ mod tests {
         assert!(may_replace(Some(now), now + REPLACE));
         let written_by = |writer: &str| -> APIService {
             let fields = serde_json::json!({"f:spec": {"f:caBundle": {}}});
-            let metadata = serde_json::json!({"managedFields": [{"manager": writer, "fieldsV1": fields}]});
+            let metadata =
+                serde_json::json!({"managedFields": [{"manager": writer, "fieldsV1": fields}]});
             serde_json::from_value(serde_json::json!({"metadata": metadata})).expect("an object")
         };
         for (writer, expected) in [("keda", Some("keda")), (MANAGER, None), (ADOPTER, None)] {

@@ -1,4 +1,5 @@
-//! One question to another provider of the same API: `GET` on the path of `external.metrics.k8s.io`, in the adapter's own name.
+//! One question to another provider of the same API: `GET` on the path of
+//! `external.metrics.k8s.io`, in the adapter's own name.
 
 use std::path::Path;
 
@@ -34,7 +35,10 @@ impl Aggregated {
     /// `token`: the file with who we are.
     pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
         let authorities = read(spec).await?;
-        Ok(Self { client: client(spec, &authorities, token)?, authorities })
+        Ok(Self {
+            client: client(spec, &authorities, token)?,
+            authorities,
+        })
     }
 
     /// Whether the authorities are those in its file.
@@ -42,7 +46,8 @@ impl Aggregated {
         read(spec).await.is_ok_and(|read| read == self.authorities)
     }
 
-    /// Asks once more if there was no connection, and not otherwise: then the question may have been heard.
+    /// Asks once more if there was no connection, and not otherwise: then the question may have
+    /// been heard.
     pub(super) async fn exchange(
         &self,
         ask: &ExternalAsk,
@@ -52,10 +57,18 @@ impl Aggregated {
             Err(error) if is_without_connection(&error) => send(&self.client, ask, hops).await,
             sent => sent,
         };
-        let (parts, body) = sent.map_err(|error| ExchangeError::no_connection(with_causes(&error)))?.into_parts();
+        let (parts, body) = sent
+            .map_err(|error| ExchangeError::no_connection(with_causes(&error)))?
+            .into_parts();
         let body = Limited::new(body, MOST_BYTES).collect().await;
-        let bytes = body.map_err(|error| ExchangeError::no_connection(with_causes(&*error)))?.to_bytes();
-        if parts.status.is_success() { values_in(ask, &bytes) } else { Err(refusal(parts.status, &bytes)) }
+        let bytes = body
+            .map_err(|error| ExchangeError::no_connection(with_causes(&*error)))?
+            .to_bytes();
+        if parts.status.is_success() {
+            values_in(ask, &bytes)
+        } else {
+            Err(refusal(parts.status, &bytes))
+        }
     }
 }
 
@@ -66,46 +79,79 @@ async fn read(spec: &UpstreamSpec) -> Result<Vec<u8>, String> {
 
 fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Client, String> {
     let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
-    let roots: Vec<CertificateDer<'_>> = roots.map_err(|error| format!("{}: {error}", spec.ca_file.display()))?;
+    let roots: Vec<CertificateDer<'_>> =
+        roots.map_err(|error| format!("{}: {error}", spec.ca_file.display()))?;
     if roots.is_empty() {
         return Err(format!("{}: no certificate", spec.ca_file.display()));
     }
     let mut config = Config::new(spec.uri()?);
-    config.root_cert = Some(roots.iter().map(|certificate| certificate.to_vec()).collect());
+    config.root_cert = Some(
+        roots
+            .iter()
+            .map(|certificate| certificate.to_vec())
+            .collect(),
+    );
     config.tls_server_name = Some(spec.server_name()?);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
     // Read again every minute.
-    config.auth_info = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
-    Ok(ClientBuilder::try_from(config).map_err(|error| format!("no client: {error}"))?.build())
+    config.auth_info = AuthInfo {
+        token_file: Some(token.display().to_string()),
+        ..AuthInfo::default()
+    };
+    Ok(ClientBuilder::try_from(config)
+        .map_err(|error| format!("no client: {error}"))?
+        .build())
 }
 
-async fn send(client: &Client, ask: &ExternalAsk, hops: &HeaderValue) -> kube::Result<http::Response<Body>> {
-    let request = Request::get(path(ask)).header(HEADER, hops).header(http::header::ACCEPT, "application/json");
-    client.send(request.body(Body::empty()).map_err(kube::Error::HttpError)?).await
+async fn send(
+    client: &Client,
+    ask: &ExternalAsk,
+    hops: &HeaderValue,
+) -> kube::Result<http::Response<Body>> {
+    let request = Request::get(path(ask))
+        .header(HEADER, hops)
+        .header(http::header::ACCEPT, "application/json");
+    client
+        .send(
+            request
+                .body(Body::empty())
+                .map_err(kube::Error::HttpError)?,
+        )
+        .await
 }
 
 /// Neither part holds white space that would be encoded differently in a path and in a query.
 fn path(ask: &ExternalAsk) -> String {
-    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
+    let encoded = |text: &str| {
+        byte_serialize(text.as_bytes())
+            .collect::<String>()
+            .replace('+', "%20")
+    };
     let (namespace, metric) = (encoded(&ask.namespace), encoded(&ask.metric));
     let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/{metric}");
     if ask.selector.requirements().is_empty() {
         return path;
     }
-    format!("{path}?labelSelector={}", encoded(&ask.selector.to_string()))
+    format!(
+        "{path}?labelSelector={}",
+        encoded(&ask.selector.to_string())
+    )
 }
 
 fn values_in(ask: &ExternalAsk, bytes: &[u8]) -> Result<Vec<ExternalValue>, ExchangeError> {
-    let list: ExternalMetricValueList =
-        serde_json::from_slice(bytes).map_err(|error| ExchangeError::Nonsense(error.to_string()))?;
+    let list: ExternalMetricValueList = serde_json::from_slice(bytes)
+        .map_err(|error| ExchangeError::Nonsense(error.to_string()))?;
     values(ask, list.items)
 }
 
 fn refusal(code: StatusCode, bytes: &[u8]) -> ExchangeError {
     let status: Option<Status> = serde_json::from_slice(bytes).ok();
-    let message = status.and_then(|status| status.message).filter(|message| !message.is_empty());
-    let message = message.unwrap_or_else(|| code.canonical_reason().unwrap_or("no reason").to_owned());
+    let message = status
+        .and_then(|status| status.message)
+        .filter(|message| !message.is_empty());
+    let message =
+        message.unwrap_or_else(|| code.canonical_reason().unwrap_or("no reason").to_owned());
     let message = in_short(&message);
     match code.as_u16() {
         404 => ExchangeError::NotFound(message),
@@ -116,7 +162,11 @@ fn refusal(code: StatusCode, bytes: &[u8]) -> ExchangeError {
 }
 
 fn is_without_connection(error: &kube::Error) -> bool {
-    sources(error).any(|error| error.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
+    sources(error).any(|error| {
+        error
+            .downcast_ref::<ClientError>()
+            .is_some_and(ClientError::is_connect)
+    })
 }
 
 #[cfg(test)]
@@ -125,14 +175,21 @@ mod tests {
 
     fn ask(metric: &str, selector: &str) -> ExternalAsk {
         let selector = selector.parse().unwrap();
-        ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector }
+        ExternalAsk {
+            namespace: "shop".to_owned(),
+            metric: metric.to_owned(),
+            selector,
+        }
     }
 
     #[test]
     fn a_question_is_spelt_as_the_api_server_spells_it() {
         let base = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
         assert_eq!(path(&ask("queue", "")), format!("{base}/queue"));
-        assert_eq!(path(&ask("a b|c", "x in (a, b)")), format!("{base}/a%20b%7Cc?labelSelector=x%20in%20%28a%2Cb%29"));
+        assert_eq!(
+            path(&ask("a b|c", "x in (a, b)")),
+            format!("{base}/a%20b%7Cc?labelSelector=x%20in%20%28a%2Cb%29")
+        );
     }
 
     fn check(code: u16, body: &str, expected: &ExchangeError) {
@@ -148,10 +205,32 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_told_apart() {
         let status = |message: &str| format!(r#"{{"kind": "Status", "message": "{message}"}}"#);
-        check(404, &status("no such metric"), &ExchangeError::NotFound("no such metric".to_owned()));
-        check(404, "plain", &ExchangeError::NotFound("Not Found".to_owned()));
-        check(403, &status("no"), &ExchangeError::NoLeave { code: 403, message: "no".to_owned() });
-        check(503, "", &ExchangeError::Code { code: 503, message: "Service Unavailable".to_owned() });
+        check(
+            404,
+            &status("no such metric"),
+            &ExchangeError::NotFound("no such metric".to_owned()),
+        );
+        check(
+            404,
+            "plain",
+            &ExchangeError::NotFound("Not Found".to_owned()),
+        );
+        check(
+            403,
+            &status("no"),
+            &ExchangeError::NoLeave {
+                code: 403,
+                message: "no".to_owned(),
+            },
+        );
+        check(
+            503,
+            "",
+            &ExchangeError::Code {
+                code: 503,
+                message: "Service Unavailable".to_owned(),
+            },
+        );
         let none = "there are no values of the metric queue".to_owned();
         check(200, r#"{"items": []}"#, &ExchangeError::NotFound(none));
         let item = |value: &str| {
@@ -159,15 +238,29 @@ mod tests {
                 r#"{{"items": [{{"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": "{value}"}}]}}"#
             )
         };
-        check(200, &item("?"), &ExchangeError::Nonsense("a value is no quantity".to_owned()));
+        check(
+            200,
+            &item("?"),
+            &ExchangeError::Nonsense("a value is no quantity".to_owned()),
+        );
         for number in ["-9223372036854775808m", "9223372036854775807m"] {
-            check(200, &item(number), &ExchangeError::NoValue("one is not a number".to_owned()));
+            check(
+                200,
+                &item(number),
+                &ExchangeError::NoValue("one is not a number".to_owned()),
+            );
         }
         let alive = |code: u16| refusal(StatusCode::from_u16(code).unwrap(), b"").is_alive();
         assert!([400, 401, 403, 404, 418, 500, 501].into_iter().all(alive));
         assert!(![429, 502, 503, 504].into_iter().any(alive));
-        assert!(matches!(values_in(&ask("queue", ""), b"<html>"), Err(ExchangeError::Nonsense(_))));
-        assert!(matches!(refusal(StatusCode::BAD_GATEWAY, "x\n".repeat(1000).as_bytes()), ExchangeError::Code { .. }));
+        assert!(matches!(
+            values_in(&ask("queue", ""), b"<html>"),
+            Err(ExchangeError::Nonsense(_))
+        ));
+        assert!(matches!(
+            refusal(StatusCode::BAD_GATEWAY, "x\n".repeat(1000).as_bytes()),
+            ExchangeError::Code { .. }
+        ));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A circuit breaker: after several failures in a row nothing is asked for a while, then one question tries whether that is over.
-//! Time is an argument.
+//! A circuit breaker: after several failures in a row nothing is asked for a while, then one
+//! question tries whether that is over. Time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,9 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// There was none. `late`: the namespace of a question whose answer did not come in time. A namespace counts once in a row, so that one
-    /// tenant's slow questions cannot open the breaker for others.
+    /// There was none. `late`: the namespace of a question whose answer did not come in time. A
+    /// namespace counts once in a row, so that one tenant's slow questions cannot open the breaker
+    /// for others.
     pub(super) fn failed(&mut self, now: Instant, late: Option<Key>) {
         if late.is_none_or(|question| !self.late.contains(&question)) {
             self.failures = self.failures.saturating_add(1);
@@ -71,7 +72,11 @@ mod tests {
         assert!(breaker.may_ask(at(0)));
         breaker.failed(at(0), None);
         assert!(!breaker.may_ask(at(0)) && !breaker.may_ask(at(4)) && breaker.is_open());
-        assert_eq!((breaker.may_ask(at(5)), breaker.may_ask(at(5))), (true, false), "one tries");
+        assert_eq!(
+            (breaker.may_ask(at(5)), breaker.may_ask(at(5))),
+            (true, false),
+            "one tries"
+        );
         breaker.failed(at(6), None);
         assert!(!breaker.may_ask(at(10)));
         assert!(breaker.may_ask(at(11)));
@@ -102,6 +107,9 @@ mod tests {
         assert!(!breaker.may_ask(start));
         assert!(breaker.may_ask(start + REST));
         breaker.failed(start + REST, question(0));
-        assert!(!breaker.may_ask(start + REST), "the one that tries tries for all");
+        assert!(
+            !breaker.may_ask(start + REST),
+            "the one that tries tries for all"
+        );
     }
 }

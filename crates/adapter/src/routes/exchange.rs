@@ -49,7 +49,8 @@ pub(super) enum ExchangeError {
     /// The answer cannot be used.
     #[error("its answer cannot be used: {0}")]
     Nonsense(String),
-    /// There was none. Callers see the text alone; addresses and names of the connection are in its source, for the log.
+    /// There was none. Callers see the text alone; addresses and names of the connection are in its
+    /// source, for the log.
     #[error("no answer: {said}")]
     Lost {
         /// What it said, or the kind of the failure.
@@ -66,15 +67,21 @@ pub(super) enum ExchangeError {
 impl ExchangeError {
     /// There was no connection, or it broke.
     pub(super) fn no_connection(detail: String) -> Self {
-        Self::Lost { said: "the connection failed".to_owned(), detail: Some(detail.into()) }
+        Self::Lost {
+            said: "the connection failed".to_owned(),
+            detail: Some(detail.into()),
+        }
     }
 
-    /// Whether it is there at all. A single metric's trouble is no reason to ask about no other: providers answer 500 when the query behind one fails.
+    /// Whether it is there at all. A single metric's trouble is no reason to ask about no other:
+    /// providers answer 500 when the query behind one fails.
     pub(super) fn is_alive(&self) -> bool {
         match self {
-            Self::NotFound(_) | Self::BadRequest(_) | Self::NoValue(_) | Self::NoLeave { .. } | Self::Nonsense(_) => {
-                true
-            }
+            Self::NotFound(_)
+            | Self::BadRequest(_)
+            | Self::NoValue(_)
+            | Self::NoLeave { .. }
+            | Self::Nonsense(_) => true,
             // It has too much to do, or somebody in front of it answers in its place.
             Self::Code { code, .. } => !matches!(code, 429 | 502..=504),
             Self::Lost { .. } | Self::Timeout(_) => false,
@@ -83,9 +90,15 @@ impl ExchangeError {
 }
 
 /// The values of an answer, as they are served.
-pub(super) fn values(ask: &ExternalAsk, items: Vec<ExternalMetricValue>) -> Result<Vec<ExternalValue>, ExchangeError> {
+pub(super) fn values(
+    ask: &ExternalAsk,
+    items: Vec<ExternalMetricValue>,
+) -> Result<Vec<ExternalValue>, ExchangeError> {
     if items.is_empty() {
-        return Err(ExchangeError::NotFound(format!("there are no values of the metric {}", ask.metric)));
+        return Err(ExchangeError::NotFound(format!(
+            "there are no values of the metric {}",
+            ask.metric
+        )));
     }
     if items.len() > MOST_VALUES {
         let why = format!("{} values, at most {MOST_VALUES} are possible", items.len());
@@ -95,13 +108,24 @@ pub(super) fn values(ask: &ExternalAsk, items: Vec<ExternalMetricValue>) -> Resu
 }
 
 fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, ExchangeError> {
-    let ExternalMetricValue { metric_name, metric_labels, timestamp, window, value } = item;
-    let quantity = value.ok_or_else(|| ExchangeError::Nonsense("a value is no quantity".to_owned()))?;
+    let ExternalMetricValue {
+        metric_name,
+        metric_labels,
+        timestamp,
+        window,
+        value,
+    } = item;
+    let quantity =
+        value.ok_or_else(|| ExchangeError::Nonsense("a value is no quantity".to_owned()))?;
     if is_no_number(&quantity) {
         return Err(ExchangeError::NoValue("one is not a number".to_owned()));
     }
     Ok(ExternalValue {
-        metric: if metric_name.is_empty() { ask.metric.clone() } else { metric_name },
+        metric: if metric_name.is_empty() {
+            ask.metric.clone()
+        } else {
+            metric_name
+        },
         labels: metric_labels,
         at: timestamp.0,
         window_seconds: window.and_then(|seconds| u32::try_from(seconds).ok()),
@@ -117,7 +141,11 @@ fn is_no_number(quantity: &Quantity) -> bool {
 
 /// So much of what another provider says as people are shown.
 pub(super) fn in_short(message: &str) -> String {
-    message.chars().filter(|one| !one.is_control()).take(MOST_CHARACTERS).collect()
+    message
+        .chars()
+        .filter(|one| !one.is_control())
+        .take(MOST_CHARACTERS)
+        .collect()
 }
 
 /// An error and those behind it.

@@ -1,6 +1,7 @@
 //! The file that says which other providers there are, and what is left to whom.
 //!
-//! Read whole or not at all: a mistake is told with the place of it, and leaves the last file in use.
+//! Read whole or not at all: a mistake is told with the place of it, and leaves the last file in
+//! use.
 
 mod upstream;
 
@@ -19,11 +20,13 @@ pub(super) use upstream::{Kind, UpstreamSpec};
 const MOST_UPSTREAMS: usize = 64;
 const MOST_ROUTES: usize = 1024;
 
-/// The selectors of HPAs that KEDA makes have this key; its value is the name of the `ScaledObject`.
+/// The selectors of HPAs that KEDA makes have this key; its value is the name of the
+/// `ScaledObject`.
 pub(super) const KEDA_KEY: &str = "scaledobject.keda.sh/name";
 /// The upstream that has them without a route.
 const KEDA: &str = "keda";
-/// Names of metrics that Datadog's cluster agent makes from `DatadogMetric` objects begin so; namespace, colon and name follow.
+/// Names of metrics that Datadog's cluster agent makes from `DatadogMetric` objects begin so;
+/// namespace, colon and name follow.
 const DATADOG_PREFIX: &str = "datadogmetric@";
 /// The upstream that has them without a route.
 const DATADOG: &str = "datadog";
@@ -70,18 +73,23 @@ pub(super) struct FileError {
 }
 
 fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
-    FileError { field: field.into(), why: why.into() }
+    FileError {
+        field: field.into(),
+        why: why.into(),
+    }
 }
 
 impl File {
-    /// Reads and checks a file. `own`: this adapter, to which nothing may be left; `folder`: where the files are that are named
-    /// without one.
+    /// Reads and checks a file. `own`: this adapter, to which nothing may be left; `folder`: where
+    /// the files are that are named without one.
     pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
         let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(of_another_form)?;
         let mut file = file.unwrap_or_default();
         file.check(own)?;
-        file.upstreams.iter_mut().for_each(|upstream| upstream.look_in(folder));
+        file.upstreams
+            .iter_mut()
+            .for_each(|upstream| upstream.look_in(folder));
         Ok(file)
     }
 
@@ -96,28 +104,47 @@ impl File {
         }
         let known = |name: &String, field: String| {
             let known = names.contains(name.as_str());
-            if known { Ok(()) } else { Err(refuse(field, format!("no upstream is called {name:?}"))) }
+            if known {
+                Ok(())
+            } else {
+                Err(refuse(field, format!("no upstream is called {name:?}")))
+            }
         };
         let mut routes = BTreeSet::new();
         for (index, route) in self.routes.iter().enumerate() {
             let field = |name: &str| format!("routes[{index}].{name}");
             once(&mut routes, &route.name, field("name"))?;
             known(&route.upstream, field("upstream"))?;
-            if route.namespaces.is_empty() && route.metrics.is_empty() && route.selector_keys.is_empty() {
+            if route.namespaces.is_empty()
+                && route.metrics.is_empty()
+                && route.selector_keys.is_empty()
+            {
                 let why = "it says neither namespaces nor metrics nor selectorKeys; for all the rest there is defaultUpstream";
                 return Err(refuse(format!("routes[{index}]"), why));
             }
         }
-        self.default_upstream.as_ref().map_or(Ok(()), |name| known(name, "defaultUpstream".to_owned()))
+        self.default_upstream
+            .as_ref()
+            .map_or(Ok(()), |name| known(name, "defaultUpstream".to_owned()))
     }
 
-    /// The upstream to which something is left and that answers in the place of this Service, if there is one.
+    /// The upstream to which something is left and that answers in the place of this Service, if
+    /// there is one.
     pub(super) fn upstream_of(&self, service: &OwnService) -> Option<&str> {
         let default = self.default_upstream.iter().map(String::as_str);
-        let left_to = self.routes.iter().map(|route| route.upstream.as_str()).chain(default).chain([KEDA, DATADOG]);
+        let left_to = self
+            .routes
+            .iter()
+            .map(|route| route.upstream.as_str())
+            .chain(default)
+            .chain([KEDA, DATADOG]);
         let is_used = |name: &str| left_to.clone().any(|used| used == name);
-        let stands_for = |upstream: &&UpstreamSpec| is_used(&upstream.name) && upstream.stands_for(service);
-        self.upstreams.iter().find(stands_for).map(|upstream| upstream.name.as_str())
+        let stands_for =
+            |upstream: &&UpstreamSpec| is_used(&upstream.name) && upstream.stands_for(service);
+        self.upstreams
+            .iter()
+            .find(stands_for)
+            .map(|upstream| upstream.name.as_str())
     }
 
     /// To whom a question is left, and by which route.
@@ -135,7 +162,9 @@ impl File {
 
 impl RouteSpec {
     fn fits(&self, ask: &ExternalAsk) -> bool {
-        let one = |globs: &[Glob], name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches(name));
+        let one = |globs: &[Glob], name: &str| {
+            globs.is_empty() || globs.iter().any(|glob| glob.matches(name))
+        };
         one(&self.namespaces, &ask.namespace)
             && one(&self.metrics, &ask.metric)
             && self.selector_keys.iter().all(|key| asks_for(ask, key))
@@ -144,29 +173,46 @@ impl RouteSpec {
 
 /// Whether the selector wants a label to be there.
 fn asks_for(ask: &ExternalAsk, key: &str) -> bool {
-    ask.selector.requirements().iter().any(|requirement| match requirement {
-        Requirement::In(own, _) | Requirement::Exists(own) => own == key,
-        _ => false,
-    })
+    ask.selector
+        .requirements()
+        .iter()
+        .any(|requirement| match requirement {
+            Requirement::In(own, _) | Requirement::Exists(own) => own == key,
+            _ => false,
+        })
 }
 
 /// The reader of YAML names the place of some errors, but not of all.
 fn of_another_form(error: serde_path_to_error::Error<serde_yaml_ng::Error>) -> FileError {
     let field = error.path().to_string();
     let why = error.into_inner().to_string();
-    let without = why.strip_prefix(&*field).and_then(|why| why.strip_prefix(": ")).map(str::to_owned);
+    let without = why
+        .strip_prefix(&*field)
+        .and_then(|why| why.strip_prefix(": "))
+        .map(str::to_owned);
     refuse(field, without.unwrap_or(why))
 }
 
 fn at_most(field: &str, count: usize, most: usize) -> Result<(), FileError> {
-    if count > most { Err(refuse(field, format!("there are {count}, at most {most} are possible"))) } else { Ok(()) }
+    if count > most {
+        Err(refuse(
+            field,
+            format!("there are {count}, at most {most} are possible"),
+        ))
+    } else {
+        Ok(())
+    }
 }
 
 fn once<'a>(names: &mut BTreeSet<&'a str>, name: &'a str, field: String) -> Result<(), FileError> {
     if name.is_empty() {
         return Err(refuse(field, "a name is needed"));
     }
-    if names.insert(name) { Ok(()) } else { Err(refuse(field, format!("{name:?} is there twice"))) }
+    if names.insert(name) {
+        Ok(())
+    } else {
+        Err(refuse(field, format!("{name:?} is there twice")))
+    }
 }
 
 #[cfg(test)]
@@ -191,13 +237,26 @@ routes:
 ";
 
     fn own() -> OwnService {
-        OwnService { namespace: "plimsoll".to_owned(), name: "adapter".to_owned() }
+        OwnService {
+            namespace: "plimsoll".to_owned(),
+            name: "adapter".to_owned(),
+        }
     }
 
-    fn check_owner(file: &str, namespace: &str, metric: &str, selector: &str, expected: Option<(&str, &str)>) {
+    fn check_owner(
+        file: &str,
+        namespace: &str,
+        metric: &str,
+        selector: &str,
+        expected: Option<(&str, &str)>,
+    ) {
         let file = File::read(file, &own(), Path::new("/routes")).unwrap();
         let selector = selector.parse().unwrap();
-        let ask = ExternalAsk { namespace: namespace.to_owned(), metric: metric.to_owned(), selector };
+        let ask = ExternalAsk {
+            namespace: namespace.to_owned(),
+            metric: metric.to_owned(),
+            selector,
+        };
         assert_eq!(file.owner(&ask), expected, "{ask:?}");
     }
 
@@ -205,34 +264,82 @@ routes:
     fn the_first_route_that_fits_counts() {
         let shops = Some(("shops", "prometheus"));
         check_owner(FILE, "shop", "queue_depth", "", shops);
-        check_owner(FILE, "shop-two", "queue_depth", "scaledobject.keda.sh/name=a", shops);
+        check_owner(
+            FILE,
+            "shop-two",
+            "queue_depth",
+            "scaledobject.keda.sh/name=a",
+            shops,
+        );
         check_owner(FILE, "other", "queue_depth", "", None);
         check_owner(FILE, "shop", "depth", "", None);
-        check_owner(FILE, "other", "depth", "store=a,tier", Some(("labelled", "prometheus")));
+        check_owner(
+            FILE,
+            "other",
+            "depth",
+            "store=a,tier",
+            Some(("labelled", "prometheus")),
+        );
         check_owner(FILE, "other", "depth", "store=a,!tier", None);
     }
 
     #[test]
     fn what_keda_made_is_kedas() {
-        check_owner(FILE, "other", "s0-cron", "scaledobject.keda.sh/name=a", Some(("keda", "keda")));
-        check_owner(FILE, "other", "s0-cron", "scaledobject.keda.sh/name!=a", None);
-        check_owner("upstreams: []", "other", "s0-cron", "scaledobject.keda.sh/name=a", None);
+        check_owner(
+            FILE,
+            "other",
+            "s0-cron",
+            "scaledobject.keda.sh/name=a",
+            Some(("keda", "keda")),
+        );
+        check_owner(
+            FILE,
+            "other",
+            "s0-cron",
+            "scaledobject.keda.sh/name!=a",
+            None,
+        );
+        check_owner(
+            "upstreams: []",
+            "other",
+            "s0-cron",
+            "scaledobject.keda.sh/name=a",
+            None,
+        );
     }
 
     #[test]
     fn what_datadog_made_is_datadogs() {
         let datadog = "upstreams: [{name: datadog, url: 'https://a', caFile: ca}]";
-        check_owner(datadog, "other", "datadogmetric@shop:queue", "", Some(("datadog", "datadog")));
+        check_owner(
+            datadog,
+            "other",
+            "datadogmetric@shop:queue",
+            "",
+            Some(("datadog", "datadog")),
+        );
         check_owner(datadog, "other", "datadogmetric", "", None);
-        check_owner("upstreams: []", "other", "datadogmetric@shop:queue", "", None);
+        check_owner(
+            "upstreams: []",
+            "other",
+            "datadogmetric@shop:queue",
+            "",
+            None,
+        );
     }
 
     #[test]
     fn files_are_beside_the_file_that_names_them() {
         let text = "upstreams: [{name: keda, kind: keda-grpc, url: 'https://a:9666', caFile: ca.crt, certFile: /b/tls.crt, keyFile: tls.key}]";
         let file = File::read(text, &own(), Path::new("/routes")).unwrap();
-        let UpstreamSpec { ca_file, cert_file, key_file, .. } = &file.upstreams[0];
-        let files = [Some(ca_file), cert_file.as_ref(), key_file.as_ref()].map(|path| path.unwrap().to_str().unwrap());
+        let UpstreamSpec {
+            ca_file,
+            cert_file,
+            key_file,
+            ..
+        } = &file.upstreams[0];
+        let files = [Some(ca_file), cert_file.as_ref(), key_file.as_ref()]
+            .map(|path| path.unwrap().to_str().unwrap());
         assert_eq!(files, ["/routes/ca.crt", "/b/tls.crt", "/routes/tls.key"]);
     }
 
@@ -241,11 +348,17 @@ routes:
         let service = "service: {namespace: keda, name: keda-operator}, caFile: ca.crt";
         for (more, expected) in [
             ("", "https://keda-operator.keda.svc:443/"),
-            (", kind: keda-grpc, certFile: a, keyFile: b", "https://keda-operator.keda.svc:9666/"),
+            (
+                ", kind: keda-grpc, certFile: a, keyFile: b",
+                "https://keda-operator.keda.svc:9666/",
+            ),
         ] {
             let text = format!("upstreams: [{{name: keda, {service}{more}}}]");
             let file = File::read(&text, &own(), Path::new("/routes")).unwrap();
-            assert_eq!(file.upstreams[0].uri().map(|uri| uri.to_string()), Ok(expected.to_owned()));
+            assert_eq!(
+                file.upstreams[0].uri().map(|uri| uri.to_string()),
+                Ok(expected.to_owned())
+            );
         }
     }
 
@@ -254,7 +367,10 @@ routes:
         let check = |text: &str, service: &str, expected: Option<&str>| {
             let file = File::read(text, &own(), Path::new("/routes")).unwrap();
             let (namespace, name) = service.split_once('/').unwrap();
-            let service = OwnService { namespace: namespace.to_owned(), name: name.to_owned() };
+            let service = OwnService {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
             assert_eq!(file.upstream_of(&service), expected, "{text} {service:?}");
         };
         check(FILE, "keda/keda-operator-metrics-apiserver", Some("keda"));
@@ -262,10 +378,22 @@ routes:
         check(FILE, "monitoring/another", None);
         let service = "{name: a, service: {namespace: b, name: c}, caFile: ca}";
         check(&format!("upstreams: [{service}]"), "b/c", None);
-        check(&format!("upstreams: [{service}]\ndefaultUpstream: a"), "b/c", Some("a"));
+        check(
+            &format!("upstreams: [{service}]\ndefaultUpstream: a"),
+            "b/c",
+            Some("a"),
+        );
         let operator = "{name: keda, kind: keda-grpc, service: {namespace: keda, name: keda-operator}, caFile: a, certFile: b, keyFile: c}";
-        check(&format!("upstreams: [{operator}]"), "keda/keda-operator-metrics-apiserver", Some("keda"));
-        check(&format!("upstreams: [{operator}]"), "monitoring/keda-operator-metrics-apiserver", None);
+        check(
+            &format!("upstreams: [{operator}]"),
+            "keda/keda-operator-metrics-apiserver",
+            Some("keda"),
+        );
+        check(
+            &format!("upstreams: [{operator}]"),
+            "monitoring/keda-operator-metrics-apiserver",
+            None,
+        );
     }
 
     #[test]

@@ -8,7 +8,8 @@ use serde::Deserialize;
 pub(super) struct Glob(pub(super) String);
 
 impl Glob {
-    /// Whether the whole name is of this pattern. Time grows with the product of their lengths at most.
+    /// Whether the whole name is of this pattern. Time grows with the product of their lengths at
+    /// most.
     pub(super) fn matches(&self, name: &str) -> bool {
         let (mut pattern, mut name) = (self.0.chars(), name.chars());
         // Where to go on when the text that the last star stands for turns out to be too short.
@@ -24,7 +25,9 @@ impl Glob {
                 (Some('?'), Some(_)) => {}
                 (Some(one), Some(other)) if one == other => {}
                 (_, _) => {
-                    let Some((after_star, mut taken)) = retry.take() else { return false };
+                    let Some((after_star, mut taken)) = retry.take() else {
+                        return false;
+                    };
                     if taken.next().is_none() {
                         return false;
                     }
@@ -41,7 +44,11 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str, name: &str, expected: bool) {
-        assert_eq!(Glob(pattern.to_owned()).matches(name), expected, "{pattern} and {name}");
+        assert_eq!(
+            Glob(pattern.to_owned()).matches(name),
+            expected,
+            "{pattern} and {name}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Through which adapters a question has come: two that leave the same metrics to each other must not do so for ever.
+//! Through which adapters a question has come: two that leave the same metrics to each other must
+//! not do so for ever.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -20,18 +21,29 @@ pub(super) struct Loop(String);
 impl Hops {
     /// Through which adapters a request has come, as far as that matters.
     pub fn of(headers: &HeaderMap) -> Self {
-        let texts = headers.get_all(HEADER).iter().filter_map(|value| value.to_str().ok());
-        let names = texts.flat_map(|text| text.split(',')).map(str::trim).filter(|name| !name.is_empty());
+        let texts = headers
+            .get_all(HEADER)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let names = texts
+            .flat_map(|text| text.split(','))
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         Self(names.take(MOST).map(str::to_owned).collect())
     }
 
-    /// The same with this adapter as the last one, unless the question has been here, or has come too far.
+    /// The same with this adapter as the last one, unless the question has been here, or has come
+    /// too far.
     pub(super) fn and(&self, own: &str) -> Result<HeaderValue, Loop> {
         let way = self.0.join(", ");
         if self.0.len() >= MOST || self.0.iter().any(|name| name == own) {
             return Err(Loop(way));
         }
-        let all = if way.is_empty() { own.to_owned() } else { format!("{way}, {own}") };
+        let all = if way.is_empty() {
+            own.to_owned()
+        } else {
+            format!("{way}, {own}")
+        };
         HeaderValue::from_str(&all).map_err(|_| Loop(way))
     }
 }
@@ -41,16 +53,27 @@ mod tests {
     use super::*;
 
     fn check(seen: &[&str], own: &str, expected: Option<&str>) {
-        let headers = seen.iter().map(|text| (HEADER.parse().unwrap(), text.parse().unwrap())).collect();
+        let headers = seen
+            .iter()
+            .map(|text| (HEADER.parse().unwrap(), text.parse().unwrap()))
+            .collect();
         let next = Hops::of(&headers).and(own);
-        assert_eq!(next.ok().as_ref().map(|value| value.to_str().unwrap()), expected, "{seen:?}");
+        assert_eq!(
+            next.ok().as_ref().map(|value| value.to_str().unwrap()),
+            expected,
+            "{seen:?}"
+        );
     }
 
     #[test]
     fn a_question_goes_on_until_it_has_been_here() {
         check(&[], "a/adapter", Some("a/adapter"));
         check(&["b/adapter"], "a/adapter", Some("b/adapter, a/adapter"));
-        check(&["b/adapter", "c/adapter"], "a/adapter", Some("b/adapter, c/adapter, a/adapter"));
+        check(
+            &["b/adapter", "c/adapter"],
+            "a/adapter",
+            Some("b/adapter, c/adapter, a/adapter"),
+        );
         check(&["a/adapter"], "a/adapter", None);
         check(&["b/adapter,a/adapter"], "a/adapter", None);
     }

@@ -1,7 +1,9 @@
-//! KEDA's operator, asked as KEDA's own provider asks it: gRPC over mutual TLS, one `ScaledObject` per question.
+//! KEDA's operator, asked as KEDA's own provider asks it: gRPC over mutual TLS, one `ScaledObject`
+//! per question.
 //!
-//! No pings: the operator's library takes more than one in five minutes for an attack and closes the connection. A connection that
-//! is dead is found out by a question without an answer, after which there is another one.
+//! No pings: the operator's library takes more than one in five minutes for an attack and closes
+//! the connection. A connection that is dead is found out by a question without an answer, after
+//! which there is another one.
 
 #[allow(missing_docs, unreachable_pub, clippy::pedantic)]
 mod proto {
@@ -53,20 +55,39 @@ struct State {
 impl Keda {
     /// Reads the files for the first time; they must fit together.
     pub(super) async fn open(spec: &UpstreamSpec) -> Result<Self, String> {
-        let (Some(certificate), Some(private_key)) = (spec.cert_file.clone(), spec.key_file.clone()) else {
+        let (Some(certificate), Some(private_key)) =
+            (spec.cert_file.clone(), spec.key_file.clone())
+        else {
             return Err("there is no certificate for KEDA's operator".to_owned());
         };
-        let files = TlsFiles { certificate, private_key, authorities: Some(spec.ca_file.clone()) };
-        let tls = ClientTls::load(files).await.map_err(|error| error.to_string())?;
+        let files = TlsFiles {
+            certificate,
+            private_key,
+            authorities: Some(spec.ca_file.clone()),
+        };
+        let tls = ClientTls::load(files)
+            .await
+            .map_err(|error| error.to_string())?;
         let server_name = spec.server_name()?;
-        let server_name = ServerName::try_from(server_name).map_err(|error| format!("serverName: {error}"))?;
+        let server_name =
+            ServerName::try_from(server_name).map_err(|error| format!("serverName: {error}"))?;
         let uri = spec.uri()?;
-        let (host, port) = (uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
+        let (host, port) = (
+            uri.host().unwrap_or_default(),
+            uri.port_u16().unwrap_or(443),
+        );
         let address = format!("{host}:{port}");
-        Ok(Self(Arc::new(Known { name: spec.name.clone(), address, server_name, tls, state: Mutex::default() })))
+        Ok(Self(Arc::new(Known {
+            name: spec.name.clone(),
+            address,
+            server_name,
+            tls,
+            state: Mutex::default(),
+        })))
     }
 
-    /// Takes over what has changed in the files. Those that cannot be used leave the old ones in use.
+    /// Takes over what has changed in the files. Those that cannot be used leave the old ones in
+    /// use.
     pub(super) async fn follow_files(&self) {
         let trouble = match self.0.tls.reload().await {
             Reload::Unchanged => None,
@@ -79,7 +100,11 @@ impl Keda {
         };
         let mut state = self.state();
         if let Some(error) = trouble.as_ref().filter(|_| trouble != state.said) {
-            tracing::error!(upstream = self.0.name, error, "keeping the old certificate: the new one cannot be used");
+            tracing::error!(
+                upstream = self.0.name,
+                error,
+                "keeping the old certificate: the new one cannot be used"
+            );
         }
         state.said = trouble;
     }
@@ -89,8 +114,12 @@ impl Keda {
         self.state().channel = None;
     }
 
-    /// Asks once more if there was no connection, and not otherwise: then the question may have been heard.
-    pub(super) async fn exchange(&self, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, ExchangeError> {
+    /// Asks once more if there was no connection, and not otherwise: then the question may have
+    /// been heard.
+    pub(super) async fn exchange(
+        &self,
+        ask: &ExternalAsk,
+    ) -> Result<Vec<ExternalValue>, ExchangeError> {
         let question = ScaledObjectRef {
             name: scaled_object(ask)?.to_owned(),
             namespace: ask.namespace.clone(),
@@ -101,11 +130,15 @@ impl Keda {
             answer => answer,
         };
         let list = answer.map_err(|status| refusal(&status))?;
-        values(ask, list.items.into_iter().map(item).collect::<Result<_, _>>()?)
+        values(
+            ask,
+            list.items.into_iter().map(item).collect::<Result<_, _>>()?,
+        )
     }
 
     async fn send(&self, question: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
-        let mut client = MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MOST_BYTES);
+        let mut client =
+            MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MOST_BYTES);
         Ok(client.get_metrics(question).await?.into_inner())
     }
 
@@ -114,7 +147,12 @@ impl Keda {
         if let Some(channel) = &state.channel {
             return Ok(channel.clone());
         }
-        let Known { address, server_name, tls, .. } = &*self.0;
+        let Known {
+            address,
+            server_name,
+            tls,
+            ..
+        } = &*self.0;
         let endpoint = Endpoint::from_shared(format!("https://{}", server_name.to_str()))
             .map_err(|error| Status::invalid_argument(error.to_string()))?
             .connect_timeout(CONNECT_TIMEOUT);
@@ -132,17 +170,33 @@ impl Keda {
 
 /// Of which `ScaledObject` a metric is, as its selector says.
 pub(super) fn scaled_object(ask: &ExternalAsk) -> Result<&str, ExchangeError> {
-    let named = ask.selector.requirements().iter().find_map(|requirement| match requirement {
-        Requirement::In(key, names) if key == KEDA_KEY && names.len() == 1 => names.first(),
-        _ => None,
-    });
-    let why =
-        || format!("the selector does not say which ScaledObject the metric {} is of: {KEDA_KEY}=NAME", ask.metric);
-    named.map(String::as_str).ok_or_else(|| ExchangeError::BadRequest(why()))
+    let named = ask
+        .selector
+        .requirements()
+        .iter()
+        .find_map(|requirement| match requirement {
+            Requirement::In(key, names) if key == KEDA_KEY && names.len() == 1 => names.first(),
+            _ => None,
+        });
+    let why = || {
+        format!(
+            "the selector does not say which ScaledObject the metric {} is of: {KEDA_KEY}=NAME",
+            ask.metric
+        )
+    };
+    named
+        .map(String::as_str)
+        .ok_or_else(|| ExchangeError::BadRequest(why()))
 }
 
 fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, ExchangeError> {
-    let proto::ExternalMetricValue { metric_name, metric_labels, timestamp, window, value } = item;
+    let proto::ExternalMetricValue {
+        metric_name,
+        metric_labels,
+        timestamp,
+        window,
+        value,
+    } = item;
     let at = timestamp.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
     let at = at.ok_or_else(|| ExchangeError::Nonsense("a value has no time".to_owned()))?;
     Ok(ExternalMetricValue {
@@ -154,18 +208,24 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Exchang
     })
 }
 
-/// The operator answers with `UNKNOWN` when a scaler gives it no value: it is well, and other metrics have theirs. An `UNKNOWN` with
-/// something behind it is our own library's, as are the errors of the connection.
+/// The operator answers with `UNKNOWN` when a scaler gives it no value: it is well, and other
+/// metrics have theirs. An `UNKNOWN` with something behind it is our own library's, as are the
+/// errors of the connection.
 fn refusal(status: &Status) -> ExchangeError {
     let message = in_short(status.message());
     match status.code() {
         Code::NotFound => ExchangeError::NotFound(message),
         Code::InvalidArgument => ExchangeError::BadRequest(message),
-        Code::Unimplemented => ExchangeError::Nonsense(format!("it does not know api.MetricsService: {message}")),
+        Code::Unimplemented => {
+            ExchangeError::Nonsense(format!("it does not know api.MetricsService: {message}"))
+        }
         Code::OutOfRange => ExchangeError::Nonsense(message),
         Code::Internal if status.source().is_none() => ExchangeError::Nonsense(message),
         Code::Unknown if status.source().is_none() => ExchangeError::NoValue(message),
-        _ if status.source().is_none() => ExchangeError::Lost { said: message, detail: None },
+        _ if status.source().is_none() => ExchangeError::Lost {
+            said: message,
+            detail: None,
+        },
         _ => ExchangeError::no_connection(with_causes(status)),
     }
 }
@@ -180,7 +240,11 @@ mod tests {
 
     fn ask(selector: &str) -> ExternalAsk {
         let selector = selector.parse().unwrap();
-        ExternalAsk { namespace: "shop".to_owned(), metric: "s0-cron".to_owned(), selector }
+        ExternalAsk {
+            namespace: "shop".to_owned(),
+            metric: "s0-cron".to_owned(),
+            selector,
+        }
     }
 
     #[test]
@@ -200,11 +264,19 @@ mod tests {
     }
 
     fn check(value: Option<&str>, seconds: i64, expected: Result<i64, &str>) {
-        let value = value.map(|text| proto::Quantity { text: text.to_owned() });
+        let value = value.map(|text| proto::Quantity {
+            text: text.to_owned(),
+        });
         let timestamp = Some(proto::Time { seconds, nanos: 0 });
-        let sent = proto::ExternalMetricValue { timestamp, value, ..proto::ExternalMetricValue::default() };
+        let sent = proto::ExternalMetricValue {
+            timestamp,
+            value,
+            ..proto::ExternalMetricValue::default()
+        };
         let found = item(sent).and_then(|item| values(&ask(""), vec![item]));
-        let found = found.map(|values| values[0].value.milli()).map_err(|error| error.to_string());
+        let found = found
+            .map(|values| values[0].value.milli())
+            .map_err(|error| error.to_string());
         let expected = expected.map_err(|why| format!("its answer cannot be used: {why}"));
         assert_eq!(found, expected, "{seconds}");
     }
@@ -216,7 +288,11 @@ mod tests {
         check(Some("0.1"), 0, Ok(100));
         check(Some("2Ki"), 0, Ok(2_048_000));
         check(Some("1u"), 0, Ok(1));
-        check(Some("12345678901234567890"), 0, Ok(9_223_372_036_854_775_000));
+        check(
+            Some("12345678901234567890"),
+            0,
+            Ok(9_223_372_036_854_775_000),
+        );
         check(Some("-3"), 0, Ok(0));
     }
 
@@ -233,14 +309,30 @@ mod tests {
     fn what_is_no_answer_is_told_apart() {
         for (status, expected, is_alive) in [
             (Status::not_found("no"), "no", true),
-            (Status::unknown("scaler: down"), "it has no value: scaler: down", true),
+            (
+                Status::unknown("scaler: down"),
+                "it has no value: scaler: down",
+                true,
+            ),
             (Status::unavailable("gone"), "no answer: gone", false),
             (Status::deadline_exceeded("late"), "no answer: late", false),
-            (Status::unimplemented(""), "its answer cannot be used: it does not know api.MetricsService: ", true),
-            (Status::out_of_range("too large"), "its answer cannot be used: too large", true),
+            (
+                Status::unimplemented(""),
+                "its answer cannot be used: it does not know api.MetricsService: ",
+                true,
+            ),
+            (
+                Status::out_of_range("too large"),
+                "its answer cannot be used: too large",
+                true,
+            ),
         ] {
             let found = refusal(&status);
-            assert_eq!((found.to_string().as_str(), found.is_alive()), (expected, is_alive), "{status}");
+            assert_eq!(
+                (found.to_string().as_str(), found.is_alive()),
+                (expected, is_alive),
+                "{status}"
+            );
         }
     }
 }

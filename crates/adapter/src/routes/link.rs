@@ -65,8 +65,12 @@ impl Link {
                 Self::Keda(keda) => keda.exchange(ask).await,
             }
         };
-        let answer = tokio::time::timeout(time, exchange).await.unwrap_or(Err(ExchangeError::Timeout(time)));
-        if let (Self::Keda(keda), Err(ExchangeError::Timeout(_) | ExchangeError::Lost { .. })) = (self, &answer) {
+        let answer = tokio::time::timeout(time, exchange)
+            .await
+            .unwrap_or(Err(ExchangeError::Timeout(time)));
+        if let (Self::Keda(keda), Err(ExchangeError::Timeout(_) | ExchangeError::Lost { .. })) =
+            (self, &answer)
+        {
             keda.connect_anew();
         }
         answer

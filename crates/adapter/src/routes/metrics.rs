@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 /// The deadline is 1.8 s.
 const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
@@ -34,8 +36,10 @@ pub(super) enum Outcome {
 impl Metrics {
     /// Adds the metrics to a registry.
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let durations =
-            HistogramOpts::new("adapter_route_duration_seconds", "Time until the answer of another provider.");
+        let durations = HistogramOpts::new(
+            "adapter_route_duration_seconds",
+            "Time until the answer of another provider.",
+        );
         let metrics = Self {
             requests: IntCounterVec::new(
                 Opts::new(
@@ -52,7 +56,10 @@ impl Metrics {
                 ),
                 &["upstream"],
             )?,
-            is_file_used: IntGauge::new("adapter_routes_file_used", "Whether the present file of routes is in use.")?,
+            is_file_used: IntGauge::new(
+                "adapter_routes_file_used",
+                "Whether the present file of routes is in use.",
+            )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.durations.clone()))?;
@@ -70,13 +77,19 @@ impl Metrics {
             Outcome::Failed => "failed",
             Outcome::Loop => "loop",
         };
-        self.requests.with_label_values(&[route, upstream, outcome]).inc();
-        self.durations.with_label_values(&[route]).observe(took.as_secs_f64());
+        self.requests
+            .with_label_values(&[route, upstream, outcome])
+            .inc();
+        self.durations
+            .with_label_values(&[route])
+            .observe(took.as_secs_f64());
     }
 
     /// Whether another provider, which could be, is not asked.
     pub(super) fn rests(&self, upstream: &str, rests: bool) {
-        self.resting.with_label_values(&[upstream]).set(rests.into());
+        self.resting
+            .with_label_values(&[upstream])
+            .set(rests.into());
     }
 
     /// Another provider is not there any more, or cannot be asked.

@@ -69,7 +69,12 @@ impl Failure {
 
 impl Upstream {
     /// One that is to be asked from now on, after that one. `token`: the file with who we are.
-    pub(super) async fn next(spec: &UpstreamSpec, before: Option<&Self>, token: &Path, metrics: &Metrics) -> Self {
+    pub(super) async fn next(
+        spec: &UpstreamSpec,
+        before: Option<&Self>,
+        token: &Path,
+        metrics: &Metrics,
+    ) -> Self {
         if let Some(before) = before
             && *before.spec == *spec
             && let Ok(link) = &before.link
@@ -99,19 +104,30 @@ impl Upstream {
             self.last = Arc::clone(&before.last);
         }
         let why_not = self.link.as_ref().err();
-        if let Some(why) = why_not.filter(|_| before.is_none_or(|before| before.link.as_ref().err() != why_not)) {
-            tracing::warn!(upstream = self.spec.name, why, "another provider cannot be asked");
+        if let Some(why) =
+            why_not.filter(|_| before.is_none_or(|before| before.link.as_ref().err() != why_not))
+        {
+            tracing::warn!(
+                upstream = self.spec.name,
+                why,
+                "another provider cannot be asked"
+            );
         }
         self
     }
 
     /// A question that came back.
     pub(super) fn went_round(&self, route: &str, ask: &ExternalAsk, error: &Loop) -> Refusal {
-        self.metrics.asked(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
-        Refusal::NotFound(format!("the metric {} is left to the provider {}, but {error}", ask.metric, self.spec.name))
+        self.metrics
+            .asked(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
+        Refusal::NotFound(format!(
+            "the metric {} is left to the provider {}, but {error}",
+            ask.metric, self.spec.name
+        ))
     }
 
-    /// What it says; what it said last, if it says nothing now and that is not too long ago; else why not.
+    /// What it says; what it said last, if it says nothing now and that is not too long ago; else
+    /// why not.
     pub(super) async fn ask(
         &self,
         route: &str,
@@ -126,20 +142,41 @@ impl Upstream {
             async move { upstream.exchange(&ask, hops, last).await }
         };
         let shared = key(&[question.as_bytes(), b"\n", hops.as_bytes()].concat());
-        let answer = self.answers.get(shared, &ask.namespace, asking).await.map(|(answer, _)| answer);
+        let answer = self
+            .answers
+            .get(shared, &ask.namespace, asking)
+            .await
+            .map(|(answer, _)| answer);
         let (outcome, result) = self.result(answer, &last);
-        self.metrics.asked(route, &self.spec.name, outcome, began.elapsed());
+        self.metrics
+            .asked(route, &self.spec.name, outcome, began.elapsed());
         result
     }
 
-    fn result(&self, answer: Option<Answer>, last: &Key) -> (Outcome, Result<Vec<ExternalValue>, Refusal>) {
+    fn result(
+        &self,
+        answer: Option<Answer>,
+        last: &Key,
+    ) -> (Outcome, Result<Vec<ExternalValue>, Refusal>) {
         let failure = match answer {
             Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
             Some(Err(Failure::Exchange(ExchangeError::NotFound(message)))) => {
-                return (Outcome::NotFound, Err(Refusal::NotFound(format!("{message} (asked of {})", self.spec.name))));
+                return (
+                    Outcome::NotFound,
+                    Err(Refusal::NotFound(format!(
+                        "{message} (asked of {})",
+                        self.spec.name
+                    ))),
+                );
             }
             Some(Err(Failure::Exchange(ExchangeError::BadRequest(message)))) => {
-                return (Outcome::Failed, Err(Refusal::BadRequest(format!("{message} (asked of {})", self.spec.name))));
+                return (
+                    Outcome::Failed,
+                    Err(Refusal::BadRequest(format!(
+                        "{message} (asked of {})",
+                        self.spec.name
+                    ))),
+                );
             }
             Some(Err(failure)) => failure.text(),
             None => "too many questions at once".to_owned(),
@@ -158,8 +195,15 @@ impl Upstream {
         (found.at.elapsed() <= self.spec.max_stale).then(|| Arc::clone(&found.values))
     }
 
-    async fn exchange(&self, ask: &ExternalAsk, hops: HeaderValue, last: Key) -> (Answer, Duration) {
-        let Ok(link) = &self.link else { return (Err(Failure::NoLink), Duration::ZERO) };
+    async fn exchange(
+        &self,
+        ask: &ExternalAsk,
+        hops: HeaderValue,
+        last: Key,
+    ) -> (Answer, Duration) {
+        let Ok(link) = &self.link else {
+            return (Err(Failure::NoLink), Duration::ZERO);
+        };
         if let Err(error) = link.takes(ask) {
             return (Err(Failure::Exchange(error)), Duration::ZERO);
         }
@@ -171,7 +215,9 @@ impl Upstream {
             let mut breaker = lock(&self.breaker);
             let was_open = breaker.is_open();
             match &answer {
-                Err(ExchangeError::Timeout(_)) => breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes()))),
+                Err(ExchangeError::Timeout(_)) => {
+                    breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes())))
+                }
                 Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
                 _ => breaker.succeeded(),
             }
@@ -181,12 +227,20 @@ impl Upstream {
         match answer {
             Ok(values) => {
                 let (values, at): (Arc<[_]>, _) = (values.into(), Instant::now());
-                let kept = Last { values: Arc::clone(&values), at };
-                lock(&self.last).insert(last, kept, tokio::time::Instant::now() + self.spec.max_stale);
+                let kept = Last {
+                    values: Arc::clone(&values),
+                    at,
+                };
+                lock(&self.last).insert(
+                    last,
+                    kept,
+                    tokio::time::Instant::now() + self.spec.max_stale,
+                );
                 (Ok(values), SHARED)
             }
             Err(error) => {
-                let (upstream, metric, reason) = (&self.spec.name, &ask.metric, with_causes(&error));
+                let (upstream, metric, reason) =
+                    (&self.spec.name, &ask.metric, with_causes(&error));
                 if is_open && !was_open {
                     tracing::warn!(
                         upstream,

@@ -13,20 +13,28 @@ use super::Settings;
 /// Flags of rules. Without --config there are none.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RulesArgs {
-    /// The rule file, as prometheus-adapter has it. It is read again when it changes. Empty means that no metric is made from queries.
+    /// The rule file, as prometheus-adapter has it. It is read again when it changes. Empty means
+    /// that no metric is made from queries.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub config: String,
-    /// How often the metrics that rules make are listed. One that somebody asks for and that is not known is looked for sooner.
+    /// How often the metrics that rules make are listed. One that somebody asks for and that is not
+    /// known is looked for sooner.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub metrics_relist_interval: GoDuration,
-    /// How old the last sample of a series may be for it to be listed. Zero means --metrics-relist-interval.
+    /// How old the last sample of a series may be for it to be listed. Zero means
+    /// --metrics-relist-interval.
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub metrics_max_age: GoDuration,
-    /// When Prometheus fails, its last answers are given for this time; then there is no value any more.
+    /// When Prometheus fails, its last answers are given for this time; then there is no value any
+    /// more.
     #[arg(long, default_value = "1m0s", value_name = "DURATION")]
     pub metrics_last_good_for: GoDuration,
     /// Where Prometheus is, or another store that speaks `PromQL`.
-    #[arg(long, default_value = "http://prometheus.monitoring.svc", value_name = "URL")]
+    #[arg(
+        long,
+        default_value = "http://prometheus.monitoring.svc",
+        value_name = "URL"
+    )]
     pub prometheus_url: String,
     /// Authority (PEM) that signed Prometheus' certificate.
     #[arg(long, value_name = "FILE")]
@@ -35,12 +43,17 @@ pub struct RulesArgs {
     #[arg(long, value_name = "FILE", requires = "prometheus_client_tls_key_file")]
     pub prometheus_client_tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --prometheus-client-tls-cert-file.
-    #[arg(long, value_name = "FILE", requires = "prometheus_client_tls_cert_file")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "prometheus_client_tls_cert_file"
+    )]
     pub prometheus_client_tls_key_file: Option<PathBuf>,
     /// File with the token to show to Prometheus. It is read again with each list of metrics.
     #[arg(long, value_name = "FILE")]
     pub prometheus_token_file: Option<PathBuf>,
-    /// Show the service account's token to Prometheus, and trust the cluster's authority unless --prometheus-ca-file says another.
+    /// Show the service account's token to Prometheus, and trust the cluster's authority unless
+    /// --prometheus-ca-file says another.
     #[arg(long, conflicts_with = "prometheus_token_file")]
     pub prometheus_auth_incluster: bool,
     /// Header to send to Prometheus, as NAME=VALUE. May be given several times.
@@ -76,15 +89,32 @@ impl RulesArgs {
             prometheus_list_timeout,
         } = self;
         let interval = metrics_relist_interval.0;
-        ensure!(interval >= Duration::from_secs(1), "--metrics-relist-interval must be at least 1s");
-        let max_age = if metrics_max_age.0.is_zero() { interval } else { metrics_max_age.0 };
-        ensure!(max_age >= interval, "--metrics-max-age must not be less than --metrics-relist-interval");
-        ensure!(prometheus_list_timeout.0 >= Duration::from_secs(1), "--prometheus-list-timeout must be at least 1s");
-        let in_cluster = |file: &str| prometheus_auth_incluster.then(|| format!("{SERVICE_ACCOUNT}/{file}").into());
+        ensure!(
+            interval >= Duration::from_secs(1),
+            "--metrics-relist-interval must be at least 1s"
+        );
+        let max_age = if metrics_max_age.0.is_zero() {
+            interval
+        } else {
+            metrics_max_age.0
+        };
+        ensure!(
+            max_age >= interval,
+            "--metrics-max-age must not be less than --metrics-relist-interval"
+        );
+        ensure!(
+            prometheus_list_timeout.0 >= Duration::from_secs(1),
+            "--prometheus-list-timeout must be at least 1s"
+        );
+        let in_cluster = |file: &str| {
+            prometheus_auth_incluster.then(|| format!("{SERVICE_ACCOUNT}/{file}").into())
+        };
         let token = prometheus_token_file.or_else(|| in_cluster("token"));
         let connection = Connection {
             address: prometheus_url,
-            credentials: token.map_or(Credentials::None, |file| Credentials::Bearer(Secret::File(file))),
+            credentials: token.map_or(Credentials::None, |file| {
+                Credentials::Bearer(Secret::File(file))
+            }),
             ca_file: prometheus_ca_file.or_else(|| in_cluster("ca.crt")),
             client_certificate: prometheus_client_tls_cert_file.zip(prometheus_client_tls_key_file),
             insecure: false,
@@ -94,15 +124,29 @@ impl RulesArgs {
         };
         connection.check().context("--prometheus-url")?;
         let last_good_for = metrics_last_good_for.0;
-        let settings = |file| Settings { file, connection, relist_interval: interval, max_age, last_good_for };
+        let settings = |file| Settings {
+            file,
+            connection,
+            relist_interval: interval,
+            max_age,
+            last_good_for,
+        };
         Ok((!config.is_empty()).then(|| settings(config.into())))
     }
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| "expected NAME=VALUE".to_owned())?;
-    let name: HeaderName = name.trim().parse().map_err(|_| format!("{name:?} is not the name of a header"))?;
-    let value = value.trim().parse().map_err(|_| "the value cannot be that of a header".to_owned())?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| "expected NAME=VALUE".to_owned())?;
+    let name: HeaderName = name
+        .trim()
+        .parse()
+        .map_err(|_| format!("{name:?} is not the name of a header"))?;
+    let value = value
+        .trim()
+        .parse()
+        .map_err(|_| "the value cannot be that of a header".to_owned())?;
     Ok((name, value))
 }
 
@@ -126,7 +170,9 @@ mod tests {
 
     /// `expected`: part of the settings as they are debugged.
     fn check(line: &str, expected: &str) {
-        let settings = parse(&format!("--config=/rules.yaml {line}")).expect(line).expect("settings");
+        let settings = parse(&format!("--config=/rules.yaml {line}"))
+            .expect(line)
+            .expect("settings");
         let settings = format!("{settings:?}");
         assert!(settings.contains(expected), "{line}: {settings}");
     }
@@ -135,18 +181,45 @@ mod tests {
     fn each_flag_reaches_its_setting() {
         assert!(parse("").expect("nothing").is_none());
         check("", r#"file: "/rules.yaml""#);
-        check("", "relist_interval: 600s, max_age: 600s, last_good_for: 60s");
-        check("--metrics-relist-interval=1m", "relist_interval: 60s, max_age: 60s");
-        check("--metrics-relist-interval=1m --metrics-max-age=5m", "relist_interval: 60s, max_age: 300s");
+        check(
+            "",
+            "relist_interval: 600s, max_age: 600s, last_good_for: 60s",
+        );
+        check(
+            "--metrics-relist-interval=1m",
+            "relist_interval: 60s, max_age: 60s",
+        );
+        check(
+            "--metrics-relist-interval=1m --metrics-max-age=5m",
+            "relist_interval: 60s, max_age: 300s",
+        );
         check("--metrics-last-good-for=0s", "last_good_for: 0ns");
-        check("", r#"address: "http://prometheus.monitoring.svc", credentials: None, ca_file: None"#);
-        check("--prometheus-url=https://p:1/x", r#"address: "https://p:1/x""#);
+        check(
+            "",
+            r#"address: "http://prometheus.monitoring.svc", credentials: None, ca_file: None"#,
+        );
+        check(
+            "--prometheus-url=https://p:1/x",
+            r#"address: "https://p:1/x""#,
+        );
         check("--prometheus-ca-file=/ca", r#"ca_file: Some("/ca")"#);
-        check("--prometheus-client-tls-cert-file=/c --prometheus-client-tls-key-file=/k", r#"Some(("/c", "/k"))"#);
+        check(
+            "--prometheus-client-tls-cert-file=/c --prometheus-client-tls-key-file=/k",
+            r#"Some(("/c", "/k"))"#,
+        );
         check("--prometheus-token-file=/t", "Bearer(/t)");
-        check("--prometheus-auth-incluster", "Bearer(/var/run/secrets/kubernetes.io/serviceaccount/token)");
-        check("--prometheus-auth-incluster", r#"Some("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")"#);
-        check("--prometheus-header=X-Scope-OrgID=a=b", r#"headers: [("x-scope-orgid", "a=b")]"#);
+        check(
+            "--prometheus-auth-incluster",
+            "Bearer(/var/run/secrets/kubernetes.io/serviceaccount/token)",
+        );
+        check(
+            "--prometheus-auth-incluster",
+            r#"Some("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")"#,
+        );
+        check(
+            "--prometheus-header=X-Scope-OrgID=a=b",
+            r#"headers: [("x-scope-orgid", "a=b")]"#,
+        );
         check("", "always_post: false");
         check("--prometheus-verb=POST", "always_post: true");
         check("--prometheus-list-timeout=5s", "query_timeout: 5s");
@@ -155,13 +228,22 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         for (line, part) in [
-            ("--metrics-relist-interval=1m --metrics-max-age=30s", "--metrics-max-age must not be less"),
+            (
+                "--metrics-relist-interval=1m --metrics-max-age=30s",
+                "--metrics-max-age must not be less",
+            ),
             ("--metrics-relist-interval=1ms", "--metrics-relist-interval"),
             ("--prometheus-url=prometheus:9090", "--prometheus-url"),
             ("--prometheus-verb=PUT", "--prometheus-verb"),
             ("--prometheus-header=x", "expected NAME=VALUE"),
-            ("--prometheus-client-tls-cert-file=/c", "--prometheus-client-tls-key-file"),
-            ("--prometheus-token-file=/t --prometheus-auth-incluster", "--prometheus-token-file"),
+            (
+                "--prometheus-client-tls-cert-file=/c",
+                "--prometheus-client-tls-key-file",
+            ),
+            (
+                "--prometheus-token-file=/t --prometheus-auth-incluster",
+                "--prometheus-token-file",
+            ),
             ("--prometheus-list-timeout=0s", "--prometheus-list-timeout"),
         ] {
             let error = parse(line).expect_err(line);

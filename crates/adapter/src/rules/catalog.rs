@@ -1,7 +1,8 @@
 //! Which metrics there are, of which objects, and from which series each of them is made.
 //!
-//! Rules should not overlap. Where they do, the last one in the file counts, and within a rule the last name of series, as
-//! upstream. Source: prometheus-adapter `pkg/custom-provider/series_registry.go`.
+//! Rules should not overlap. Where they do, the last one in the file counts, and within a rule the
+//! last name of series, as upstream. Source: prometheus-adapter
+//! `pkg/custom-provider/series_registry.go`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use sources::rules::{ApiResource, ApiResources, Place, Rule, RuleError, RuleSet}
 
 use crate::answer::MetricNames;
 
-/// The most metrics of an API that are named to those who look around. They can be asked for all the same.
+/// The most metrics of an API that are named to those who look around. They can be asked for all
+/// the same.
 const MAX_NAMES: usize = 10_000;
 
 /// What the series queries found, by the query.
@@ -49,16 +51,31 @@ pub(super) struct ExternalOffer {
 }
 
 impl Catalog {
-    /// Puts rules, series and resources together; with complaints about resources that do not exist.
-    pub(super) fn of(rules: &RuleSet, listed: &Listed, resources: ApiResources) -> (Self, Vec<RuleError>) {
-        let mut catalog = Self { resources, ..Self::default() };
+    /// Puts rules, series and resources together; with complaints about resources that do not
+    /// exist.
+    pub(super) fn of(
+        rules: &RuleSet,
+        listed: &Listed,
+        resources: ApiResources,
+    ) -> (Self, Vec<RuleError>) {
+        let mut catalog = Self {
+            resources,
+            ..Self::default()
+        };
         let mut complaints = Vec::new();
         for rule in &rules.custom {
             let (labels, missing) = rule.association.labels(&catalog.resources);
             complaints.extend(missing);
             for (metric, shape) in named(rule, listed) {
                 for place in labels.places(&shape.labels) {
-                    catalog.offer(&metric, Offer { place, series: shape.name.clone(), rule: Arc::clone(rule) });
+                    catalog.offer(
+                        &metric,
+                        Offer {
+                            place,
+                            series: shape.name.clone(),
+                            rule: Arc::clone(rule),
+                        },
+                    );
                 }
             }
         }
@@ -67,7 +84,11 @@ impl Catalog {
             complaints.extend(missing);
             for (metric, shape) in named(rule, listed) {
                 let namespace_label = labels.namespace_label(&shape.labels);
-                let offer = ExternalOffer { namespace_label, series: shape.name.clone(), rule: Arc::clone(rule) };
+                let offer = ExternalOffer {
+                    namespace_label,
+                    series: shape.name.clone(),
+                    rule: Arc::clone(rule),
+                };
                 catalog.external.insert(metric, offer);
             }
         }
@@ -76,9 +97,13 @@ impl Catalog {
 
     fn offer(&mut self, metric: &str, offer: Offer) {
         let offers = self.custom.entry(metric.to_owned()).or_default();
-        match offers.iter_mut().find(|known| known.place.resource == offer.place.resource) {
+        match offers
+            .iter_mut()
+            .find(|known| known.place.resource == offer.place.resource)
+        {
             // Some series of one name may have other labels than the rest.
-            Some(known) if known.series == offer.series && Arc::ptr_eq(&known.rule, &offer.rule) => {}
+            Some(known)
+                if known.series == offer.series && Arc::ptr_eq(&known.rule, &offer.rule) => {}
             Some(known) => *known = offer,
             None => offers.push(offer),
         }
@@ -86,7 +111,10 @@ impl Catalog {
 
     /// A metric of the objects of a resource.
     pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&Offer> {
-        self.custom.get(metric)?.iter().find(|offer| *offer.place.resource == *resource)
+        self.custom
+            .get(metric)?
+            .iter()
+            .find(|offer| *offer.place.resource == *resource)
     }
 
     /// An external metric.
@@ -98,11 +126,16 @@ impl Catalog {
     pub(super) fn names(&self) -> MetricNames {
         let of_objects = self.custom.iter().flat_map(|(metric, offers)| {
             offers.iter().map(move |Offer { place, .. }| {
-                (format!("{}/{metric}", place.resource.resource), place.resource.is_namespaced)
+                (
+                    format!("{}/{metric}", place.resource.resource),
+                    place.resource.is_namespaced,
+                )
             })
         });
-        let mut names =
-            MetricNames { of_objects: of_objects.collect(), external: self.external.keys().cloned().collect() };
+        let mut names = MetricNames {
+            of_objects: of_objects.collect(),
+            external: self.external.keys().cloned().collect(),
+        };
         names.of_objects.sort_unstable();
         names.of_objects.truncate(MAX_NAMES);
         names.external.sort_unstable();
@@ -112,13 +145,22 @@ impl Catalog {
 
     /// How many metrics there are of objects, counted for each resource, and how many others.
     pub(super) fn len(&self) -> (usize, usize) {
-        (self.custom.values().map(Vec::len).sum(), self.external.len())
+        (
+            self.custom.values().map(Vec::len).sum(),
+            self.external.len(),
+        )
     }
 }
 
 /// The metrics of a rule with the series that each is made from.
-fn named<'a>(rule: &'a Rule, listed: &'a Listed) -> impl Iterator<Item = (String, &'a SeriesShape)> {
-    let shapes = listed.get(&rule.series_query).into_iter().flat_map(|shapes| shapes.iter());
+fn named<'a>(
+    rule: &'a Rule,
+    listed: &'a Listed,
+) -> impl Iterator<Item = (String, &'a SeriesShape)> {
+    let shapes = listed
+        .get(&rule.series_query)
+        .into_iter()
+        .flat_map(|shapes| shapes.iter());
     // Other names would need quotes, which templates do not have room for.
     let shapes = shapes.filter(|shape| is_metric_name(&shape.name));
     shapes.filter_map(|shape| Some((rule.naming.name(&shape.name)?, shape)))
@@ -144,59 +186,137 @@ externalRules:
 "#;
 
     fn shape(name: &str, labels: &[&str]) -> SeriesShape {
-        SeriesShape { name: name.to_owned(), labels: labels.iter().map(|label| (*label).to_owned()).collect() }
+        SeriesShape {
+            name: name.to_owned(),
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        }
     }
 
     fn catalog(a: Vec<SeriesShape>, b: Vec<SeriesShape>) -> Catalog {
         let listed = Listed::from([("a".to_owned(), Arc::new(a)), ("b".to_owned(), Arc::new(b))]);
-        let (catalog, complaints) =
-            Catalog::of(&RuleSet::parse(RULES).expect("rules"), &listed, ApiResources::built_in());
+        let (catalog, complaints) = Catalog::of(
+            &RuleSet::parse(RULES).expect("rules"),
+            &listed,
+            ApiResources::built_in(),
+        );
         assert!(complaints.is_empty(), "{complaints:?}");
         catalog
     }
 
     /// `expected`: rule, series, label, label of the namespace.
-    fn check(catalog: &Catalog, metric: &str, resource: &str, expected: Option<(&str, &str, &str, Option<&str>)>) {
+    fn check(
+        catalog: &Catalog,
+        metric: &str,
+        resource: &str,
+        expected: Option<(&str, &str, &str, Option<&str>)>,
+    ) {
         let resource = catalog.resources.find("", resource).expect(resource);
         let found = catalog.custom(metric, resource).map(|offer| {
-            let Offer { place, series, rule } = offer;
-            (rule.at.as_str(), series.as_str(), place.label.as_str(), place.namespace_label.as_deref())
+            let Offer {
+                place,
+                series,
+                rule,
+            } = offer;
+            (
+                rule.at.as_str(),
+                series.as_str(),
+                place.label.as_str(),
+                place.namespace_label.as_deref(),
+            )
         });
         assert_eq!(found, expected, "{metric} of {resource:?}");
     }
 
     #[test]
     fn a_metric_is_one_of_every_resource_that_a_label_names() {
-        let catalog = catalog(vec![shape("requests_total", &["namespace", "pod", "node", "verb"])], vec![]);
-        check(&catalog, "requests", "pods", Some(("rules[0]", "requests_total", "pod", Some("namespace"))));
-        check(&catalog, "requests", "namespaces", Some(("rules[0]", "requests_total", "namespace", None)));
-        check(&catalog, "requests", "nodes", Some(("rules[0]", "requests_total", "node", None)));
+        let catalog = catalog(
+            vec![shape(
+                "requests_total",
+                &["namespace", "pod", "node", "verb"],
+            )],
+            vec![],
+        );
+        check(
+            &catalog,
+            "requests",
+            "pods",
+            Some(("rules[0]", "requests_total", "pod", Some("namespace"))),
+        );
+        check(
+            &catalog,
+            "requests",
+            "namespaces",
+            Some(("rules[0]", "requests_total", "namespace", None)),
+        );
+        check(
+            &catalog,
+            "requests",
+            "nodes",
+            Some(("rules[0]", "requests_total", "node", None)),
+        );
         check(&catalog, "requests", "services", None);
         check(&catalog, "requests_total", "pods", None);
         assert_eq!(catalog.len(), (3, 1));
         let name = |name: &str, is_namespaced| (name.to_owned(), is_namespaced);
-        let of_objects =
-            vec![name("namespaces/requests", false), name("nodes/requests", false), name("pods/requests", true)];
-        assert_eq!(catalog.names(), MetricNames { of_objects, external: vec!["requests_total".to_owned()] });
+        let of_objects = vec![
+            name("namespaces/requests", false),
+            name("nodes/requests", false),
+            name("pods/requests", true),
+        ];
+        assert_eq!(
+            catalog.names(),
+            MetricNames {
+                of_objects,
+                external: vec!["requests_total".to_owned()]
+            }
+        );
     }
 
     #[test]
     fn the_last_rule_counts() {
         let both = catalog(
-            vec![shape("x_total", &["namespace", "pod"]), shape("y_total", &["pod"])],
+            vec![
+                shape("x_total", &["namespace", "pod"]),
+                shape("y_total", &["pod"]),
+            ],
             vec![shape("x_total", &["ns", "pod"])],
         );
-        check(&both, "x", "pods", Some(("rules[1]", "x_total", "pod", Some("ns"))));
-        check(&both, "y", "pods", Some(("rules[0]", "y_total", "pod", Some("namespace"))));
+        check(
+            &both,
+            "x",
+            "pods",
+            Some(("rules[1]", "x_total", "pod", Some("ns"))),
+        );
+        check(
+            &both,
+            "y",
+            "pods",
+            Some(("rules[0]", "y_total", "pod", Some("namespace"))),
+        );
         let external = both.external("x_total").expect("a metric");
-        assert_eq!((external.rule.at.as_str(), external.namespace_label.as_deref()), ("externalRules[1]", Some("ns")));
+        assert_eq!(
+            (
+                external.rule.at.as_str(),
+                external.namespace_label.as_deref()
+            ),
+            ("externalRules[1]", Some("ns"))
+        );
         let external = both.external("y_total").expect("a metric");
-        assert_eq!((external.rule.at.as_str(), external.namespace_label.as_deref()), ("externalRules[0]", None));
+        assert_eq!(
+            (
+                external.rule.at.as_str(),
+                external.namespace_label.as_deref()
+            ),
+            ("externalRules[0]", None)
+        );
     }
 
     #[test]
     fn names_that_need_quotes_are_left_out() {
-        let catalog = catalog(vec![shape("x\"}_total", &["pod"]), shape("a:b_total", &["pod"])], vec![]);
+        let catalog = catalog(
+            vec![shape("x\"}_total", &["pod"]), shape("a:b_total", &["pod"])],
+            vec![],
+        );
         assert_eq!(catalog.len(), (1, 1));
     }
 }

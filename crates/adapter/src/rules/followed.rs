@@ -1,4 +1,5 @@
-//! The rule file, read again when it changes. One that cannot be read or used leaves the rules that stand.
+//! The rule file, read again when it changes. One that cannot be read or used leaves the rules that
+//! stand.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,10 +32,21 @@ pub(super) struct Complaints(BTreeSet<String>);
 impl RuleFile {
     /// Reads it for the first time, when it must be good.
     pub(super) fn open(path: PathBuf, metrics: Metrics) -> anyhow::Result<(Self, RuleSet)> {
-        let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let rules = RuleSet::parse(&text).with_context(|| format!("rule file {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let rules =
+            RuleSet::parse(&text).with_context(|| format!("rule file {}", path.display()))?;
         warn(&rules);
-        Ok((Self { path, text, is_usable: true, complaints: Complaints::default(), metrics }, rules))
+        Ok((
+            Self {
+                path,
+                text,
+                is_usable: true,
+                complaints: Complaints::default(),
+                metrics,
+            },
+            rules,
+        ))
     }
 
     /// Waits for other rules. Nothing is lost when this is dropped before it ends.
@@ -51,7 +63,8 @@ impl RuleFile {
         match tokio::fs::read_to_string(&self.path).await {
             Ok(text) => self.take(text),
             Err(error) => {
-                self.complaints.make(&format!("cannot read {}: {error}", self.path.display()));
+                self.complaints
+                    .make(&format!("cannot read {}: {error}", self.path.display()));
                 self.metrics.file_is_broken(true);
                 None
             }
@@ -119,12 +132,19 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let (registry, path) = (Registry::new(), folder.path().join("rules.yaml"));
             std::fs::write(&path, ONE).expect("a file");
-            let (file, rules) = RuleFile::open(path, Metrics::register(&registry).expect("metrics")).expect("rules");
+            let (file, rules) =
+                RuleFile::open(path, Metrics::register(&registry).expect("metrics"))
+                    .expect("rules");
             assert_eq!(rules.custom.len(), 1);
-            Self { file, registry, folder }
+            Self {
+                file,
+                registry,
+                folder,
+            }
         }
 
-        /// What a look finds when this is written, or nothing is there: how many rules if they are new, and whether the file is broken.
+        /// What a look finds when this is written, or nothing is there: how many rules if they are
+        /// new, and whether the file is broken.
         async fn check(&mut self, text: Option<&str>, expected: (Option<usize>, bool)) {
             let path = self.folder.path().join("rules.yaml");
             match text {
@@ -132,8 +152,14 @@ mod tests {
                 None => std::fs::remove_file(&path).expect("a file"),
             }
             let rules = self.file.look().await.map(|rules| rules.custom.len());
-            let shown = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
-            assert_eq!((rules, shown.contains("adapter_rules_file_is_broken 1")), expected, "{text:?}");
+            let shown = TextEncoder::new()
+                .encode_to_string(&self.registry.gather())
+                .expect("text");
+            assert_eq!(
+                (rules, shown.contains("adapter_rules_file_is_broken 1")),
+                expected,
+                "{text:?}"
+            );
         }
     }
 

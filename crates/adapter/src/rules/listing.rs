@@ -1,5 +1,5 @@
-//! Keeps the catalog of metrics current: lists the series that rules are about and the resources of the cluster, and follows the
-//! rule file. A list that fails leaves what the one before found.
+//! Keeps the catalog of metrics current: lists the series that rules are about and the resources of
+//! the cluster, and follows the rule file. A list that fails leaves what the one before found.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -49,7 +49,8 @@ pub(super) struct Listing {
 struct Lister {
     shared: Arc<Shared>,
     client: Client,
-    /// The API server's time, which is nearer to the store's than that of a machine whose clock is off.
+    /// The API server's time, which is nearer to the store's than that of a machine whose clock is
+    /// off.
     clock: ApiServerClock,
     pace: Pace,
     listed: Listed,
@@ -67,7 +68,18 @@ impl Listing {
     ) -> anyhow::Result<Self> {
         let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;
         let (listed, complaints) = (Listed::new(), Complaints::default());
-        Ok(Self { rules, file, lister: Lister { shared, client, clock, pace, listed, complaints } })
+        Ok(Self {
+            rules,
+            file,
+            lister: Lister {
+                shared,
+                client,
+                clock,
+                pace,
+                listed,
+                complaints,
+            },
+        })
     }
 
     /// Goes on for ever. A list of rules that stand no longer is broken off.
@@ -97,10 +109,17 @@ impl Listing {
     }
 }
 
-/// Until it is time to list again: after the pause, when somebody wants what nobody knows, or when there is a change, which is given.
+/// Until it is time to list again: after the pause, when somebody wants what nobody knows, or when
+/// there is a change, which is given.
 ///
-/// What is wanted is listened for from the beginning to the end, and whoever wanted something before was noted: no wish is lost.
-async fn rest<T>(began: Instant, pause: Duration, wanted: &Notify, change: impl Future<Output = T>) -> Option<T> {
+/// What is wanted is listened for from the beginning to the end, and whoever wanted something
+/// before was noted: no wish is lost.
+async fn rest<T>(
+    began: Instant,
+    pause: Duration,
+    wanted: &Notify,
+    change: impl Future<Output = T>,
+) -> Option<T> {
     let wanted = async {
         wanted.notified().await;
         sleep_until(began + WANTED).await;
@@ -115,11 +134,17 @@ async fn rest<T>(began: Instant, pause: Duration, wanted: &Notify, change: impl 
 impl Lister {
     async fn list(&mut self, rules: &RuleSet) -> anyhow::Result<()> {
         let resources = timeout(PATIENCE, ApiResources::read(&self.client)).await;
-        let resources = resources.context("the API server takes too long")?.context("list the cluster's resources")?;
+        let resources = resources
+            .context("the API server takes too long")?
+            .context("list the cluster's resources")?;
         let store = self.shared.store.connect().await?;
         let all = rules.custom.iter().chain(&rules.external);
         let queries: BTreeSet<String> = all.map(|rule| rule.series_query.clone()).collect();
-        let since = self.clock.timestamp().saturating_sub(self.pace.max_age).unwrap_or(Timestamp::MIN);
+        let since = self
+            .clock
+            .timestamp()
+            .saturating_sub(self.pace.max_age)
+            .unwrap_or(Timestamp::MIN);
         self.listed.retain(|query, _| queries.contains(query));
         let mut lists = stream::iter(queries)
             .map(|query| async {
@@ -170,7 +195,11 @@ mod tests {
             () = wishes => {}
         }
         // Timers are exact to a millisecond.
-        assert_eq!((Instant::now() - began).as_secs(), expected, "{wanted_at:?}");
+        assert_eq!(
+            (Instant::now() - began).as_secs(),
+            expected,
+            "{wanted_at:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -190,7 +219,10 @@ mod tests {
         let long = Duration::from_mins(10);
         assert_eq!(rest(began, long, &wanted, pending::<()>()).await, None);
         assert_eq!((Instant::now() - began).as_secs(), 30);
-        assert_eq!(rest(began, long, &wanted, async { "change" }).await, Some("change"));
+        assert_eq!(
+            rest(began, long, &wanted, async { "change" }).await,
+            Some("change")
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -198,11 +230,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rules.yaml");
         std::fs::write(&path, "rules: []").expect("a file");
-        let metrics = super::super::metrics::Metrics::register(&prometheus::Registry::new()).expect("metrics");
+        let metrics = super::super::metrics::Metrics::register(&prometheus::Registry::new())
+            .expect("metrics");
         let (mut file, _) = RuleFile::open(path, metrics).expect("rules");
         let (wanted, began) = (Notify::new(), Instant::now());
         wanted.notify_one();
-        assert!(rest(began, Duration::from_mins(10), &wanted, file.changed()).await.is_none());
+        assert!(
+            rest(began, Duration::from_mins(10), &wanted, file.changed())
+                .await
+                .is_none()
+        );
         assert!(Instant::now() - began < Duration::from_mins(1));
     }
 }

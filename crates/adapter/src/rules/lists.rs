@@ -1,4 +1,5 @@
-//! Names of objects that were listed, kept for a short time and within a bound on their memory. Time is an argument.
+//! Names of objects that were listed, kept for a short time and within a bound on their memory.
+//! Time is an argument.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 
 /// A list is kept for this time.
 const KEPT_FOR: Duration = Duration::from_secs(15);
-/// About the most memory that lists take. Whoever asks chooses selectors, and each has a list of its own.
+/// About the most memory that lists take. Whoever asks chooses selectors, and each has a list of
+/// its own.
 const MAX_BYTES: usize = 32 << 20;
 /// Of a list, and of each name, besides their texts.
 const LIST_BYTES: usize = 256;
@@ -38,7 +40,10 @@ impl List {
 impl Lists {
     /// The names, if they were listed a short time ago.
     pub(super) fn get(&self, key: &Key, now: Instant) -> Option<Arc<[String]>> {
-        self.lists.get(key).filter(|list| !list.is_over(now)).map(|list| Arc::clone(&list.names))
+        self.lists
+            .get(key)
+            .filter(|list| !list.is_over(now))
+            .map(|list| Arc::clone(&list.names))
     }
 
     /// Keeps a list, if there is room for it.
@@ -54,7 +59,14 @@ impl Lists {
         }
         if self.bytes.saturating_add(bytes) <= MAX_BYTES {
             self.bytes += bytes;
-            self.lists.insert(key, List { at, names: Arc::clone(names), bytes });
+            self.lists.insert(
+                key,
+                List {
+                    at,
+                    names: Arc::clone(names),
+                    bytes,
+                },
+            );
         }
     }
 
@@ -64,13 +76,17 @@ impl Lists {
         self.bytes = self.lists.values().map(|list| list.bytes).sum();
     }
 
-    /// Forgets the lists of the namespace that holds the most, unless it is this one: its lists do not keep out those of others.
+    /// Forgets the lists of the namespace that holds the most, unless it is this one: its lists do
+    /// not keep out those of others.
     fn forget_largest_but(&mut self, namespace: &str) {
         let mut held: HashMap<&str, usize> = HashMap::new();
         for (key, list) in &self.lists {
             *held.entry(&key.1).or_default() += list.bytes;
         }
-        let largest = held.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(namespace, _)| namespace.to_owned());
+        let largest = held
+            .into_iter()
+            .max_by_key(|(_, bytes)| *bytes)
+            .map(|(namespace, _)| namespace.to_owned());
         if let Some(largest) = largest.filter(|largest| largest != namespace) {
             self.lists.retain(|key, _| key.1 != largest);
             self.bytes = self.lists.values().map(|list| list.bytes).sum();
@@ -89,23 +105,38 @@ mod tests {
     use super::*;
 
     fn key(selector: usize) -> Key {
-        ("deployments.apps".to_owned(), "shop".to_owned(), format!("app={selector}"))
+        (
+            "deployments.apps".to_owned(),
+            "shop".to_owned(),
+            format!("app={selector}"),
+        )
     }
 
     fn names(count: usize) -> Arc<[String]> {
-        (0..count).map(|number| format!("deployment-{number:040}")).collect()
+        (0..count)
+            .map(|number| format!("deployment-{number:040}"))
+            .collect()
     }
 
     #[test]
     fn a_list_is_kept_for_a_short_time() {
         let (mut lists, start) = (Lists::default(), Instant::now());
         lists.keep(key(1), &names(2), start);
-        assert_eq!(lists.get(&key(1), start + KEPT_FOR).as_deref(), Some(&*names(2)));
-        assert_eq!(lists.get(&key(1), start + KEPT_FOR + Duration::from_secs(1)), None);
+        assert_eq!(
+            lists.get(&key(1), start + KEPT_FOR).as_deref(),
+            Some(&*names(2))
+        );
+        assert_eq!(
+            lists.get(&key(1), start + KEPT_FOR + Duration::from_secs(1)),
+            None
+        );
         assert_eq!(lists.get(&key(2), start), None);
         lists.keep(key(1), &names(3), start + KEPT_FOR);
         lists.sweep(start + 2 * KEPT_FOR);
-        assert_eq!(lists.get(&key(1), start + 2 * KEPT_FOR).as_deref(), Some(&*names(3)));
+        assert_eq!(
+            lists.get(&key(1), start + 2 * KEPT_FOR).as_deref(),
+            Some(&*names(3))
+        );
         lists.sweep(start + 3 * KEPT_FOR);
         assert_eq!((lists.lists.len(), lists.bytes), (0, 0));
     }
@@ -116,7 +147,11 @@ mod tests {
         for selector in 0..1000 {
             lists.keep(key(selector), &names, start);
         }
-        let other = ("deployments.apps".to_owned(), "bank".to_owned(), "app=web".to_owned());
+        let other = (
+            "deployments.apps".to_owned(),
+            "bank".to_owned(),
+            "app=web".to_owned(),
+        );
         lists.keep(other.clone(), &names, start);
         assert!(lists.get(&other, start).is_some());
     }
@@ -127,11 +162,18 @@ mod tests {
         for selector in 0..1000 {
             lists.keep(key(selector), &names, start);
         }
-        assert!(lists.bytes <= MAX_BYTES && lists.bytes > MAX_BYTES / 2, "{}", lists.bytes);
+        assert!(
+            lists.bytes <= MAX_BYTES && lists.bytes > MAX_BYTES / 2,
+            "{}",
+            lists.bytes
+        );
         assert!(lists.lists.len() < 100, "{}", lists.lists.len());
         let later = start + 2 * KEPT_FOR;
         lists.keep(key(2000), &names, later);
-        assert!(lists.get(&key(2000), later).is_some(), "those whose time is over make room");
+        assert!(
+            lists.get(&key(2000), later).is_some(),
+            "those whose time is over make room"
+        );
         assert_eq!(lists.lists.len(), 1);
     }
 }

@@ -21,16 +21,33 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name: &str, help: &str, label: &str| IntCounterVec::new(Opts::new(name, help), &[label]);
+        let counter = |name: &str, help: &str, label: &str| {
+            IntCounterVec::new(Opts::new(name, help), &[label])
+        };
         let metrics = Self {
-            queries: counter("adapter_rules_queries_total", "Requests to Prometheus by their HTTP status.", "code")?,
+            queries: counter(
+                "adapter_rules_queries_total",
+                "Requests to Prometheus by their HTTP status.",
+                "code",
+            )?,
             query_seconds: Histogram::with_opts(
                 HistogramOpts::new("adapter_rules_query_seconds", "How long Prometheus takes.")
                     .buckets(BUCKETS.to_vec()),
             )?,
-            answers: counter("adapter_rules_answers_total", "Answers by where their values are from.", "from")?,
-            lists: counter("adapter_rules_lists_total", "Lists of all series by outcome.", "outcome")?,
-            known: IntGaugeVec::new(Opts::new("adapter_rules_known_metrics", "Metrics that rules make."), &["api"])?,
+            answers: counter(
+                "adapter_rules_answers_total",
+                "Answers by where their values are from.",
+                "from",
+            )?,
+            lists: counter(
+                "adapter_rules_lists_total",
+                "Lists of all series by outcome.",
+                "outcome",
+            )?,
+            known: IntGaugeVec::new(
+                Opts::new("adapter_rules_known_metrics", "Metrics that rules make."),
+                &["api"],
+            )?,
             file_is_broken: IntGauge::new(
                 "adapter_rules_file_is_broken",
                 "Whether the rule file cannot be read, so that the rules before it stand.",
@@ -61,13 +78,17 @@ impl Metrics {
     }
 
     pub(super) fn listed(&self, is_complete: bool) {
-        self.lists.with_label_values(&[if is_complete { "complete" } else { "failed" }]).inc();
+        self.lists
+            .with_label_values(&[if is_complete { "complete" } else { "failed" }])
+            .inc();
     }
 
     pub(super) fn known(&self, custom: usize, external: usize) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.known.with_label_values(&["custom"]).set(gauge(custom));
-        self.known.with_label_values(&["external"]).set(gauge(external));
+        self.known
+            .with_label_values(&["external"])
+            .set(gauge(external));
     }
 
     pub(super) fn file_is_broken(&self, is_broken: bool) {

@@ -1,4 +1,5 @@
-//! The names of the objects that a selector means. Pods are known from a watch; other objects are listed when somebody asks.
+//! The names of the objects that a selector means. Pods are known from a watch; other objects are
+//! listed when somebody asks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +30,11 @@ pub(super) struct Objects {
 impl Objects {
     /// `view` has the labels of pods.
     pub(super) fn new(client: Client, view: watch::Receiver<View>) -> Self {
-        Self { client, view, lists: Mutex::default() }
+        Self {
+            client,
+            view,
+            lists: Mutex::default(),
+        }
     }
 
     /// The names of the objects of a resource that a selector means, at most [`MAX_NAMES`].
@@ -47,20 +52,29 @@ impl Objects {
         };
         let plural = &resource.resource;
         match names.len() {
-            0 => Err(Refusal::NotFound(format!("there are no {plural} with the labels {selector}"))),
+            0 => Err(Refusal::NotFound(format!(
+                "there are no {plural} with the labels {selector}"
+            ))),
             1..=MAX_NAMES => Ok(names),
-            count => {
-                Err(Refusal::BadRequest(format!("{count} {plural} at once are too many: {MAX_NAMES} are the most")))
-            }
+            count => Err(Refusal::BadRequest(format!(
+                "{count} {plural} at once are too many: {MAX_NAMES} are the most"
+            ))),
         }
     }
 
     fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, Refusal> {
         let view = self.view.borrow();
-        if !view.freshness_of(Resource::LabelledPods).is_some_and(|freshness| freshness.synced) {
-            return Err(Refusal::Unavailable("the pods of the cluster are not known yet".to_owned()));
+        if !view
+            .freshness_of(Resource::LabelledPods)
+            .is_some_and(|freshness| freshness.synced)
+        {
+            return Err(Refusal::Unavailable(
+                "the pods of the cluster are not known yet".to_owned(),
+            ));
         }
-        let pods = view.labelled_pods_in(namespace).filter(|pod| selector.matches(&pod.labels));
+        let pods = view
+            .labelled_pods_in(namespace)
+            .filter(|pod| selector.matches(&pod.labels));
         Ok(pods.map(|pod| pod.key.name.clone()).collect())
     }
 
@@ -70,19 +84,30 @@ impl Objects {
         namespace: Option<&str>,
         selector: &Selector,
     ) -> Result<Arc<[String]>, Refusal> {
-        let key = (resource.resource.to_string(), namespace.unwrap_or_default().to_owned(), selector.to_string());
+        let key = (
+            resource.resource.to_string(),
+            namespace.unwrap_or_default().to_owned(),
+            selector.to_string(),
+        );
         if let Some(names) = self.lists().get(&key, Instant::now()) {
             return Ok(names);
         }
         let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &dynamic(resource)),
+            Some(namespace) => {
+                Api::namespaced_with(self.client.clone(), namespace, &dynamic(resource))
+            }
             None => Api::all_with(self.client.clone(), &dynamic(resource)),
         };
-        let parameters = ListParams::default().labels(&key.2).limit(MAX_NAMES as u32 + 1);
+        let parameters = ListParams::default()
+            .labels(&key.2)
+            .limit(MAX_NAMES as u32 + 1);
         let plural = &resource.resource;
         let list = timeout(PATIENCE, api.list_metadata(&parameters)).await;
-        let list =
-            list.map_err(|_| Refusal::Timeout(format!("the list of {plural} takes longer than {PATIENCE:?}")))?;
+        let list = list.map_err(|_| {
+            Refusal::Timeout(format!(
+                "the list of {plural} takes longer than {PATIENCE:?}"
+            ))
+        })?;
         let list = list.map_err(|error| {
             tracing::warn!(%error, resource = %plural, "cannot list the objects that a metric is asked of");
             Refusal::Unavailable(format!("the list of {plural} cannot be had"))

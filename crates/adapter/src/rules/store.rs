@@ -1,4 +1,5 @@
-//! Sends queries to the store: few at once, each flow within its share, and none for a moment while the store is silent.
+//! Sends queries to the store: few at once, each flow within its share, and none for a moment while
+//! the store is silent.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use sources::causes::with_causes;
-use sources::prometheus::{Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError};
+use sources::prometheus::{
+    Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
+};
 
 use super::answers::Failure;
 use super::metrics::Metrics;
@@ -19,8 +22,8 @@ const CONCURRENCY: usize = 32;
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// After this number of queries in a row without an answer the store may be silent.
 const SILENT_AFTER: u32 = 3;
-/// The query that any store answers at once. Late answers may be those of expensive queries alone, so a late answer to this one decides
-/// whether the store is silent.
+/// The query that any store answers at once. Late answers may be those of expensive queries alone,
+/// so a late answer to this one decides whether the store is silent.
 const PROBE: &str = "vector(1)";
 /// A silent store is asked again after this time. Until then, nobody waits for it.
 const SILENT_FOR: Duration = Duration::from_secs(3);
@@ -60,11 +63,15 @@ impl Silence {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// Records the end of a query. Returns whether a probe is to decide if the store is silent, which ends with [`Silence::probed`].
+    /// Records the end of a query. Returns whether a probe is to decide if the store is silent,
+    /// which ends with [`Silence::probed`].
     fn hears(&mut self, heard: Heard, now: Instant) -> bool {
         match heard {
             Heard::Answer => {
-                *self = Self { is_probing: self.is_probing, ..Self::default() };
+                *self = Self {
+                    is_probing: self.is_probing,
+                    ..Self::default()
+                };
                 return false;
             }
             Heard::Late(query) if self.late.contains(&query) => {}
@@ -90,7 +97,11 @@ impl Silence {
         *self = if has_answer {
             Self::default()
         } else {
-            Self { is_probing: false, until: Some(now + SILENT_FOR), ..std::mem::take(self) }
+            Self {
+                is_probing: false,
+                until: Some(now + SILENT_FOR),
+                ..std::mem::take(self)
+            }
         };
     }
 }
@@ -98,19 +109,27 @@ impl Silence {
 impl Store {
     pub(super) fn new(connection: Connection, metrics: Metrics) -> Self {
         let (current, silence) = (ArcSwapOption::empty(), Mutex::default());
-        Self { connection, current, limiter: FlowLimiter::new(CONCURRENCY), silence, metrics }
+        Self {
+            connection,
+            current,
+            limiter: FlowLimiter::new(CONCURRENCY),
+            silence,
+            metrics,
+        }
     }
 
     /// A new connection, with the files as they are now.
     pub(super) async fn connect(&self) -> Result<Arc<Prometheus>, PrometheusError> {
         let metrics = self.metrics.clone();
-        let observer: Observer = Arc::new(move |Exchange { code, duration }| metrics.exchanged(code, duration));
+        let observer: Observer =
+            Arc::new(move |Exchange { code, duration }| metrics.exchanged(code, duration));
         let store = Arc::new(Prometheus::connect(&self.connection, observer).await?);
         self.current.store(Some(Arc::clone(&store)));
         Ok(store)
     }
 
-    /// Asks for the current values of a query. Of the labels only `label` is kept where one is named.
+    /// Asks for the current values of a query. Of the labels only `label` is kept where one is
+    /// named.
     pub(super) fn ask(
         self: &Arc<Self>,
         query: String,
@@ -119,11 +138,18 @@ impl Store {
     ) -> impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + use<> {
         let store = Arc::clone(self);
         async move {
-            let failure = |why: &str, is_timeout| Failure { why: why.to_owned(), is_timeout };
+            let failure = |why: &str, is_timeout| Failure {
+                why: why.to_owned(),
+                is_timeout,
+            };
             if store.silence().is_on(Instant::now()) {
                 return Err(failure("Prometheus does not answer", false));
             }
-            let _permit = store.limiter.acquire(&flow).await.ok_or_else(|| failure("the adapter is ending", false))?;
+            let _permit = store
+                .limiter
+                .acquire(&flow)
+                .await
+                .ok_or_else(|| failure("the adapter is ending", false))?;
             let Some(prometheus) = store.current.load_full() else {
                 return Err(failure("there is no connection to Prometheus yet", false));
             };
@@ -142,7 +168,12 @@ impl Store {
         }
     }
 
-    fn heard<T>(self: &Arc<Self>, query: &str, answer: &Result<T, PrometheusError>, prometheus: Arc<Prometheus>) {
+    fn heard<T>(
+        self: &Arc<Self>,
+        query: &str,
+        answer: &Result<T, PrometheusError>,
+        prometheus: Arc<Prometheus>,
+    ) {
         let heard = match answer {
             Err(PrometheusError::Unreachable(_)) => Heard::Nothing,
             Err(PrometheusError::Timeout(_)) => Heard::Late(key(query.as_bytes())),
@@ -152,7 +183,10 @@ impl Store {
             let store = Arc::clone(self);
             tokio::spawn(async move {
                 let answer = prometheus.query(PROBE, PATIENCE).await;
-                let has_answer = !matches!(answer, Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_)));
+                let has_answer = !matches!(
+                    answer,
+                    Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_))
+                );
                 store.silence().probed(has_answer, Instant::now());
             });
         }
@@ -167,7 +201,10 @@ impl Store {
 /// The text of an error says neither where the store is nor what it answered; that is in the log.
 fn public(error: &PrometheusError) -> Failure {
     // Expressions are made of an administrator's rules, not by callers.
-    Failure { why: error.text_for_others(), is_timeout: matches!(error, PrometheusError::Timeout(_)) }
+    Failure {
+        why: error.text_for_others(),
+        is_timeout: matches!(error, PrometheusError::Timeout(_)),
+    }
 }
 
 #[cfg(test)]
@@ -206,11 +243,20 @@ mod tests {
         for number in (0..2).cycle().take(100) {
             assert!(!silence.hears(late(number), start), "{silence:?}");
         }
-        assert!(silence.hears(late(2), start), "three of them: a probe decides");
-        assert!(!silence.hears(late(3), start) && !silence.is_on(start), "one probe at a time");
+        assert!(
+            silence.hears(late(2), start),
+            "three of them: a probe decides"
+        );
+        assert!(
+            !silence.hears(late(3), start) && !silence.is_on(start),
+            "one probe at a time"
+        );
         silence.probed(false, start);
         assert!(silence.is_on(start) && !silence.is_on(start + SILENT_FOR));
-        assert!(silence.hears(late(4), start + SILENT_FOR), "one more late answer is enough for the next probe");
+        assert!(
+            silence.hears(late(4), start + SILENT_FOR),
+            "one more late answer is enough for the next probe"
+        );
     }
 
     #[test]
@@ -228,9 +274,21 @@ mod tests {
     fn nobody_is_told_where_the_store_is() {
         let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
         assert_eq!(public(&error).why, "Prometheus cannot be reached");
-        let error = PrometheusError::Refused { code: 400, message: "parse error near x".into() };
-        assert_eq!(public(&error).why, "Prometheus refuses the query: HTTP status 400");
-        let error = PrometheusError::BadQuery { code: 400, message: "parse error near x".to_owned() };
-        assert_eq!(public(&error).why, "Prometheus refuses the query: HTTP status 400");
+        let error = PrometheusError::Refused {
+            code: 400,
+            message: "parse error near x".into(),
+        };
+        assert_eq!(
+            public(&error).why,
+            "Prometheus refuses the query: HTTP status 400"
+        );
+        let error = PrometheusError::BadQuery {
+            code: 400,
+            message: "parse error near x".to_owned(),
+        };
+        assert_eq!(
+            public(&error).why,
+            "Prometheus refuses the query: HTTP status 400"
+        );
     }
 }

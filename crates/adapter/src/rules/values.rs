@@ -1,4 +1,5 @@
-//! Values as the autoscaler takes them, from samples of the store. What is no number is no value; it is never zero.
+//! Values as the autoscaler takes them, from samples of the store. What is no number is no value;
+//! it is never zero.
 
 use std::collections::HashMap;
 
@@ -12,8 +13,8 @@ use crate::refusal::Refusal;
 /// The most values of an external metric. The autoscaler adds them up.
 const MAX_EXTERNAL: usize = 1000;
 
-/// The values of the objects with these names, as far as they have any. Of several series of one object the greatest counts: the
-/// query should have grouped them.
+/// The values of the objects with these names, as far as they have any. Of several series of one
+/// object the greatest counts: the query should have grouped them.
 pub(super) fn of_objects(
     ask: &CustomAsk,
     place: &Place,
@@ -22,10 +23,16 @@ pub(super) fn of_objects(
 ) -> Result<Vec<MetricValue>, Refusal> {
     let mut values: HashMap<&str, (MilliValue, &InstantSample)> = HashMap::new();
     for sample in samples {
-        let (Some(name), Some(value)) = (sample.labels.get(&place.label), MilliValue::from_units(sample.value)) else {
+        let (Some(name), Some(value)) = (
+            sample.labels.get(&place.label),
+            MilliValue::from_units(sample.value),
+        ) else {
             continue;
         };
-        if values.get(name.as_str()).is_none_or(|(known, _)| *known < value) {
+        if values
+            .get(name.as_str())
+            .is_none_or(|(known, _)| *known < value)
+        {
             values.insert(name, (value, sample));
         }
     }
@@ -54,24 +61,45 @@ pub(super) fn of_objects(
             Subject::Selected(_) => format!("any of {} {}", names.len(), resource.resource),
         };
         let why = nothing(samples);
-        return Err(Refusal::NotFound(format!("the server could not find the metric {} for {of} ({why})", ask.metric)));
+        return Err(Refusal::NotFound(format!(
+            "the server could not find the metric {} for {of} ({why})",
+            ask.metric
+        )));
     }
     Ok(found)
 }
 
-/// The values of an external metric. One that is no number leaves none, since the sum of the rest would be too small.
-pub(super) fn external(metric: &str, samples: &[InstantSample]) -> Result<Vec<ExternalValue>, Refusal> {
-    let refuse = |why: &str| Refusal::NotFound(format!("the server could not find the metric {metric} ({why})"));
+/// The values of an external metric. One that is no number leaves none, since the sum of the rest
+/// would be too small.
+pub(super) fn external(
+    metric: &str,
+    samples: &[InstantSample],
+) -> Result<Vec<ExternalValue>, Refusal> {
+    let refuse = |why: &str| {
+        Refusal::NotFound(format!(
+            "the server could not find the metric {metric} ({why})"
+        ))
+    };
     if samples.is_empty() {
         return Err(refuse(nothing(samples)));
     }
     if samples.len() > MAX_EXTERNAL {
-        return Err(refuse(&format!("there are {} series, the query should add them up", samples.len())));
+        return Err(refuse(&format!(
+            "there are {} series, the query should add them up",
+            samples.len()
+        )));
     }
     let values = samples.iter().map(|sample| {
-        let value = MilliValue::from_units(sample.value).ok_or_else(|| refuse("a value is not a number"))?;
+        let value = MilliValue::from_units(sample.value)
+            .ok_or_else(|| refuse("a value is not a number"))?;
         let labels = sample.labels.clone();
-        Ok(ExternalValue { metric: metric.to_owned(), labels, at: sample.at, window_seconds: None, value })
+        Ok(ExternalValue {
+            metric: metric.to_owned(),
+            labels,
+            at: sample.at,
+            window_seconds: None,
+            value,
+        })
     });
     values.collect()
 }
@@ -79,7 +107,9 @@ pub(super) fn external(metric: &str, samples: &[InstantSample]) -> Result<Vec<Ex
 fn nothing(samples: &[InstantSample]) -> &'static str {
     match samples {
         [] => "Prometheus has no values",
-        samples if samples.iter().all(|sample| !sample.value.is_finite()) => "its values are not numbers",
+        samples if samples.iter().all(|sample| !sample.value.is_finite()) => {
+            "its values are not numbers"
+        }
         _ => "its values are of other objects",
     }
 }
@@ -98,28 +128,51 @@ mod tests {
 
     fn sample(pod: &str, value: f64) -> InstantSample {
         let labels = BTreeMap::from([("pod".to_owned(), pod.to_owned())]);
-        InstantSample { labels, at: Timestamp::from_second(7).expect("in range"), value }
+        InstantSample {
+            labels,
+            at: Timestamp::from_second(7).expect("in range"),
+            value,
+        }
     }
 
     fn samples(samples: &[(&str, f64)]) -> Vec<InstantSample> {
-        samples.iter().map(|(pod, value)| sample(pod, *value)).collect()
+        samples
+            .iter()
+            .map(|(pod, value)| sample(pod, *value))
+            .collect()
     }
 
     fn check(found: &[(&str, f64)], expected: Result<&[(&str, &str)], &str>) {
         let ask = CustomAsk {
             namespace: Some("shop".to_owned()),
-            resource: GroupResource { group: String::new(), resource: "pods".to_owned() },
+            resource: GroupResource {
+                group: String::new(),
+                resource: "pods".to_owned(),
+            },
             subject: Subject::Selected(Selector::everything()),
             metric: "http_requests".to_owned(),
             metric_selector: Selector::everything(),
         };
-        let resource = ApiResources::built_in().find("", "pods").cloned().expect("pods");
-        let place = Place { resource, label: "pod".to_owned(), namespace_label: Some("namespace".to_owned()) };
+        let resource = ApiResources::built_in()
+            .find("", "pods")
+            .cloned()
+            .expect("pods");
+        let place = Place {
+            resource,
+            label: "pod".to_owned(),
+            namespace_label: Some("namespace".to_owned()),
+        };
         let names = ["a".to_owned(), "b".to_owned()];
         let got = of_objects(&ask, &place, &names, &samples(found));
         let got = got.map(|values| {
             let value = |value: MetricValue| {
-                assert_eq!((value.object.kind.as_str(), value.object.namespace.as_deref()), ("Pod", Some("shop")));
+                assert_eq!(
+                    (
+                        value.object.kind.as_str(),
+                        value.object.namespace.as_deref()
+                    ),
+                    ("Pod", Some("shop"))
+                );
                 assert_eq!(value.at.as_second(), 7);
                 (value.object.name, value.value.to_string())
             };
@@ -127,8 +180,10 @@ mod tests {
         });
         match expected {
             Ok(expected) => {
-                let expected: Vec<_> =
-                    expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+                let expected: Vec<_> = expected
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect();
                 assert_eq!(got, Ok(expected), "{found:?}");
             }
             Err(part) => {
@@ -140,7 +195,10 @@ mod tests {
 
     #[test]
     fn each_object_has_one_value_in_thousandths() {
-        check(&[("a", 0.016_66), ("b", 22.0), ("c", 9.0)], Ok(&[("a", "17m"), ("b", "22")]));
+        check(
+            &[("a", 0.016_66), ("b", 22.0), ("c", 9.0)],
+            Ok(&[("a", "17m"), ("b", "22")]),
+        );
         check(&[("a", 1.0), ("a", 3.0), ("a", 2.0)], Ok(&[("a", "3")]));
         check(&[("a", -1.0)], Ok(&[("a", "0")]));
     }
@@ -148,7 +206,10 @@ mod tests {
     #[test]
     fn what_is_no_number_is_no_value() {
         check(&[("a", f64::NAN), ("b", 1.0)], Ok(&[("b", "1")]));
-        check(&[("a", f64::NAN), ("b", f64::INFINITY)], Err("its values are not numbers"));
+        check(
+            &[("a", f64::NAN), ("b", f64::INFINITY)],
+            Err("its values are not numbers"),
+        );
         check(&[], Err("Prometheus has no values"));
         check(&[("c", 1.0)], Err("its values are of other objects"));
     }

@@ -1,8 +1,9 @@
-//! Which APIs there are, as Kubernetes asks: a list for each version, and one document with everything (aggregated discovery).
+//! Which APIs there are, as Kubernetes asks: a list for each version, and one document with
+//! everything (aggregated discovery).
 //!
-//! The list of a version names the metrics that rules make, for people who look there for them. The document names none: the
-//! autoscaler looks none up here, and every client would carry thousands along. A list that is empty would have clients warn about
-//! it, so one resource stands for all.
+//! The list of a version names the metrics that rules make, for people who look there for them. The
+//! document names none: the autoscaler looks none up here, and every client would carry thousands
+//! along. A list that is empty would have clients warn about it, so one resource stands for all.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -37,7 +38,8 @@ fn group(name: &str, is_alone: bool) -> Value {
     let versions: Vec<_> = versions_of(name)
         .map(|version| json!({"groupVersion": version.name(), "version": version.version()}))
         .collect();
-    let mut group = json!({"name": name, "versions": versions, "preferredVersion": versions.first()});
+    let mut group =
+        json!({"name": name, "versions": versions, "preferredVersion": versions.first()});
     if is_alone {
         group["kind"] = json!("APIGroup");
         group["apiVersion"] = json!("v1");
@@ -52,8 +54,16 @@ fn resources(version: ApiVersion, names: &MetricNames) -> Value {
         })
     };
     let mut resources: Vec<Value> = match version {
-        ApiVersion::External => names.external.iter().map(|name| resource(name, true)).collect(),
-        _ => names.of_objects.iter().map(|(name, is_namespaced)| resource(name, *is_namespaced)).collect(),
+        ApiVersion::External => names
+            .external
+            .iter()
+            .map(|name| resource(name, true))
+            .collect(),
+        _ => names
+            .of_objects
+            .iter()
+            .map(|(name, is_namespaced)| resource(name, *is_namespaced))
+            .collect(),
     };
     if resources.is_empty() {
         resources.push(resource(version.placeholder(), true));
@@ -61,7 +71,8 @@ fn resources(version: ApiVersion, names: &MetricNames) -> Value {
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version.name(), "resources": resources})
 }
 
-/// Everything in one document. A version that is missing from it would be taken to have no resources.
+/// Everything in one document. A version that is missing from it would be taken to have no
+/// resources.
 fn everything() -> Value {
     let items: Vec<_> = group_names()
         .map(|name| {
@@ -89,8 +100,14 @@ fn with_resources(version: ApiVersion) -> Value {
 fn aggregated(headers: &HeaderMap) -> Response {
     let body = everything().to_string();
     let tag = format!("\"{:X}\"", Sha512::digest(&body));
-    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { body.into_response() };
+    let is_known = headers
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        body.into_response()
+    };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));
@@ -101,23 +118,35 @@ fn aggregated(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether any of the forms that the client takes is the one document, in the version that is spoken here.
+/// Whether any of the forms that the client takes is the one document, in the version that is
+/// spoken here.
 fn wants_aggregated(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepted = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     accepted.flat_map(|text| text.split(',')).any(|form| {
         let mut parts = form.split(';').map(str::trim);
         let is_json = parts.next() == Some("application/json");
         let parameters: Vec<&str> = parts.collect();
-        is_json && AGGREGATED.split(';').skip(1).all(|wanted| parameters.contains(&wanted))
+        is_json
+            && AGGREGATED
+                .split(';')
+                .skip(1)
+                .all(|wanted| parameters.contains(&wanted))
     })
 }
 
 fn group_names() -> impl Iterator<Item = &'static str> {
-    [ApiVersion::CustomV1Beta2, ApiVersion::External].into_iter().map(ApiVersion::group)
+    [ApiVersion::CustomV1Beta2, ApiVersion::External]
+        .into_iter()
+        .map(ApiVersion::group)
 }
 
 fn versions_of(group: &str) -> impl Iterator<Item = ApiVersion> {
-    ApiVersion::ALL.into_iter().filter(move |version| version.group() == group)
+    ApiVersion::ALL
+        .into_iter()
+        .filter(move |version| version.group() == group)
 }
 
 #[cfg(test)]
@@ -132,33 +161,63 @@ mod tests {
     #[test]
     fn documents_are_those_that_kubernetes_expects() {
         let none = MetricNames::default();
-        check(&resources(ApiVersion::External, &none), include_str!("../../tests/golden/resources-external.json"));
-        check(&resources(ApiVersion::CustomV1Beta2, &none), include_str!("../../tests/golden/resources-custom.json"));
-        check(&group("custom.metrics.k8s.io", true), include_str!("../../tests/golden/group-custom.json"));
+        check(
+            &resources(ApiVersion::External, &none),
+            include_str!("../../tests/golden/resources-external.json"),
+        );
+        check(
+            &resources(ApiVersion::CustomV1Beta2, &none),
+            include_str!("../../tests/golden/resources-custom.json"),
+        );
+        check(
+            &group("custom.metrics.k8s.io", true),
+            include_str!("../../tests/golden/group-custom.json"),
+        );
         check(&groups(), include_str!("../../tests/golden/groups.json"));
-        check(&everything(), include_str!("../../tests/golden/aggregated.json"));
+        check(
+            &everything(),
+            include_str!("../../tests/golden/aggregated.json"),
+        );
     }
 
     #[test]
     fn metrics_of_rules_are_named() {
-        let of_objects = vec![("nodes/load".to_owned(), false), ("pods/http_requests".to_owned(), true)];
-        let names = MetricNames { of_objects, external: vec!["queue_depth".to_owned()] };
+        let of_objects = vec![
+            ("nodes/load".to_owned(), false),
+            ("pods/http_requests".to_owned(), true),
+        ];
+        let names = MetricNames {
+            of_objects,
+            external: vec!["queue_depth".to_owned()],
+        };
         let shown = |version| {
             let list = resources(version, &names);
             let resources = list["resources"].as_array().expect("resources").iter();
             resources
-                .map(|resource| (resource["name"].to_string(), resource["namespaced"].to_string()))
+                .map(|resource| {
+                    (
+                        resource["name"].to_string(),
+                        resource["namespaced"].to_string(),
+                    )
+                })
                 .collect::<Vec<_>>()
         };
-        let name = |name: &str, is_namespaced: &str| (format!("\"{name}\""), is_namespaced.to_owned());
-        let of_objects = vec![name("nodes/load", "false"), name("pods/http_requests", "true")];
+        let name =
+            |name: &str, is_namespaced: &str| (format!("\"{name}\""), is_namespaced.to_owned());
+        let of_objects = vec![
+            name("nodes/load", "false"),
+            name("pods/http_requests", "true"),
+        ];
         assert_eq!(shown(ApiVersion::CustomV1Beta1), of_objects);
         assert_eq!(shown(ApiVersion::CustomV1Beta2), of_objects);
         assert_eq!(shown(ApiVersion::External), [name("queue_depth", "true")]);
     }
 
     fn accepting(values: &[&'static str]) -> HeaderMap {
-        values.iter().map(|value| (header::ACCEPT, HeaderValue::from_static(value))).collect()
+        values
+            .iter()
+            .map(|value| (header::ACCEPT, HeaderValue::from_static(value)))
+            .collect()
     }
 
     #[test]
@@ -171,8 +230,12 @@ mod tests {
         ]));
         assert!(!wanted(&[]));
         assert!(!wanted(&["application/json", "*/*"]));
-        assert!(!wanted(&["application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"]));
-        assert!(!wanted(&["application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"]));
+        assert!(!wanted(&[
+            "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+        ]));
+        assert!(!wanted(&[
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        ]));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Values as the two versions of `custom.metrics.k8s.io` and the one of `external.metrics.k8s.io` write them. The versions differ in
-//! names: `metric.name` and `windowSeconds` became what were `metricName` and `window`.
+//! Values as the two versions of `custom.metrics.k8s.io` and the one of `external.metrics.k8s.io`
+//! write them. The versions differ in names: `metric.name` and `windowSeconds` became what were
+//! `metricName` and `window`.
 //!
-//! Source: `k8s.io/metrics/pkg/apis`. Numbers are text, so that no reader takes them for floating point.
+//! Source: `k8s.io/metrics/pkg/apis`. Numbers are text, so that no reader takes them for floating
+//! point.
 
 use jiff::Timestamp;
 use model::{Requirement, Selector};
@@ -13,8 +15,13 @@ use super::version::ApiVersion;
 
 /// The list of values of a metric of objects.
 pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
-    let items =
-        values.iter().map(|value| if version == ApiVersion::CustomV1Beta1 { older(value) } else { newer(value) });
+    let items = values.iter().map(|value| {
+        if version == ApiVersion::CustomV1Beta1 {
+            older(value)
+        } else {
+            newer(value)
+        }
+    });
     list(version, items.collect())
 }
 
@@ -34,7 +41,8 @@ pub(super) fn external(values: &[ExternalValue]) -> Value {
 }
 
 fn list(version: ApiVersion, items: Vec<Value>) -> Value {
-    let mut list = json!({"kind": version.list_kind(), "apiVersion": version.name(), "metadata": {}});
+    let mut list =
+        json!({"kind": version.list_kind(), "apiVersion": version.name(), "metadata": {}});
     list["items"] = Value::Array(items);
     list
 }
@@ -69,7 +77,12 @@ fn window(item: &mut Value, name: &str, seconds: Option<u32>) {
 }
 
 fn object(object: &DescribedObject) -> Value {
-    let DescribedObject { api_version, kind, namespace, name } = object;
+    let DescribedObject {
+        api_version,
+        kind,
+        namespace,
+        name,
+    } = object;
     let mut described = json!({"kind": kind, "name": name, "apiVersion": api_version});
     if let Some(namespace) = namespace {
         described["namespace"] = json!(namespace);
@@ -101,7 +114,9 @@ fn selector(selector: &Selector) -> Value {
                 labels.extend(values.iter().map(|value| (key.clone(), json!(value))));
             }
             Requirement::In(key, values) => expression(key, "In", values.iter().cloned().collect()),
-            Requirement::NotIn(key, values) => expression(key, "NotIn", values.iter().cloned().collect()),
+            Requirement::NotIn(key, values) => {
+                expression(key, "NotIn", values.iter().cloned().collect())
+            }
             Requirement::Exists(key) => expression(key, "Exists", Vec::new()),
             Requirement::DoesNotExist(key) => expression(key, "DoesNotExist", Vec::new()),
             Requirement::GreaterThan(key, than) => expression(key, "Gt", vec![than.to_string()]),
@@ -136,7 +151,12 @@ mod tests {
         let namespace = Some("shop".to_owned());
         let (api_version, kind, name) = ("v1".to_owned(), "Pod".to_owned(), "cart-1".to_owned());
         MetricValue {
-            object: DescribedObject { api_version, kind, namespace, name },
+            object: DescribedObject {
+                api_version,
+                kind,
+                namespace,
+                name,
+            },
             metric: "rps".to_owned(),
             metric_selector: Selector::everything(),
             at: at(),
@@ -147,8 +167,14 @@ mod tests {
 
     #[test]
     fn each_version_has_its_own_names() {
-        check(&custom(ApiVersion::CustomV1Beta2, &[pod()]), include_str!("../../tests/golden/pods-v1beta2.json"));
-        check(&custom(ApiVersion::CustomV1Beta1, &[pod()]), include_str!("../../tests/golden/pods-v1beta1.json"));
+        check(
+            &custom(ApiVersion::CustomV1Beta2, &[pod()]),
+            include_str!("../../tests/golden/pods-v1beta2.json"),
+        );
+        check(
+            &custom(ApiVersion::CustomV1Beta1, &[pod()]),
+            include_str!("../../tests/golden/pods-v1beta1.json"),
+        );
         let depth = ExternalValue {
             metric: "queue_depth".to_owned(),
             labels: [("queue".to_owned(), "a".to_owned())].into(),
@@ -156,16 +182,30 @@ mod tests {
             window_seconds: None,
             value: MilliValue::from_milli(42_000),
         };
-        let forecast = ExternalValue { window_seconds: Some(300), labels: [].into(), ..depth.clone() };
-        check(&external(&[depth, forecast]), include_str!("../../tests/golden/external.json"));
+        let forecast = ExternalValue {
+            window_seconds: Some(300),
+            labels: [].into(),
+            ..depth.clone()
+        };
+        check(
+            &external(&[depth, forecast]),
+            include_str!("../../tests/golden/external.json"),
+        );
     }
 
     #[test]
     fn an_object_of_the_whole_cluster_has_no_namespace_and_selectors_are_echoed() {
         let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "n-1".to_owned());
         let node = MetricValue {
-            object: DescribedObject { api_version, kind, namespace: None, name },
-            metric_selector: "verb=GET,code in (200,204),!debug,size>3".parse().expect("a selector"),
+            object: DescribedObject {
+                api_version,
+                kind,
+                namespace: None,
+                name,
+            },
+            metric_selector: "verb=GET,code in (200,204),!debug,size>3"
+                .parse()
+                .expect("a selector"),
             window_seconds: None,
             ..pod()
         };
@@ -173,6 +213,9 @@ mod tests {
             &custom(ApiVersion::CustomV1Beta2, std::slice::from_ref(&node)),
             include_str!("../../tests/golden/node-v1beta2.json"),
         );
-        check(&custom(ApiVersion::CustomV1Beta1, &[node]), include_str!("../../tests/golden/node-v1beta1.json"));
+        check(
+            &custom(ApiVersion::CustomV1Beta1, &[node]),
+            include_str!("../../tests/golden/node-v1beta1.json"),
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Descriptions of the APIs (`OpenAPI` 3) for `kubectl explain` and other tools. The older form (`OpenAPI` 2) is not served: a path that is
-//! not there is the one answer to it after which the API server does not ask again.
+//! Descriptions of the APIs (`OpenAPI` 3) for `kubectl explain` and other tools. The older form
+//! (`OpenAPI` 2) is not served: a path that is not there is the one answer to it after which the
+//! API server does not ask again.
 //!
-//! Source: <https://kubernetes.io/docs/concepts/overview/kubernetes-api/>, `k8s.io/kube-openapi/pkg/handler3`.
+//! Source: <https://kubernetes.io/docs/concepts/overview/kubernetes-api/>,
+//! `k8s.io/kube-openapi/pkg/handler3`.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -21,7 +23,8 @@ pub(super) fn answer(asked: OpenApi) -> Response {
     json_response(StatusCode::OK, &document)
 }
 
-/// Where the description of each version is. The address changes with the contents, so that readers may keep them.
+/// Where the description of each version is. The address changes with the contents, so that readers
+/// may keep them.
 fn index() -> Value {
     let mut paths = json!({});
     for version in ApiVersion::ALL {
@@ -33,10 +36,14 @@ fn index() -> Value {
 }
 
 fn describe(version: ApiVersion) -> Value {
-    let (list, item) = (schema_name(version, version.list_kind()), schema_name(version, item_kind(version)));
+    let (list, item) = (
+        schema_name(version, version.list_kind()),
+        schema_name(version, item_kind(version)),
+    );
     let mut paths = json!({});
     for (path, parameters) in paths_of(version) {
-        paths[format!("/apis/{}{path}", version.name())] = json!({"get": operation(version, &parameters, &list)});
+        paths[format!("/apis/{}{path}", version.name())] =
+            json!({"get": operation(version, &parameters, &list)});
     }
     json!({
         "openapi": "3.0.0",
@@ -78,7 +85,10 @@ fn schema_name(version: ApiVersion, kind: &str) -> String {
         ApiVersion::CustomV1Beta2 | ApiVersion::CustomV1Beta1 => "custom_metrics",
         ApiVersion::External => "external_metrics",
     };
-    format!("io.k8s.metrics.pkg.apis.{package}.{}.{kind}", version.version())
+    format!(
+        "io.k8s.metrics.pkg.apis.{package}.{}.{kind}",
+        version.version()
+    )
 }
 
 /// Each path with its parameters: those in the path first, then those in the query.
@@ -87,13 +97,30 @@ fn paths_of(version: ApiVersion) -> Vec<(&'static str, Vec<Value>)> {
     let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
     let (labels, metric_labels) = (query("labelSelector"), query("metricLabelSelector"));
     if version == ApiVersion::External {
-        return vec![("/namespaces/{namespace}/{metric}", vec![named("namespace"), named("metric"), labels])];
+        return vec![(
+            "/namespaces/{namespace}/{metric}",
+            vec![named("namespace"), named("metric"), labels],
+        )];
     }
-    let of_object = [named("resource"), named("name"), named("metric"), labels, metric_labels.clone()];
-    let in_namespace = std::iter::once(named("namespace")).chain(of_object.clone()).collect();
+    let of_object = [
+        named("resource"),
+        named("name"),
+        named("metric"),
+        labels,
+        metric_labels.clone(),
+    ];
+    let in_namespace = std::iter::once(named("namespace"))
+        .chain(of_object.clone())
+        .collect();
     vec![
-        ("/namespaces/{namespace}/{resource}/{name}/{metric}", in_namespace),
-        ("/namespaces/{namespace}/metrics/{metric}", vec![named("namespace"), named("metric"), metric_labels]),
+        (
+            "/namespaces/{namespace}/{resource}/{name}/{metric}",
+            in_namespace,
+        ),
+        (
+            "/namespaces/{namespace}/metrics/{metric}",
+            vec![named("namespace"), named("metric"), metric_labels],
+        ),
         ("/{resource}/{name}/{metric}", of_object.to_vec()),
     ]
 }
@@ -112,9 +139,9 @@ fn operation(version: ApiVersion, parameters: &[Value], list: &str) -> Value {
 
 fn properties(version: ApiVersion) -> Value {
     let quantity = text("The value, as a quantity.");
-    let time = json!({"type": "string", "format": "date-time", "description": "When it was measured."});
-    let window =
-        json!({"type": "integer", "format": "int64", "description": "Over how many seconds; none for an instant."});
+    let time =
+        json!({"type": "string", "format": "date-time", "description": "When it was measured."});
+    let window = json!({"type": "integer", "format": "int64", "description": "Over how many seconds; none for an instant."});
     let name = text("The name of the metric.");
     let selector = json!({"type": "object", "nullable": true, "description": "Which series of it were asked for."});
     let described = json!({
@@ -195,13 +222,22 @@ mod tests {
             assert!(!found.is_empty());
             for reference in found {
                 let pointer = reference.trim_start_matches('#');
-                assert!(document.pointer(pointer).is_some(), "{reference} of {}", version.name());
+                assert!(
+                    document.pointer(pointer).is_some(),
+                    "{reference} of {}",
+                    version.name()
+                );
             }
-            let address = index["paths"][format!("apis/{}", version.name())]["serverRelativeURL"].as_str();
-            let path = address.and_then(|address| address.split('?').next()).expect("an address");
+            let address =
+                index["paths"][format!("apis/{}", version.name())]["serverRelativeURL"].as_str();
+            let path = address
+                .and_then(|address| address.split('?').next())
+                .expect("an address");
             assert_eq!(
                 super::super::path::Route::of(path),
-                Ok(super::super::path::Route::OpenApi(OpenApi::Version(version)))
+                Ok(super::super::path::Route::OpenApi(OpenApi::Version(
+                    version
+                )))
             );
         }
     }

@@ -1,7 +1,8 @@
-//! From a path to what it asks for. The path is taken as it came: split first and decoded after, each part once.
+//! From a path to what it asks for. The path is taken as it came: split first and decoded after,
+//! each part once.
 //!
-//! Source: spec of the two APIs (`k8s.io/metrics/pkg/client`), and how the API server names what a path is about
-//! (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
+//! Source: spec of the two APIs (`k8s.io/metrics/pkg/client`), and how the API server names what a
+//! path is about (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use crate::ask::GroupResource;
 use crate::guard::Wants;
@@ -96,7 +97,10 @@ impl Route {
             return Ok(Self::Discovery(discovery));
         }
         let mut parts = parts.strip_prefix('/').ok_or_else(unknown)?.split('/');
-        let (group, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (group, version) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
         let version = ApiVersion::of(group, version).ok_or_else(unknown)?;
         let parts: Vec<&str> = parts.collect();
         match version {
@@ -107,27 +111,46 @@ impl Route {
 
     fn external(parts: &[&str]) -> Result<Self, Refusal> {
         match parts {
-            ["namespaces", namespace, metric] => {
-                Ok(Self::External { namespace: in_namespace(namespace)?, metric: decoded(metric)? })
-            }
+            ["namespaces", namespace, metric] => Ok(Self::External {
+                namespace: in_namespace(namespace)?,
+                metric: decoded(metric)?,
+            }),
             _ => Err(unknown()),
         }
     }
 
     fn custom(version: ApiVersion, parts: &[&str]) -> Result<Self, Refusal> {
         let (objects, metric) = match parts {
-            ["namespaces", namespace, "metrics", metric] => (Objects::Namespace(in_namespace(namespace)?), metric),
+            ["namespaces", namespace, "metrics", metric] => {
+                (Objects::Namespace(in_namespace(namespace)?), metric)
+            }
             ["namespaces", namespace, resource, name, metric] => {
                 let (resource, name) = (resource_named(resource)?, decoded(name)?);
-                (Objects::Of { namespace: Some(in_namespace(namespace)?), resource, name }, metric)
+                (
+                    Objects::Of {
+                        namespace: Some(in_namespace(namespace)?),
+                        resource,
+                        name,
+                    },
+                    metric,
+                )
             }
             ["namespaces", ..] => return Err(unknown()),
-            [resource, name, metric] => {
-                (Objects::Of { namespace: None, resource: resource_named(resource)?, name: decoded(name)? }, metric)
-            }
+            [resource, name, metric] => (
+                Objects::Of {
+                    namespace: None,
+                    resource: resource_named(resource)?,
+                    name: decoded(name)?,
+                },
+                metric,
+            ),
             _ => return Err(unknown()),
         };
-        Ok(Self::Custom { version, objects, metric: decoded(metric)? })
+        Ok(Self::Custom {
+            version,
+            objects,
+            metric: decoded(metric)?,
+        })
     }
 
     /// What a caller must be allowed; none where everybody is.
@@ -136,10 +159,21 @@ impl Route {
             Self::OpenApi(_) => None,
             Self::Health | Self::Discovery(_) => {
                 let path = path.strip_suffix('/').unwrap_or(path);
-                Some(Wants::Path { verb: "get", path: path.to_owned() })
+                Some(Wants::Path {
+                    verb: "get",
+                    path: path.to_owned(),
+                })
             }
-            Self::Custom { version, objects, metric } => Some(match objects {
-                Objects::Of { namespace, resource, name } => Wants::Resource {
+            Self::Custom {
+                version,
+                objects,
+                metric,
+            } => Some(match objects {
+                Objects::Of {
+                    namespace,
+                    resource,
+                    name,
+                } => Wants::Resource {
                     namespace: namespace.clone(),
                     verb: "get",
                     group: version.group().to_owned(),
@@ -175,9 +209,15 @@ impl Route {
 impl Discovery {
     /// Reads what follows `/apis`.
     fn of(rest: &str) -> Option<Self> {
-        let Some(rest) = rest.strip_prefix('/') else { return rest.is_empty().then_some(Self::Groups) };
+        let Some(rest) = rest.strip_prefix('/') else {
+            return rest.is_empty().then_some(Self::Groups);
+        };
         match rest.split_once('/') {
-            None => ApiVersion::ALL.iter().map(|known| known.group()).find(|group| *group == rest).map(Self::Group),
+            None => ApiVersion::ALL
+                .iter()
+                .map(|known| known.group())
+                .find(|group| *group == rest)
+                .map(Self::Group),
             Some((group, version)) => ApiVersion::of(group, version).map(Self::Version),
         }
     }
@@ -190,7 +230,9 @@ fn unknown() -> Refusal {
 fn in_namespace(part: &str) -> Result<String, Refusal> {
     let namespace = decoded(part)?;
     if namespace == ALL {
-        return Err(Refusal::BadRequest("metrics are asked of one namespace at a time, not of *".to_owned()));
+        return Err(Refusal::BadRequest(
+            "metrics are asked of one namespace at a time, not of *".to_owned(),
+        ));
     }
     Ok(namespace)
 }
@@ -199,10 +241,14 @@ fn in_namespace(part: &str) -> Result<String, Refusal> {
 fn resource_named(part: &str) -> Result<GroupResource, Refusal> {
     let part = decoded(part)?;
     let (resource, group) = part.split_once('.').unwrap_or((&part, ""));
-    Ok(GroupResource { group: group.to_owned(), resource: resource.to_owned() })
+    Ok(GroupResource {
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+    })
 }
 
-/// One part of a path. What holds a slash after that would be one thing to whoever grants rights, and another to whoever answers.
+/// One part of a path. What holds a slash after that would be one thing to whoever grants rights,
+/// and another to whoever answers.
 fn decoded(part: &str) -> Result<String, Refusal> {
     let bad = |why: &str| Refusal::BadRequest(format!("the path has a part that {why}"));
     let mut bytes = Vec::with_capacity(part.len());
@@ -210,10 +256,15 @@ fn decoded(part: &str) -> Result<String, Refusal> {
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
             b'%' => {
-                let digit =
-                    |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let digit = |byte: Option<u8>| {
+                    char::from(byte?)
+                        .to_digit(16)
+                        .and_then(|digit| u8::try_from(digit).ok())
+                };
                 let (high, low) = (digit(rest.next()), digit(rest.next()));
-                let (high, low) = high.zip(low).ok_or_else(|| bad("ends within an escape, or has one that is none"))?;
+                let (high, low) = high
+                    .zip(low)
+                    .ok_or_else(|| bad("ends within an escape, or has one that is none"))?;
                 high << 4 | low
             }
             other => other,
@@ -224,7 +275,9 @@ fn decoded(part: &str) -> Result<String, Refusal> {
         "" => Err(unknown()),
         "." | ".." => Err(bad("leads elsewhere")),
         _ if text.len() > LONGEST => Err(bad("is too long for a name")),
-        _ if text.contains('/') || text.contains(char::is_control) => Err(bad("holds a slash or a control character")),
+        _ if text.contains('/') || text.contains(char::is_control) => {
+            Err(bad("holds a slash or a control character"))
+        }
         _ => Ok(text),
     }
 }
@@ -239,8 +292,16 @@ mod tests {
     /// The route in few words.
     fn told(path: &str) -> String {
         match Route::of(path) {
-            Ok(Route::Custom { version, objects, metric }) => match objects {
-                Objects::Of { namespace, resource, name } => {
+            Ok(Route::Custom {
+                version,
+                objects,
+                metric,
+            }) => match objects {
+                Objects::Of {
+                    namespace,
+                    resource,
+                    name,
+                } => {
                     let namespace = namespace.unwrap_or_else(|| "-".to_owned());
                     format!(
                         "{} {namespace} {}|{} {name} {metric}",
@@ -249,7 +310,9 @@ mod tests {
                         resource.group
                     )
                 }
-                Objects::Namespace(namespace) => format!("{} namespace {namespace} {metric}", version.version()),
+                Objects::Namespace(namespace) => {
+                    format!("{} namespace {namespace} {metric}", version.version())
+                }
             },
             Ok(Route::External { namespace, metric }) => format!("external {namespace} {metric}"),
             Ok(other) => format!("{other:?}"),
@@ -265,58 +328,138 @@ mod tests {
 
     #[test]
     fn the_autoscaler_asks_for_pods_objects_and_namespaces() {
-        check(&format!("{C}/namespaces/shop/pods/%2A/rps"), "v1beta2 shop pods| * rps");
-        check(&format!("{C}/namespaces/shop/pods/*/rps"), "v1beta2 shop pods| * rps");
+        check(
+            &format!("{C}/namespaces/shop/pods/%2A/rps"),
+            "v1beta2 shop pods| * rps",
+        );
+        check(
+            &format!("{C}/namespaces/shop/pods/*/rps"),
+            "v1beta2 shop pods| * rps",
+        );
         check(
             &format!("{C}/namespaces/shop/deployments.apps/web/queue%20len"),
             "v1beta2 shop deployments|apps web queue len",
         );
         let ingress = "ingresses.networking.k8s.io";
-        check(&format!("{C}/namespaces/shop/{ingress}/in/r"), "v1beta2 shop ingresses|networking.k8s.io in r");
-        check(&format!("{C}/namespaces/shop/metrics/rps"), "v1beta2 namespace shop rps");
-        check(&format!("{C}/namespaces/shop/nodes/n-1/load"), "v1beta2 shop nodes| n-1 load");
+        check(
+            &format!("{C}/namespaces/shop/{ingress}/in/r"),
+            "v1beta2 shop ingresses|networking.k8s.io in r",
+        );
+        check(
+            &format!("{C}/namespaces/shop/metrics/rps"),
+            "v1beta2 namespace shop rps",
+        );
+        check(
+            &format!("{C}/namespaces/shop/nodes/n-1/load"),
+            "v1beta2 shop nodes| n-1 load",
+        );
         check(&format!("{C}/nodes/n-1/load"), "v1beta2 - nodes| n-1 load");
         check(&format!("{C}/nodes/%2a/load"), "v1beta2 - nodes| * load");
-        check("/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/web-1/rps", "v1beta1 shop pods| web-1 rps");
+        check(
+            "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/web-1/rps",
+            "v1beta1 shop pods| web-1 rps",
+        );
     }
 
     #[test]
     fn the_autoscaler_asks_for_external_metrics() {
-        check(&format!("{E}/namespaces/shop/queue_depth"), "external shop queue_depth");
-        check(&format!("{E}/namespaces/shop/datadogmetric@a:b"), "external shop datadogmetric@a:b");
-        check(&format!("{E}/namespaces/shop/a%7Cb+c"), "external shop a|b+c");
-        check(&format!("{E}/namespaces/shop/a%252Fb"), "external shop a%2Fb");
-        check(&format!("{E}/namespaces/shop/gr%C3%B6%C3%9Fe"), "external shop größe");
+        check(
+            &format!("{E}/namespaces/shop/queue_depth"),
+            "external shop queue_depth",
+        );
+        check(
+            &format!("{E}/namespaces/shop/datadogmetric@a:b"),
+            "external shop datadogmetric@a:b",
+        );
+        check(
+            &format!("{E}/namespaces/shop/a%7Cb+c"),
+            "external shop a|b+c",
+        );
+        check(
+            &format!("{E}/namespaces/shop/a%252Fb"),
+            "external shop a%2Fb",
+        );
+        check(
+            &format!("{E}/namespaces/shop/gr%C3%B6%C3%9Fe"),
+            "external shop größe",
+        );
     }
 
     #[test]
     fn paths_of_another_shape_lead_nowhere() {
-        for rest in ["/nodes/n-1", "/namespaces/shop", "/namespaces/shop/pods", "/namespaces/shop/metrics", "/a/b/c/d"]
-        {
+        for rest in [
+            "/nodes/n-1",
+            "/namespaces/shop",
+            "/namespaces/shop/pods",
+            "/namespaces/shop/metrics",
+            "/a/b/c/d",
+        ] {
             check(&format!("{C}{rest}"), "404");
         }
-        for rest in ["/namespaces/shop/pods//rps", "/namespaces//pods/*/rps", "//n/m", "/namespaces/shop/pods/a/b/c"] {
+        for rest in [
+            "/namespaces/shop/pods//rps",
+            "/namespaces//pods/*/rps",
+            "//n/m",
+            "/namespaces/shop/pods/a/b/c",
+        ] {
             check(&format!("{C}{rest}"), "404");
         }
-        for rest in
-            ["/namespaces", "/namespaces/shop", "/namespaces/shop/", "/namespaces/shop/a/b", "/metric", "/shop/a"]
-        {
+        for rest in [
+            "/namespaces",
+            "/namespaces/shop",
+            "/namespaces/shop/",
+            "/namespaces/shop/a/b",
+            "/metric",
+            "/shop/a",
+        ] {
             check(&format!("{E}{rest}"), "404");
         }
-        for path in
-            ["", "*", "/", "//", "/api", "/apis/", "/apisx", "/apis//v1beta1", "/metrics", "/healthz/", "/readyz/x"]
-        {
-            let expected = if path == "/apis/" { "Discovery(Groups)" } else { "404" };
+        for path in [
+            "",
+            "*",
+            "/",
+            "//",
+            "/api",
+            "/apis/",
+            "/apisx",
+            "/apis//v1beta1",
+            "/metrics",
+            "/healthz/",
+            "/readyz/x",
+        ] {
+            let expected = if path == "/apis/" {
+                "Discovery(Groups)"
+            } else {
+                "404"
+            };
             check(path, expected);
         }
-        check("/apis/custom.metrics.k8s.io/v1/namespaces/shop/pods/*/rps", "404");
-        check("/apis/external.metrics.k8s.io/v1beta2/namespaces/shop/rps", "404");
+        check(
+            "/apis/custom.metrics.k8s.io/v1/namespaces/shop/pods/*/rps",
+            "404",
+        );
+        check(
+            "/apis/external.metrics.k8s.io/v1beta2/namespaces/shop/rps",
+            "404",
+        );
         check("/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods", "404");
     }
 
     #[test]
     fn parts_that_could_mean_two_things_are_refused() {
-        for part in ["a%2Fb", "%2e%2e", "..", ".", "%00", "a%0Ab", "%", "%2", "%zz", "%ff%fe", &"x".repeat(513)] {
+        for part in [
+            "a%2Fb",
+            "%2e%2e",
+            "..",
+            ".",
+            "%00",
+            "a%0Ab",
+            "%",
+            "%2",
+            "%zz",
+            "%ff%fe",
+            &"x".repeat(513),
+        ] {
             check(&format!("{E}/namespaces/shop/{part}"), "400");
             check(&format!("{C}/namespaces/shop/pods/{part}/rps"), "400");
         }
@@ -330,11 +473,17 @@ mod tests {
             check(path, "Health");
         }
         check("/apis", "Discovery(Groups)");
-        check("/apis/custom.metrics.k8s.io/", "Discovery(Group(\"custom.metrics.k8s.io\"))");
+        check(
+            "/apis/custom.metrics.k8s.io/",
+            "Discovery(Group(\"custom.metrics.k8s.io\"))",
+        );
         check(E, "Discovery(Version(External))");
         check(&format!("{C}/"), "Discovery(Version(CustomV1Beta2))");
         check("/openapi/v3", "OpenApi(Index)");
-        check("/openapi/v3/apis/custom.metrics.k8s.io/v1beta1", "OpenApi(Version(CustomV1Beta1))");
+        check(
+            "/openapi/v3/apis/custom.metrics.k8s.io/v1beta1",
+            "OpenApi(Version(CustomV1Beta1))",
+        );
         check("/openapi/v2", "404");
         check("/openapi/v3/apis/apps/v1", "404");
     }
@@ -342,28 +491,68 @@ mod tests {
     /// Namespace, verb, group, resource, subresource, name.
     fn check_wants(path: &str, expected: [&str; 6]) {
         let wants = Route::of(path).expect(path).wants(path);
-        let Some(Wants::Resource { namespace, verb, group, resource, subresource, name, .. }) = wants else {
+        let Some(Wants::Resource {
+            namespace,
+            verb,
+            group,
+            resource,
+            subresource,
+            name,
+            ..
+        }) = wants
+        else {
             panic!("{path}: {wants:?}")
         };
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let found = [or_dash(namespace), verb.to_owned(), group, resource, or_dash(subresource), or_dash(name)];
+        let found = [
+            or_dash(namespace),
+            verb.to_owned(),
+            group,
+            resource,
+            or_dash(subresource),
+            or_dash(name),
+        ];
         assert_eq!(found, expected, "{path}");
     }
 
     #[test]
     fn rights_are_asked_for_in_the_api_servers_words() {
         let custom = "custom.metrics.k8s.io";
-        check_wants(&format!("{C}/namespaces/ns/pods/*/m"), ["ns", "get", custom, "pods", "m", "*"]);
+        check_wants(
+            &format!("{C}/namespaces/ns/pods/*/m"),
+            ["ns", "get", custom, "pods", "m", "*"],
+        );
         check_wants(
             &format!("{C}/namespaces/ns/deployments.apps/d/m"),
             ["ns", "get", custom, "deployments.apps", "m", "d"],
         );
-        check_wants(&format!("{C}/namespaces/ns/metrics/m"), ["ns", "get", custom, "metrics", "-", "m"]);
-        check_wants(&format!("{C}/nodes/n/m"), ["-", "get", custom, "nodes", "m", "n"]);
-        check_wants(&format!("{E}/namespaces/ns/m"), ["ns", "list", "external.metrics.k8s.io", "m", "-", "-"]);
+        check_wants(
+            &format!("{C}/namespaces/ns/metrics/m"),
+            ["ns", "get", custom, "metrics", "-", "m"],
+        );
+        check_wants(
+            &format!("{C}/nodes/n/m"),
+            ["-", "get", custom, "nodes", "m", "n"],
+        );
+        check_wants(
+            &format!("{E}/namespaces/ns/m"),
+            ["ns", "list", "external.metrics.k8s.io", "m", "-", "-"],
+        );
         let path = |path: &str| Route::of(path).expect(path).wants(path);
-        assert_eq!(path("/apis/"), Some(Wants::Path { verb: "get", path: "/apis".to_owned() }));
-        assert_eq!(path("/readyz"), Some(Wants::Path { verb: "get", path: "/readyz".to_owned() }));
+        assert_eq!(
+            path("/apis/"),
+            Some(Wants::Path {
+                verb: "get",
+                path: "/apis".to_owned()
+            })
+        );
+        assert_eq!(
+            path("/readyz"),
+            Some(Wants::Path {
+                verb: "get",
+                path: "/readyz".to_owned()
+            })
+        );
         assert_eq!(path("/openapi/v3"), None);
     }
 }

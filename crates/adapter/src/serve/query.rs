@@ -1,4 +1,5 @@
-//! From a query to its selectors. Parameters that are not known are passed over, and the first of several counts.
+//! From a query to its selectors. Parameters that are not known are passed over, and the first of
+//! several counts.
 
 use model::Selector;
 
@@ -20,16 +21,22 @@ impl Selectors {
     pub(super) fn of(query: &str) -> Result<Self, Refusal> {
         let named = |wanted: &str| {
             let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted);
-            let Some((_, text)) = found else { return Ok(Selector::everything()) };
+            let Some((_, text)) = found else {
+                return Ok(Selector::everything());
+            };
             if text.len() > MOST_BYTES {
                 return Err(Refusal::BadRequest(format!(
                     "{wanted}: it has {} bytes, at most {MOST_BYTES} are possible",
                     text.len()
                 )));
             }
-            text.parse().map_err(|error| Refusal::BadRequest(format!("{wanted}: {error}")))
+            text.parse()
+                .map_err(|error| Refusal::BadRequest(format!("{wanted}: {error}")))
         };
-        Ok(Self { labels: named("labelSelector")?, metric: named("metricLabelSelector")? })
+        Ok(Self {
+            labels: named("labelSelector")?,
+            metric: named("metricLabelSelector")?,
+        })
     }
 }
 
@@ -38,9 +45,12 @@ mod tests {
     use super::*;
 
     fn check(query: &str, expected: Result<(&str, &str), &str>) {
-        let found = Selectors::of(query).map(|found| (found.labels.to_string(), found.metric.to_string()));
+        let found =
+            Selectors::of(query).map(|found| (found.labels.to_string(), found.metric.to_string()));
         let found = found.map_err(|refusal| refusal.to_string());
-        let expected = expected.map(|(labels, metric)| (labels.to_owned(), metric.to_owned())).map_err(str::to_owned);
+        let expected = expected
+            .map(|(labels, metric)| (labels.to_owned(), metric.to_owned()))
+            .map_err(str::to_owned);
         assert_eq!(found, expected, "{query}");
     }
 
@@ -53,20 +63,38 @@ mod tests {
             Ok(("app=cart,tier in (a,b)", "verb=GET")),
         );
         check("labelSelector=tier%20in%20(a,b)", Ok(("tier in (a,b)", "")));
-        check("timeout=1s&foo=1&labelSelector=a%3D1&labelSelector=b%3D2&pretty", Ok(("a=1", "")));
-        check("labelSelector=a%3D%253D", Err("labelSelector: unable to parse selector requirement \"a=%3D\""));
+        check(
+            "timeout=1s&foo=1&labelSelector=a%3D1&labelSelector=b%3D2&pretty",
+            Ok(("a=1", "")),
+        );
+        check(
+            "labelSelector=a%3D%253D",
+            Err("labelSelector: unable to parse selector requirement \"a=%3D\""),
+        );
     }
 
     #[test]
     fn what_is_no_selector_is_refused() {
-        check("labelSelector=a%3D%3D%3Db", Err("labelSelector: unable to parse selector requirement \"a===b\""));
-        check("metricLabelSelector=,", Err("metricLabelSelector: unable to parse selector requirement \"\""));
+        check(
+            "labelSelector=a%3D%3D%3Db",
+            Err("labelSelector: unable to parse selector requirement \"a===b\""),
+        );
+        check(
+            "metricLabelSelector=,",
+            Err("metricLabelSelector: unable to parse selector requirement \"\""),
+        );
         for (wanted, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
             let why = format!("{wanted}: it has {bytes} bytes, at most 8192 are possible");
-            check(&format!("{wanted}=a%3D{}", "x".repeat(bytes - 2)), Err(&why));
+            check(
+                &format!("{wanted}=a%3D{}", "x".repeat(bytes - 2)),
+                Err(&why),
+            );
         }
         let longest = format!("a in ({})", vec!["x".repeat(63); 127].join(","));
         assert!(Selectors::of(&format!("labelSelector={longest}")).is_ok());
-        check("labelSelector=%ff", Err("labelSelector: unable to parse selector requirement \"\u{fffd}\""));
+        check(
+            "labelSelector=%ff",
+            Err("labelSelector: unable to parse selector requirement \"\u{fffd}\""),
+        );
     }
 }

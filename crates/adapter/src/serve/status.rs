@@ -1,5 +1,6 @@
-//! A refusal as Kubernetes writes it: a `Status` object. Whatever is no `Status` reaches the user of an autoscaler as a sentence that
-//! says nothing. Nothing here ever asks clients to come back later: the autoscaler's few workers would wait that long.
+//! A refusal as Kubernetes writes it: a `Status` object. Whatever is no `Status` reaches the user
+//! of an autoscaler as a sentence that says nothing. Nothing here ever asks clients to come back
+//! later: the autoscaler's few workers would wait that long.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -42,7 +43,9 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
     });
     let mut response = json_response(code, &body);
     if code == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+        response
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static("GET"));
     }
     response
 }
@@ -57,12 +60,18 @@ pub(super) fn json_response(code: StatusCode, body: &impl Serialize) -> Response
             return (StatusCode::INTERNAL_SERVER_ERROR, headers, UNWRITABLE).into_response();
         }
     };
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-cache, private")];
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CACHE_CONTROL, "no-cache, private"),
+    ];
     (code, headers, text).into_response()
 }
 
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(LONGEST)
+        .collect()
 }
 
 #[cfg(test)]

@@ -17,12 +17,15 @@ impl ApiVersion {
 
     /// The one of this group and version.
     pub fn of(group: &str, version: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.group() == group && known.version() == version)
+        Self::ALL
+            .into_iter()
+            .find(|known| known.group() == group && known.version() == version)
     }
 
     /// The one of this name, such as `external.metrics.k8s.io/v1beta1`.
     pub fn named(name: &str) -> Option<Self> {
-        name.split_once('/').and_then(|(group, version)| Self::of(group, version))
+        name.split_once('/')
+            .and_then(|(group, version)| Self::of(group, version))
     }
 
     /// The name, as objects bear it.
@@ -58,7 +61,8 @@ impl ApiVersion {
         }
     }
 
-    /// The resource that discovery shows in place of all metrics, which may be very many and are not looked up there by anybody.
+    /// The resource that discovery shows in place of all metrics, which may be very many and are
+    /// not looked up there by anybody.
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 | Self::CustomV1Beta1 => "custommetrics",

@@ -3,8 +3,9 @@
 /// What is done instead of answering metrics.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Command {
-    /// Has this adapter answer external.metrics.k8s.io in place of the present provider, to which a route must lead. What the `APIService` was is kept
-    /// in an annotation of it. With your own rights.
+    /// Has this adapter answer external.metrics.k8s.io in place of the present provider, to which a
+    /// route must lead. What the `APIService` was is kept in an annotation of it. With your own
+    /// rights.
     Adopt(AdoptArgs),
     /// Makes the `APIService` what it was before `adopt`.
     Release(ReleaseArgs),

@@ -21,7 +21,9 @@ pub(super) enum Refusal {
     #[error("it leads to no Service")]
     Local,
     /// It would not be told whom to trust.
-    #[error("cert-manager puts authorities into it that are not the adapter's: take away its annotation {0} first")]
+    #[error(
+        "cert-manager puts authorities into it that are not the adapter's: take away its annotation {0} first"
+    )]
     Injected(String),
     /// The adapter is not known to answer.
     #[error(
@@ -40,7 +42,9 @@ pub(super) enum Refusal {
     #[error("its annotation {BEFORE} cannot be read: {0}")]
     Unreadable(String),
     /// Somebody else has it.
-    #[error("it leads to the Service {0} by now, which it would be taken from: --force does it all the same")]
+    #[error(
+        "it leads to the Service {0} by now, which it would be taken from: --force does it all the same"
+    )]
     Elsewhere(String),
 }
 
@@ -57,8 +61,8 @@ pub(super) struct Adoption {
     pub(super) bundle: String,
 }
 
-/// What taking over `present` takes; nothing if it leads to the adapter. `custom`: the objects of the adapter's other API, by which
-/// it is known to answer, and with which authorities.
+/// What taking over `present` takes; nothing if it leads to the adapter. `custom`: the objects of
+/// the adapter's other API, by which it is known to answer, and with which authorities.
 pub(super) fn adoption(
     present: Option<&APIService>,
     custom: &[(String, Option<APIService>)],
@@ -69,22 +73,41 @@ pub(super) fn adoption(
         return Ok(None);
     }
     let spec = present.spec.clone().unwrap_or_default();
-    let Some((from, port)) = led_to(&spec) else { return Err(Refusal::Local) };
+    let Some((from, port)) = led_to(&spec) else {
+        return Err(Refusal::Local);
+    };
     let annotations = present.metadata.annotations.iter().flatten();
-    if let Some((key, _)) = annotations.into_iter().find(|(key, _)| key.starts_with(INJECTED)) {
+    if let Some((key, _)) = annotations
+        .into_iter()
+        .find(|(key, _)| key.starts_with(INJECTED))
+    {
         return Err(Refusal::Injected(key.clone()));
     }
     let (bundle, mut annotations) = proven(custom, own)?;
     annotations.insert(BEFORE.to_owned(), before(&spec));
-    Ok(Some(Adoption { from, port, annotations, bundle }))
+    Ok(Some(Adoption {
+        from,
+        port,
+        annotations,
+        bundle,
+    }))
 }
 
 /// What `present` is to be again. `force`: also if it leads to somebody else by now.
-pub(super) fn release(present: Option<&APIService>, own: &OwnService, force: bool) -> Result<APIService, Refusal> {
+pub(super) fn release(
+    present: Option<&APIService>,
+    own: &OwnService,
+    force: bool,
+) -> Result<APIService, Refusal> {
     let present = present.ok_or(Refusal::Missing)?;
-    let kept = present.metadata.annotations.as_ref().and_then(|annotations| annotations.get(BEFORE));
+    let kept = present
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(BEFORE));
     let kept = kept.ok_or(Refusal::NotAdopted)?;
-    let spec: APIServiceSpec = serde_json::from_str(kept).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+    let spec: APIServiceSpec =
+        serde_json::from_str(kept).map_err(|error| Refusal::Unreadable(error.to_string()))?;
     if let Standing::Elsewhere(service) = standing(Some(present), own)
         && !force
     {
@@ -101,7 +124,10 @@ pub(super) fn release(present: Option<&APIService>, own: &OwnService, force: boo
 /// To which Service an object leads, and at which port.
 pub(super) fn led_to(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
     let service = spec.service.clone()?;
-    let (namespace, name) = (service.namespace.unwrap_or_default(), service.name.unwrap_or_default());
+    let (namespace, name) = (
+        service.namespace.unwrap_or_default(),
+        service.name.unwrap_or_default(),
+    );
     Some((OwnService { namespace, name }, service.port.unwrap_or(443)))
 }
 
@@ -109,7 +135,8 @@ fn before(spec: &APIServiceSpec) -> String {
     serde_json::to_string(spec).unwrap_or_default()
 }
 
-/// What the API server trusts when it asks the adapter for the other API, and what has cert-manager look after that.
+/// What the API server trusts when it asks the adapter for the other API, and what has cert-manager
+/// look after that.
 fn proven(
     custom: &[(String, Option<APIService>)],
     own: &OwnService,
@@ -119,9 +146,16 @@ fn proven(
         let why = match standing(object.as_ref(), own) {
             Standing::Ours(trusted) | Standing::Injected(trusted) if trusted.is_available => {
                 if !trusted.bundle.is_empty() {
-                    let annotations = object.iter().flat_map(|object| object.metadata.annotations.iter().flatten());
+                    let annotations = object
+                        .iter()
+                        .flat_map(|object| object.metadata.annotations.iter().flatten());
                     let injected = annotations.filter(|(key, _)| key.starts_with(INJECTED));
-                    return Ok((trusted.bundle, injected.map(|(key, value)| (key.clone(), value.clone())).collect()));
+                    return Ok((
+                        trusted.bundle,
+                        injected
+                            .map(|(key, value)| (key.clone(), value.clone()))
+                            .collect(),
+                    ));
                 }
                 "has no authorities".to_owned()
             }
@@ -133,7 +167,10 @@ fn proven(
         found.push(format!("{name} {why}"));
     }
     let OwnService { namespace, name } = own;
-    Err(Refusal::Unproven { service: format!("{namespace}/{name}"), found: found.join(", ") })
+    Err(Refusal::Unproven {
+        service: format!("{namespace}/{name}"),
+        found: found.join(", "),
+    })
 }
 
 #[cfg(test)]
@@ -144,7 +181,10 @@ mod tests {
     use super::*;
 
     fn own() -> OwnService {
-        OwnService { namespace: "suite".to_owned(), name: "adapter".to_owned() }
+        OwnService {
+            namespace: "suite".to_owned(),
+            name: "adapter".to_owned(),
+        }
     }
 
     fn object(service: &str, bundle: &str, available: &str, annotations: &Value) -> APIService {
@@ -163,21 +203,41 @@ mod tests {
     }
 
     fn custom(object: APIService) -> [(String, Option<APIService>); 2] {
-        [("first".to_owned(), None), ("second".to_owned(), Some(object))]
+        [
+            ("first".to_owned(), None),
+            ("second".to_owned(), Some(object)),
+        ]
     }
 
     #[test]
     fn what_is_taken_over_and_released_is_what_it_was() {
         let old = object("keda/metrics", "theirs", "True", &json!({"a": "b"}));
         let ours = custom(object("suite/adapter", "ours", "True", &json!({})));
-        let adoption = adoption(Some(&old), &ours, &own()).expect("nothing against it").expect("it leads elsewhere");
-        assert_eq!((adoption.from.name.as_str(), adoption.port, adoption.bundle.as_str()), ("metrics", 8443, "ours"));
+        let adoption = adoption(Some(&old), &ours, &own())
+            .expect("nothing against it")
+            .expect("it leads elsewhere");
+        assert_eq!(
+            (
+                adoption.from.name.as_str(),
+                adoption.port,
+                adoption.bundle.as_str()
+            ),
+            ("metrics", 8443, "ours")
+        );
         let mut taken = object("suite/adapter", "ours", "True", &json!({"a": "b"}));
-        taken.metadata.annotations.as_mut().expect("some").extend(adoption.annotations);
+        taken
+            .metadata
+            .annotations
+            .as_mut()
+            .expect("some")
+            .extend(adoption.annotations);
         assert_eq!(release(Some(&taken), &own(), false), Ok(old.clone()));
         let mut lost = taken.clone();
         lost.spec = object("other/one", "x", "True", &json!({})).spec;
-        assert_eq!(release(Some(&lost), &own(), false), Err(Refusal::Elsewhere("other/one".to_owned())));
+        assert_eq!(
+            release(Some(&lost), &own(), false),
+            Err(Refusal::Elsewhere("other/one".to_owned()))
+        );
         assert_eq!(release(Some(&lost), &own(), true), Ok(old.clone()));
         assert_eq!(release(Some(&old), &own(), false), Err(Refusal::NotAdopted));
         assert_eq!(release(None, &own(), false), Err(Refusal::Missing));
@@ -190,7 +250,9 @@ mod tests {
     }
 
     fn check_refused(present: Option<&APIService>, ours: APIService, expected: &str) {
-        let error = adoption(present, &custom(ours), &own()).expect_err("it must be refused").to_string();
+        let error = adoption(present, &custom(ours), &own())
+            .expect_err("it must be refused")
+            .to_string();
         assert!(error.contains(expected), "{error}\ninstead of {expected}");
     }
 
@@ -202,11 +264,28 @@ mod tests {
         let mut local = old.clone();
         local.spec.as_mut().expect("a spec").service = None;
         check_refused(Some(&local), well(), "it leads to no Service");
-        let injected = object("keda/metrics", "x", "True", &json!({"cert-manager.io/inject-ca-from": "keda/cert"}));
-        check_refused(Some(&injected), well(), "take away its annotation cert-manager.io/inject-ca-from");
+        let injected = object(
+            "keda/metrics",
+            "x",
+            "True",
+            &json!({"cert-manager.io/inject-ca-from": "keda/cert"}),
+        );
+        check_refused(
+            Some(&injected),
+            well(),
+            "take away its annotation cert-manager.io/inject-ca-from",
+        );
         let ill = object("suite/adapter", "ours", "False", &json!({}));
-        check_refused(Some(&old), ill, "first is not there, second is not available");
-        check_refused(Some(&old), object("suite/adapter", "", "True", &json!({})), "second has no authorities");
+        check_refused(
+            Some(&old),
+            ill,
+            "first is not there, second is not available",
+        );
+        check_refused(
+            Some(&old),
+            object("suite/adapter", "", "True", &json!({})),
+            "second has no authorities",
+        );
         check_refused(Some(&old), old.clone(), "second leads to keda/metrics");
     }
 
@@ -215,11 +294,19 @@ mod tests {
         let injecting = json!({"cert-manager.io/inject-ca-from": "suite/adapter"});
         let old = object("keda/metrics", "theirs", "True", &json!({}));
         let ours = custom(object("suite/adapter", "ours", "True", &injecting));
-        let adoption = adoption(Some(&old), &ours, &own()).expect("nothing against it").expect("it leads elsewhere");
-        assert_eq!(adoption.annotations["cert-manager.io/inject-ca-from"], "suite/adapter");
+        let adoption = adoption(Some(&old), &ours, &own())
+            .expect("nothing against it")
+            .expect("it leads elsewhere");
+        assert_eq!(
+            adoption.annotations["cert-manager.io/inject-ca-from"],
+            "suite/adapter"
+        );
         let mut taken = object("suite/adapter", "ours", "True", &json!({}));
         taken.metadata.annotations = Some(adoption.annotations);
         let released = release(Some(&taken), &own(), false).expect("it was taken over");
-        assert_eq!((released.spec, released.metadata.annotations), (old.spec, Some(BTreeMap::new())));
+        assert_eq!(
+            (released.spec, released.metadata.annotations),
+            (old.spec, Some(BTreeMap::new()))
+        );
     }
 }

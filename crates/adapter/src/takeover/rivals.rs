@@ -1,5 +1,6 @@
-//! Who would soon take back an `APIService` that was taken over: those who installed it, and KEDA's operator, which puts its own
-//! authorities into the object whoever it leads to. From what the objects say; a pure question.
+//! Who would soon take back an `APIService` that was taken over: those who installed it, and KEDA's
+//! operator, which puts its own authorities into the object whoever it leads to. From what the
+//! objects say; a pure question.
 
 use cluster::installations;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -12,10 +13,13 @@ const KEDA_IMAGE: &str = "kedacore/keda";
 /// The name under which KEDA's operator writes.
 const KEDA_WRITER: &str = "keda";
 
-/// Whoever would take back this object, in sentences. `deployments`: those beside its Service; none if they cannot be seen.
+/// Whoever would take back this object, in sentences. `deployments`: those beside its Service; none
+/// if they cannot be seen.
 pub(super) fn rivals(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
     let mut rivals: Vec<String> = installations(&present.metadata)
-        .map(|installation| format!("it belongs to {installation}, which leads it back when it is next applied"))
+        .map(|installation| {
+            format!("it belongs to {installation}, which leads it back when it is next applied")
+        })
         .collect();
     let patched = match deployments {
         Some(deployments) => deployments.iter().any(is_patching),
@@ -32,9 +36,20 @@ pub(super) fn rivals(present: &APIService, deployments: Option<&[Deployment]>) -
 fn is_patching(deployment: &Deployment) -> bool {
     let pod = deployment.spec.template.spec.as_ref();
     pod.iter().flat_map(|pod| &pod.containers).any(|container| {
-        let is_keda = container.image.as_ref().is_some_and(|image| image.contains(KEDA_IMAGE));
-        let words: Vec<&str> = container.args.iter().chain(&container.command).flatten().map(String::as_str).collect();
-        is_keda && is_on(&words, "--enable-cert-rotation", false) && is_on(&words, "--enable-apiservice-patching", true)
+        let is_keda = container
+            .image
+            .as_ref()
+            .is_some_and(|image| image.contains(KEDA_IMAGE));
+        let words: Vec<&str> = container
+            .args
+            .iter()
+            .chain(&container.command)
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        is_keda
+            && is_on(&words, "--enable-cert-rotation", false)
+            && is_on(&words, "--enable-apiservice-patching", true)
     })
 }
 
@@ -58,26 +73,46 @@ mod tests {
     const KEDA: &str = "KEDA's operator puts its own authorities into it";
 
     fn check(metadata: &Value, arguments: Option<&[&str]>, expected: &[&str]) {
-        let present: APIService = serde_json::from_value(json!({"metadata": metadata})).expect("an object");
+        let present: APIService =
+            serde_json::from_value(json!({"metadata": metadata})).expect("an object");
         let deployments = arguments.map(|arguments| {
-            let container = json!({"name": "o", "image": "ghcr.io/kedacore/keda:2.20.1", "args": arguments});
+            let container =
+                json!({"name": "o", "image": "ghcr.io/kedacore/keda:2.20.1", "args": arguments});
             let template = json!({"spec": {"containers": [container]}});
             let spec = json!({"selector": {}, "template": template});
-            vec![serde_json::from_value(json!({"metadata": {}, "spec": spec})).expect("a Deployment")]
+            vec![
+                serde_json::from_value(json!({"metadata": {}, "spec": spec}))
+                    .expect("a Deployment"),
+            ]
         });
         let found = rivals(&present, deployments.as_deref());
-        let fits =
-            found.len() == expected.len() && found.iter().zip(expected).all(|(one, start)| one.starts_with(start));
+        let fits = found.len() == expected.len()
+            && found
+                .iter()
+                .zip(expected)
+                .all(|(one, start)| one.starts_with(start));
         assert!(fits, "{metadata} {arguments:?}: {found:?}");
     }
 
     #[test]
     fn whoever_installed_it_takes_it_back() {
         check(&json!({}), Some(&[]), &[]);
-        check(&json!({"annotations": {"meta.helm.sh/release-name": "keda"}}), Some(&[]), &[HELM]);
-        check(&json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}), Some(&[]), &[]);
+        check(
+            &json!({"annotations": {"meta.helm.sh/release-name": "keda"}}),
+            Some(&[]),
+            &[HELM],
+        );
+        check(
+            &json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}),
+            Some(&[]),
+            &[],
+        );
         let olm = json!({"labels": {"olm.owner": "keda.v2"}});
-        check(&olm, Some(&[]), &["it belongs to the operator lifecycle manager's keda.v2"]);
+        check(
+            &olm,
+            Some(&[]),
+            &["it belongs to the operator lifecycle manager's keda.v2"],
+        );
     }
 
     #[test]
@@ -85,8 +120,16 @@ mod tests {
         let rotation = "--enable-cert-rotation=true";
         check(&json!({}), Some(&[rotation]), &[KEDA]);
         check(&json!({}), Some(&["--enable-cert-rotation"]), &[KEDA]);
-        check(&json!({}), Some(&[rotation, "--enable-apiservice-patching=false"]), &[]);
-        check(&json!({}), Some(&[rotation, "--enable-cert-rotation=false"]), &[]);
+        check(
+            &json!({}),
+            Some(&[rotation, "--enable-apiservice-patching=false"]),
+            &[],
+        );
+        check(
+            &json!({}),
+            Some(&[rotation, "--enable-cert-rotation=false"]),
+            &[],
+        );
         let fields = json!({"f:spec": {"f:caBundle": {}}});
         let written = json!({"managedFields": [{"manager": "keda", "fieldsV1": fields}]});
         check(&written, None, &[KEDA]);

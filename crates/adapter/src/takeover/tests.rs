@@ -37,7 +37,8 @@ fn adopted() -> Value {
     })
 }
 
-/// Has the object and the Service `keda/metrics`, and asks that one for metrics where the object leads to it.
+/// Has the object and the Service `keda/metrics`, and asks that one for metrics where the object
+/// leads to it.
 fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
     let object = Arc::new(Mutex::new(adopted()));
     let known = Arc::clone(&object);
@@ -46,27 +47,46 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
         async move {
             let (parts, body) = request.into_parts();
             let (code, answer) = match (parts.method.as_str(), parts.uri.path()) {
-                ("GET", path) if path.ends_with(EXTERNAL) => (200, known.lock().expect("whole").clone()),
+                ("GET", path) if path.ends_with(EXTERNAL) => {
+                    (200, known.lock().expect("whole").clone())
+                }
                 ("PUT", path) if path.ends_with(EXTERNAL) => {
-                    let mut put: Value = serde_json::from_slice(&body.collect_bytes().await?).expect("an object");
-                    let is_well = if authority == Authority::SameAsBefore { "True" } else { "False" };
-                    put["status"] = json!({"conditions": [{"type": "Available", "status": is_well}]});
+                    let mut put: Value =
+                        serde_json::from_slice(&body.collect_bytes().await?).expect("an object");
+                    let is_well = if authority == Authority::SameAsBefore {
+                        "True"
+                    } else {
+                        "False"
+                    };
+                    put["status"] =
+                        json!({"conditions": [{"type": "Available", "status": is_well}]});
                     *known.lock().expect("whole") = put.clone();
                     (200, put)
                 }
-                ("GET", "/api/v1/namespaces/keda/services/metrics") => {
-                    (200, json!({"metadata": {"name": "metrics", "namespace": "keda"}}))
-                }
-                ("GET", "/apis/external.metrics.k8s.io/v1beta1") if authority == Authority::SameAsBefore => {
+                ("GET", "/api/v1/namespaces/keda/services/metrics") => (
+                    200,
+                    json!({"metadata": {"name": "metrics", "namespace": "keda"}}),
+                ),
+                ("GET", "/apis/external.metrics.k8s.io/v1beta1")
+                    if authority == Authority::SameAsBefore =>
+                {
                     (200, json!({"kind": "APIResourceList", "resources": []}))
                 }
                 (_, path) => {
                     let message = format!("{path}: x509: certificate signed by unknown authority");
-                    (503, json!({"kind": "Status", "status": "Failure", "message": message, "code": 503}))
+                    (
+                        503,
+                        json!({"kind": "Status", "status": "Failure", "message": message, "code": 503}),
+                    )
                 }
             };
             let answer = Body::from(answer.to_string().into_bytes());
-            Ok::<_, kube::Error>(http::Response::builder().status(code).body(answer).expect("a response"))
+            Ok::<_, kube::Error>(
+                http::Response::builder()
+                    .status(code)
+                    .body(answer)
+                    .expect("a response"),
+            )
         }
     };
     (Client::new(tower::service_fn(answer), "default"), object)
@@ -80,7 +100,9 @@ async fn given_back(authority: Authority) -> Result<(), String> {
         service_name: "plimsoll-adapter".to_owned(),
         force: false,
     };
-    let result = give_back(ReleaseArgs { place }, &client).await.map_err(|error| format!("{error:#}"));
+    let result = give_back(ReleaseArgs { place }, &client)
+        .await
+        .map_err(|error| format!("{error:#}"));
     assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));
     result
 }
@@ -92,7 +114,9 @@ async fn the_old_provider_has_it_again_once_the_api_server_finds_it_well() {
 
 #[tokio::test(start_paused = true)]
 async fn authorities_that_are_out_of_date_are_told_with_what_to_do() {
-    let error = given_back(Authority::Another).await.expect_err("it does not answer");
+    let error = given_back(Authority::Another)
+        .await
+        .expect_err("it does not answer");
     for part in [
         "leads to keda/metrics again, with the authorities that it had before `adopt`",
         "--enable-apiservice-patching=true",

@@ -1,5 +1,5 @@
-//! Requests that nobody would send, by the hundred thousand, through everything that answers: pieces of real requests put together
-//! at random, with bytes changed.
+//! Requests that nobody would send, by the hundred thousand, through everything that answers:
+//! pieces of real requests put together at random, with bytes changed.
 //!
 //! `PLIMSOLL_HOSTILE_REQUESTS` says how many (`make fuzz`: a hundred thousand).
 
@@ -33,13 +33,22 @@ const LARGEST: usize = 1 << 20;
 /// An API server that lets everybody do everything, so that requests get as far as they can.
 fn permissive() -> kube::Client {
     let answer = async |request: Request<kube::client::Body>| {
-        let status = json!({"allowed": true, "authenticated": true, "user": {"username": "somebody"}});
+        let status =
+            json!({"allowed": true, "authenticated": true, "user": {"username": "somebody"}});
         let is_token = request.uri().path().contains("tokenreview");
-        let (kind, group) =
-            if is_token { ("TokenReview", "authentication") } else { ("SubjectAccessReview", "authorization") };
+        let (kind, group) = if is_token {
+            ("TokenReview", "authentication")
+        } else {
+            ("SubjectAccessReview", "authorization")
+        };
         let version = format!("{group}.k8s.io/v1");
         let review = json!({"kind": kind, "apiVersion": version, "metadata": {}, "spec": {}, "status": status});
-        Ok::<_, Infallible>(Response::builder().status(201).body(Body::from(review.to_string())).expect("an answer"))
+        Ok::<_, Infallible>(
+            Response::builder()
+                .status(201)
+                .body(Body::from(review.to_string()))
+                .expect("an answer"),
+        )
     };
     kube::Client::new(tower::service_fn(answer), "suite")
 }
@@ -49,11 +58,24 @@ fn router() -> Router {
     let args: Args = PROGRAM.try_parse_from(["adapter"]).expect("the defaults");
     let shutdown = CancellationToken::new();
     let (readiness, activity) = (Readiness::default(), Activity::default());
-    let guard = Guard::new(args.guard, permissive(), &registry, &Readiness::default()).expect("metrics of the guard");
+    let guard = Guard::new(args.guard, permissive(), &registry, &Readiness::default())
+        .expect("metrics of the guard");
     let metrics = Metrics::register(&registry).expect("metrics");
-    let health = Endpoints { registry, readiness, activity, shutdown: shutdown.clone() };
+    let health = Endpoints {
+        registry,
+        readiness,
+        activity,
+        shutdown: shutdown.clone(),
+    };
     let providers = adapter::decide::Providers::default();
-    Surface { guard, providers, metrics, health, leaving: shutdown }.router()
+    Surface {
+        guard,
+        providers,
+        metrics,
+        health,
+        leaving: shutdown,
+    }
+    .router()
 }
 
 /// The answer is what a client of Kubernetes can read, and no defect.
@@ -63,22 +85,43 @@ async fn check(response: Response<Body>, method: &Method, path: &str) -> StatusC
     let body = to_bytes(body, LARGEST).await.expect("a body");
     if *method == Method::HEAD {
         // Its answer has no body.
-        assert!(head.status.is_client_error() && body.is_empty(), "{path}: {}", head.status);
+        assert!(
+            head.status.is_client_error() && body.is_empty(),
+            "{path}: {}",
+            head.status
+        );
         return head.status;
     }
     if head.status == StatusCode::OK && ["/healthz", "/livez", "/readyz"].contains(&path) {
         return head.status;
     }
-    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = head
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
     assert!(kind.starts_with("application/json"), "{path}: {kind:?}");
-    let body: Value = serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let body: Value =
+        serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}"));
     if head.status == StatusCode::OK {
-        assert!(body["kind"].is_string() || body["paths"].is_object(), "{path}: {body}");
+        assert!(
+            body["kind"].is_string() || body["paths"].is_object(),
+            "{path}: {body}"
+        );
         return head.status;
     }
-    assert_eq!((&body["kind"], &body["status"]), (&json!("Status"), &json!("Failure")), "{path}");
+    assert_eq!(
+        (&body["kind"], &body["status"]),
+        (&json!("Status"), &json!("Failure")),
+        "{path}"
+    );
     assert_eq!(body["code"], head.status.as_u16(), "{path}");
-    assert!(body["message"].as_str().is_some_and(|text| !text.is_empty() && !text.contains('\n')), "{path}: {body}");
+    assert!(
+        body["message"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty() && !text.contains('\n')),
+        "{path}: {body}"
+    );
     assert!(!head.status.is_server_error(), "{path}: {body}");
     head.status
 }
@@ -86,15 +129,21 @@ async fn check(response: Response<Body>, method: &Method, path: &str) -> StatusC
 #[tokio::test]
 async fn hostile_requests_are_answered_with_a_status() {
     let wish = std::env::var("PLIMSOLL_HOSTILE_REQUESTS").ok();
-    let wanted = wish.map_or(REQUESTS, |text| text.parse().expect("PLIMSOLL_HOSTILE_REQUESTS is a number"));
+    let wanted = wish.map_or(REQUESTS, |text| {
+        text.parse().expect("PLIMSOLL_HOSTILE_REQUESTS is a number")
+    });
     let (router, strategy, mut runner) = (router(), hostile(), TestRunner::deterministic());
     let (mut sent, mut codes) = (0, std::collections::BTreeMap::<u16, usize>::new());
     while sent < wanted {
         let hostile: Hostile = strategy.new_tree(&mut runner).expect("a request").current();
-        let Some(request) = hostile.request() else { continue };
+        let Some(request) = hostile.request() else {
+            continue;
+        };
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let Ok(response) = router.clone().oneshot(request).await;
-        *codes.entry(check(response, &method, &path).await.as_u16()).or_default() += 1;
+        *codes
+            .entry(check(response, &method, &path).await.as_u16())
+            .or_default() += 1;
         sent += 1;
     }
     println!("{sent} requests, by code: {codes:?}");

@@ -81,8 +81,10 @@ const QUERIES: &[&str] = &[
     "9999999999999999999999",
 ];
 
-const METHODS: &[&str] =
-    &["GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "ODD"];
+const METHODS: &[&str] = &[
+    "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT",
+    "ODD",
+];
 
 const HEADERS: &[&str] = &[
     "accept",
@@ -124,11 +126,19 @@ pub(crate) struct Hostile {
 impl Hostile {
     /// The request, if no connection would refuse it before anything is looked at.
     pub(crate) fn request(self) -> Option<Request<Body>> {
-        let Self { method, path, headers, body } = self;
+        let Self {
+            method,
+            path,
+            headers,
+            body,
+        } = self;
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).ok()?);
         request = request.uri(Uri::try_from(path).ok()?);
         for (name, value) in headers {
-            request = request.header(HeaderName::from_static(name), HeaderValue::from_bytes(&value).ok()?);
+            request = request.header(
+                HeaderName::from_static(name),
+                HeaderValue::from_bytes(&value).ok()?,
+            );
         }
         request.body(Body::from(body)).ok()
     }
@@ -138,27 +148,36 @@ impl Hostile {
 pub(crate) fn hostile() -> impl Strategy<Value = Hostile> {
     let part = prop_oneof![6 => select(PARTS).prop_map(str::to_owned), 1 => "[!-~]{0,40}", 1 => "\\PC{0,8}"];
     let query = prop_oneof![5 => select(QUERIES).prop_map(str::to_owned), 1 => "[!-~]{0,60}"];
-    let path = (select(BEGINNINGS), vec(part, 0..6), vec(query, 0..6)).prop_map(|(beginning, parts, query)| {
-        let parts: String = parts.iter().flat_map(|part| ["/", part.as_str()]).collect();
-        let query = if query.is_empty() { String::new() } else { format!("?{}", query.concat()) };
-        format!("{beginning}{parts}{query}").into_bytes()
-    });
-    let changed = (path, vec((any::<prop::sample::Index>(), any::<u8>()), 0..3)).prop_map(|(mut path, changes)| {
-        for (at, byte) in changes {
-            if !path.is_empty() && byte % 4 == 0 {
-                let at = at.index(path.len());
-                path[at] = byte;
+    let path = (select(BEGINNINGS), vec(part, 0..6), vec(query, 0..6)).prop_map(
+        |(beginning, parts, query)| {
+            let parts: String = parts.iter().flat_map(|part| ["/", part.as_str()]).collect();
+            let query = if query.is_empty() {
+                String::new()
+            } else {
+                format!("?{}", query.concat())
+            };
+            format!("{beginning}{parts}{query}").into_bytes()
+        },
+    );
+    let changed = (path, vec((any::<prop::sample::Index>(), any::<u8>()), 0..3)).prop_map(
+        |(mut path, changes)| {
+            for (at, byte) in changes {
+                if !path.is_empty() && byte % 4 == 0 {
+                    let at = at.index(path.len());
+                    path[at] = byte;
+                }
             }
-        }
-        path
-    });
-    let value =
-        prop_oneof![4 => select(VALUES).prop_map(|text| text.as_bytes().to_vec()), 1 => vec(any::<u8>(), 0..40)];
+            path
+        },
+    );
+    let value = prop_oneof![4 => select(VALUES).prop_map(|text| text.as_bytes().to_vec()), 1 => vec(any::<u8>(), 0..40)];
     let headers = vec((select(HEADERS), value), 0..5);
-    (select(METHODS), changed, headers, vec(any::<u8>(), 0..64)).prop_map(|(method, path, headers, body)| Hostile {
-        method,
-        path,
-        headers,
-        body,
-    })
+    (select(METHODS), changed, headers, vec(any::<u8>(), 0..64)).prop_map(
+        |(method, path, headers, body)| Hostile {
+            method,
+            path,
+            headers,
+            body,
+        },
+    )
 }

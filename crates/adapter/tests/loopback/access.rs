@@ -42,7 +42,11 @@ async fn whoever_may_not_is_asked_about_for_each_thing() {
     });
     assert_eq!(asked[5]["resourceAttributes"], own);
     assert_eq!(read(&stage, "reader", 5).await, [404]);
-    assert_eq!(stage.api.reviews(), Vec::<Value>::new(), "all of it is remembered");
+    assert_eq!(
+        stage.api.reviews(),
+        Vec::<Value>::new(),
+        "all of it is remembered"
+    );
     assert_eq!(read(&stage, "nobody", 1).await, [403]);
 }
 
@@ -60,7 +64,11 @@ async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_o
     assert_eq!(stage.api.reviews(), Vec::<Value>::new());
     let mut direct = stage.connect(Some(&stage.clients.client("nobody"))).await;
     assert_eq!(direct.queue(&[]).await, 403, "trust is for the proxy only");
-    let user = User { name: "nobody".to_owned(), via: Via::FrontProxy, ..User::default() };
+    let user = User {
+        name: "nobody".to_owned(),
+        via: Via::FrontProxy,
+        ..User::default()
+    };
     let wants = Wants::Resource {
         namespace: Some("shop".to_owned()),
         verb: "list",
@@ -70,15 +78,29 @@ async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_o
         subresource: None,
         name: None,
     };
-    let refusal = stage.guard.confirm(&user, &wants).await.unwrap_err().to_string();
-    assert!(refusal.starts_with("queue.external.metrics.k8s.io is forbidden: User \"nobody\""), "{refusal}");
+    let refusal = stage
+        .guard
+        .confirm(&user, &wants)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refusal.starts_with("queue.external.metrics.k8s.io is forbidden: User \"nobody\""),
+        "{refusal}"
+    );
 }
 
 #[tokio::test]
 async fn administrators_are_not_asked_about() {
     let stage = Stage::new(&[]).await;
-    let code =
-        stage.proxy().await.queue(&["X-Remote-User: system:kube-aggregator", "X-Remote-Group: system:masters"]).await;
+    let code = stage
+        .proxy()
+        .await
+        .queue(&[
+            "X-Remote-User: system:kube-aggregator",
+            "X-Remote-Group: system:masters",
+        ])
+        .await;
     assert_eq!((code, stage.api.reviews()), (404, Vec::new()));
 }
 
@@ -86,11 +108,21 @@ async fn administrators_are_not_asked_about() {
 async fn an_api_server_that_does_not_answer_lets_nobody_in_and_nothing_is_remembered() {
     let stage = Stage::new(&[]).await;
     stage.api.known.hangs.send_replace(true);
-    let (code, body) = stage.proxy().await.get(QUEUE, &["X-Remote-User: hpa"]).await;
+    let (code, body) = stage
+        .proxy()
+        .await
+        .get(QUEUE, &["X-Remote-User: hpa"])
+        .await;
     assert_eq!(code, 403, "{body}");
     let status: Value = serde_json::from_str(&body).unwrap();
     let message = status["message"].as_str().unwrap();
-    assert!(message.ends_with("no answer from the API server within 3s"), "{message}");
+    assert!(
+        message.ends_with("no answer from the API server within 3s"),
+        "{message}"
+    );
     stage.api.known.hangs.send_replace(false);
-    assert_eq!(stage.proxy().await.queue(&["X-Remote-User: hpa"]).await, 404);
+    assert_eq!(
+        stage.proxy().await.queue(&["X-Remote-User: hpa"]).await,
+        404
+    );
 }

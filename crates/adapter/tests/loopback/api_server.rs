@@ -1,5 +1,6 @@
-//! The part of an API server that the guard talks to, on the loopback interface: one `ConfigMap`, and the two reviews. The real one
-//! is asked in the end-to-end tests; this one can also hang, count, and be told what to say.
+//! The part of an API server that the guard talks to, on the loopback interface: one `ConfigMap`,
+//! and the two reviews. The real one is asked in the end-to-end tests; this one can also hang,
+//! count, and be told what to say.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -63,17 +64,40 @@ impl ApiServer {
             tokens: Mutex::default(),
         });
         let router = Router::new()
-            .route("/api/v1/namespaces/kube-system/configmaps", get(list_or_watch))
-            .route("/api/v1/namespaces/kube-system/configmaps/{name}", get(read))
-            .route("/apis/authentication.k8s.io/v1/tokenreviews", post(token_review))
-            .route("/apis/authorization.k8s.io/v1/subjectaccessreviews", post(access_review))
+            .route(
+                "/api/v1/namespaces/kube-system/configmaps",
+                get(list_or_watch),
+            )
+            .route(
+                "/api/v1/namespaces/kube-system/configmaps/{name}",
+                get(read),
+            )
+            .route(
+                "/apis/authentication.k8s.io/v1/tokenreviews",
+                post(token_review),
+            )
+            .route(
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                post(access_review),
+            )
             .with_state(Arc::clone(&known));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let server = tokio::spawn(serve(listener, router, None, Limits::default(), CancellationToken::new()));
+        let server = tokio::spawn(serve(
+            listener,
+            router,
+            None,
+            Limits::default(),
+            CancellationToken::new(),
+        ));
         let mut config = Config::new(address.parse().unwrap());
         config.default_retry = false;
-        Self { client: Client::try_from(config.clone()).unwrap(), config, known, server: server.abort_handle() }
+        Self {
+            client: Client::try_from(config.clone()).unwrap(),
+            config,
+            known,
+            server: server.abort_handle(),
+        }
     }
 
     /// Changes what the `ConfigMap` says.
@@ -96,7 +120,8 @@ impl ApiServer {
 }
 
 fn object(version: u64, data: &Data) -> Value {
-    let metadata = json!({"name": NAME, "namespace": "kube-system", "resourceVersion": version.to_string()});
+    let metadata =
+        json!({"name": NAME, "namespace": "kube-system", "resourceVersion": version.to_string()});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 }
 
@@ -118,8 +143,15 @@ async fn read(State(known): State<Arc<Known>>) -> Response {
     }
 }
 
-async fn list_or_watch(State(known): State<Arc<Known>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
-    assert_eq!(query["fieldSelector"], format!("metadata.name={NAME}"), "nothing else may be listed");
+async fn list_or_watch(
+    State(known): State<Arc<Known>>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    assert_eq!(
+        query["fieldSelector"],
+        format!("metadata.name={NAME}"),
+        "nothing else may be listed"
+    );
     if query.get("watch").is_none_or(|watch| watch != "true") {
         let (version, data) = known.configuration.borrow().clone();
         let items: Vec<_> = data.iter().map(|data| object(version, data)).collect();
@@ -128,27 +160,47 @@ async fn list_or_watch(State(known): State<Arc<Known>>, Query(query): Query<BTre
             .into_response();
     }
     let seen: u64 = query["resourceVersion"].parse().unwrap();
-    let events = stream::unfold((known.configuration.subscribe(), seen), |(mut changes, seen)| async move {
-        let (version, data) = changes.wait_for(|(version, _)| *version > seen).await.ok()?.clone();
-        let event = json!({"type": "MODIFIED", "object": object(version, &data.unwrap_or_default())});
-        Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), (changes, version)))
-    });
+    let events = stream::unfold(
+        (known.configuration.subscribe(), seen),
+        |(mut changes, seen)| async move {
+            let (version, data) = changes
+                .wait_for(|(version, _)| *version > seen)
+                .await
+                .ok()?
+                .clone();
+            let event =
+                json!({"type": "MODIFIED", "object": object(version, &data.unwrap_or_default())});
+            Some((
+                Ok::<_, std::convert::Infallible>(format!("{event}\n")),
+                (changes, version),
+            ))
+        },
+    );
     Body::from_stream(events).into_response()
 }
 
-async fn token_review(State(known): State<Arc<Known>>, Json(mut review): Json<Value>) -> (StatusCode, Json<Value>) {
+async fn token_review(
+    State(known): State<Arc<Known>>,
+    Json(mut review): Json<Value>,
+) -> (StatusCode, Json<Value>) {
     let token = review["spec"]["token"].as_str().unwrap().to_owned();
     known.tokens.lock().unwrap().push(token.clone());
     wait_while_it_hangs(&known).await;
     review["status"] = match token.strip_prefix("token-of-") {
-        Some(name) => json!({"authenticated": true, "user": {"username": name, "groups": ["of-tokens"], "uid": "7"}}),
+        Some(name) => {
+            json!({"authenticated": true, "user": {"username": name, "groups": ["of-tokens"], "uid": "7"}})
+        }
         None => json!({"authenticated": false, "error": "no such token"}),
     };
     (StatusCode::CREATED, Json(review))
 }
 
-/// `hpa` may read everything; `reader` may read in the namespace `shop`; nobody else may do anything.
-async fn access_review(State(known): State<Arc<Known>>, Json(mut review): Json<Value>) -> (StatusCode, Json<Value>) {
+/// `hpa` may read everything; `reader` may read in the namespace `shop`; nobody else may do
+/// anything.
+async fn access_review(
+    State(known): State<Arc<Known>>,
+    Json(mut review): Json<Value>,
+) -> (StatusCode, Json<Value>) {
     let spec = &review["spec"];
     known.reviews.lock().unwrap().push(spec.clone());
     wait_while_it_hangs(&known).await;
@@ -162,5 +214,10 @@ async fn access_review(State(known): State<Arc<Known>>, Json(mut review): Json<V
 }
 
 async fn wait_while_it_hangs(known: &Known) {
-    known.hangs.subscribe().wait_for(|hangs| !*hangs).await.unwrap();
+    known
+        .hangs
+        .subscribe()
+        .wait_for(|hangs| !*hangs)
+        .await
+        .unwrap();
 }

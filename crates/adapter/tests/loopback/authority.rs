@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -34,7 +35,12 @@ pub(crate) struct Says<'a> {
 impl Default for Says<'_> {
     fn default() -> Self {
         let purposes = &[ExtendedKeyUsagePurpose::ClientAuth];
-        Self { common_name: "client", organizations: &[], purposes, has_ended: false }
+        Self {
+            common_name: "client",
+            organizations: &[],
+            purposes,
+            has_ended: false,
+        }
     }
 }
 
@@ -42,7 +48,11 @@ impl Authority {
     pub(crate) fn new(name: &str) -> Self {
         let (params, key) = (authority_params(name), KeyPair::generate().unwrap());
         let certificate = params.self_signed(&key).unwrap();
-        Self { issuer: Issuer::new(params, key), certificate, between: Vec::new() }
+        Self {
+            issuer: Issuer::new(params, key),
+            certificate,
+            between: Vec::new(),
+        }
     }
 
     /// An authority that this one vouches for.
@@ -50,7 +60,11 @@ impl Authority {
         let (params, key) = (authority_params(name), KeyPair::generate().unwrap());
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let between = vec![certificate.der().clone()];
-        Self { issuer: Issuer::new(params, key), certificate, between }
+        Self {
+            issuer: Issuer::new(params, key),
+            certificate,
+            between,
+        }
     }
 
     pub(crate) fn pem(&self) -> String {
@@ -63,27 +77,43 @@ impl Authority {
 
     /// For a client with this name.
     pub(crate) fn client(&self, common_name: &str) -> Identity {
-        self.issue(&Says { common_name, ..Says::default() })
+        self.issue(&Says {
+            common_name,
+            ..Says::default()
+        })
     }
 
     pub(crate) fn issue(&self, says: &Says<'_>) -> Identity {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
         for organization in says.organizations {
-            params.distinguished_name.push(DnType::OrganizationName, *organization);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, *organization);
         }
-        params.distinguished_name.push(DnType::CommonName, says.common_name);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, says.common_name);
         params.extended_key_usages = says.purposes.to_vec();
         let now = SystemTime::now();
         let hours = |hours| Duration::from_hours(hours);
-        let (from, until) =
-            if says.has_ended { (now - hours(48), now - hours(1)) } else { (now - hours(1), now + hours(24)) };
+        let (from, until) = if says.has_ended {
+            (now - hours(48), now - hours(1))
+        } else {
+            (now - hours(1), now + hours(24))
+        };
         (params.not_before, params.not_after) = (from.into(), until.into());
         let key = KeyPair::generate().unwrap();
         let own = params.signed_by(&key, &self.issuer).unwrap();
-        let chain = std::iter::once(own.der().clone()).chain(self.between.iter().cloned()).collect();
+        let chain = std::iter::once(own.der().clone())
+            .chain(self.between.iter().cloned())
+            .collect();
         let pem = (own.pem(), key.serialize_pem());
-        Identity { chain, key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(), pem }
+        Identity {
+            chain,
+            key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            pem,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What KEDA made is asked of its operator: with which certificates, and what happens when it has no value, hangs, dies and comes back.
+//! What KEDA made is asked of its operator: with which certificates, and what happens when it has
+//! no value, hangs, dies and comes back.
 
 use serde_json::{Value, json};
 use tonic::Code;
@@ -23,7 +24,11 @@ fn unheard() -> String {
 /// Has the adapter show a certificate of these clients, and believe a server of these.
 fn certificates(stage: &Stage, clients: &Authority, servers: &Authority) {
     let own = clients.client("plimsoll-adapter");
-    for (name, text) in [("keda.crt", servers.pem()), ("own.crt", own.pem.0), ("own.key", own.pem.1)] {
+    for (name, text) in [
+        ("keda.crt", servers.pem()),
+        ("own.crt", own.pem.0),
+        ("own.key", own.pem.1),
+    ] {
         stage.write(name, &text);
     }
 }
@@ -32,7 +37,9 @@ async fn leave(stage: &Stage, operator: &Operator, more: &str) {
     let address = operator.door.address;
     let files = "caFile: keda.crt, certFile: own.crt, keyFile: own.key";
     let name = "serverName: localhost";
-    let text = format!("upstreams: [{{name: keda, kind: keda-grpc, url: 'https://{address}', {name}, {files}{more}}}]");
+    let text = format!(
+        "upstreams: [{{name: keda, kind: keda-grpc, url: 'https://{address}', {name}, {files}{more}}}]"
+    );
     stage.leave(&text).await.unwrap();
 }
 
@@ -45,7 +52,10 @@ async fn both(replies: Replies, more: &str) -> (Stage, Operator) {
 
 async fn check_refused(stage: &Stage, expected: u16, says: &str) {
     let (code, message) = ask(stage, &unheard()).await;
-    assert!(code == expected && message.contains(says), "{code} {message}\ninstead of {says}");
+    assert!(
+        code == expected && message.contains(says),
+        "{code} {message}\ninstead of {says}"
+    );
 }
 
 #[tokio::test]
@@ -55,18 +65,35 @@ async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
     assert_eq!(code, 200, "{body}");
     let body: Value = serde_json::from_str(&body).unwrap();
     let item = &body["items"][0];
-    assert_eq!((&item["value"], &item["timestamp"]), (&json!("1500m"), &json!("2026-01-01T00:00:00Z")));
+    assert_eq!(
+        (&item["value"], &item["timestamp"]),
+        (&json!("1500m"), &json!("2026-01-01T00:00:00Z"))
+    );
     assert_eq!(item["metricLabels"], json!({"of": "keda"}));
-    assert_eq!(operator.asked(), [("orders".to_owned(), "shop".to_owned(), "queue".to_owned())]);
+    assert_eq!(
+        operator.asked(),
+        [("orders".to_owned(), "shop".to_owned(), "queue".to_owned())]
+    );
     let line = r#"adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
     assert!(stage.metrics().contains(line), "{}", stage.metrics());
-    assert_eq!(stage.proxy().await.get(&path(), &["X-Remote-User: nobody"]).await.0, 403);
+    assert_eq!(
+        stage
+            .proxy()
+            .await
+            .get(&path(), &["X-Remote-User: nobody"])
+            .await
+            .0,
+        403
+    );
     assert_eq!(operator.asked(), []);
 }
 
 #[tokio::test]
 async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_taken_up() {
-    let (stage, operator) = (Stage::new(&[]).await, Operator::start(Replies::With("5")).await);
+    let (stage, operator) = (
+        Stage::new(&[]).await,
+        Operator::start(Replies::With("5")).await,
+    );
     let stranger = Authority::new("strangers");
     certificates(&stage, &operator.authority, &stranger);
     leave(&stage, &operator, "").await;
@@ -88,23 +115,54 @@ async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_take
     leave(&stage, &operator, ", maxStale: 1m").await;
     let (code, message) = ask(&stage, &path().replace("queue", "unknown")).await;
     let public = format!("{NO_VALUE} its certificates or settings cannot be used");
-    assert_eq!((code, message), (503, public), "names of files are in the log alone");
-    assert!(!stage.metrics().contains("adapter_upstream_resting{"), "{}", stage.metrics());
+    assert_eq!(
+        (code, message),
+        (503, public),
+        "names of files are in the log alone"
+    );
+    assert!(
+        !stage.metrics().contains("adapter_upstream_resting{"),
+        "{}",
+        stage.metrics()
+    );
 }
 
 #[tokio::test]
-async fn while_the_operator_hangs_its_last_word_stands_in_and_then_it_is_left_alone_until_it_is_back() {
+async fn while_the_operator_hangs_its_last_word_stands_in_and_then_it_is_left_alone_until_it_is_back()
+ {
     let (stage, operator) = both(Replies::With("1"), ", timeout: 200ms, maxStale: 10m").await;
     assert_eq!(ask(&stage, &path()).await, (200, "1".to_owned()));
     operator.now(Replies::Hangs);
-    becomes(&stage, &unheard(), (503, &format!("{NO_VALUE} no answer within 200ms"))).await;
+    becomes(
+        &stage,
+        &unheard(),
+        (503, &format!("{NO_VALUE} no answer within 200ms")),
+    )
+    .await;
     let resting = format!("{NO_VALUE} it has failed too often and is not asked for some seconds");
-    ask_until_it_rests(&stage, |namespace| path().replace("/shop/", &format!("/{namespace}/")), &resting).await;
-    assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="keda"} 1"#), "{}", stage.metrics());
+    ask_until_it_rests(
+        &stage,
+        |namespace| path().replace("/shop/", &format!("/{namespace}/")),
+        &resting,
+    )
+    .await;
+    assert!(
+        stage
+            .metrics()
+            .contains(r#"adapter_upstream_resting{upstream="keda"} 1"#),
+        "{}",
+        stage.metrics()
+    );
     assert_eq!(ask(&stage, &path()).await, (200, "1".to_owned()));
     operator.now(Replies::With("2"));
     becomes(&stage, &path(), (200, "2")).await;
-    assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="keda"} 0"#), "{}", stage.metrics());
+    assert!(
+        stage
+            .metrics()
+            .contains(r#"adapter_upstream_resting{upstream="keda"} 0"#),
+        "{}",
+        stage.metrics()
+    );
 }
 
 #[tokio::test]
@@ -116,7 +174,11 @@ async fn an_operator_that_is_gone_is_found_again() {
     assert_eq!(ask(&stage, &path()).await, (200, "3".to_owned()));
     operator.door.is_open.send_replace(false);
     check_refused(&stage, 503, "no answer").await;
-    assert_eq!(ask(&stage, &path()).await, (200, "3".to_owned()), "its last word stands in");
+    assert_eq!(
+        ask(&stage, &path()).await,
+        (200, "3".to_owned()),
+        "its last word stands in"
+    );
     operator.door.is_open.send_replace(true);
     becomes(&stage, &unheard(), (200, "3")).await;
 }
@@ -148,6 +210,9 @@ async fn a_scaler_without_a_value_does_not_keep_others_from_theirs() {
     check_refused(&stage, 404, "no such ScaledObject (asked of keda)").await;
     let several = SELECTOR.replace("%3Dorders", "+in+%28orders%2Ccarts%29");
     let (code, message) = ask(&stage, &format!("{QUEUE}{several}")).await;
-    assert!(code == 400 && message.contains("which ScaledObject"), "{code} {message}");
+    assert!(
+        code == 400 && message.contains("which ScaledObject"),
+        "{code} {message}"
+    );
     assert_eq!(operator.asked().len(), 1);
 }

@@ -28,22 +28,38 @@ use crate::stage::Stage;
 const CRON: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/crane_autoscaling_cron";
 const KIND: &str = "effectivehorizontalpodautoscalers";
 
-/// Lists of one autoscaler with a window of time and of nothing else, and a watch of the former that sends these events.
+/// Lists of one autoscaler with a window of time and of nothing else, and a watch of the former
+/// that sends these events.
 fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
     let events = Arc::new(Mutex::new(Some(events)));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let is_autoscalers = request.uri().path().ends_with(KIND);
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let events = if is_watch && is_autoscalers { events.lock().unwrap().take() } else { None };
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let events = if is_watch && is_autoscalers {
+            events.lock().unwrap().take()
+        } else {
+            None
+        };
         async move {
             let body = if let Some(mut events) = events {
                 let lines = futures::stream::poll_fn(move |context| events.poll_recv(context));
-                Body::from_stream(lines.map(|event| Ok::<_, Infallible>(Bytes::from(format!("{event}\n")))))
+                Body::from_stream(
+                    lines.map(|event| Ok::<_, Infallible>(Bytes::from(format!("{event}\n")))),
+                )
             } else if is_watch {
                 Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>())
             } else {
-                let items = if is_autoscalers { json!([autoscaler()]) } else { json!([]) };
-                Body::from(json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string())
+                let items = if is_autoscalers {
+                    json!([autoscaler()])
+                } else {
+                    json!([])
+                };
+                Body::from(
+                    json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string(),
+                )
             };
             Ok::<_, Infallible>(Response::new(body))
         }
@@ -69,10 +85,23 @@ fn autoscaler() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let mut stage = Stage::new(&[]).await;
-    let identity = stage.servers.issue(&Says { common_name: "localhost", purposes: &[], ..Says::default() });
-    let (certificate, key) = (stage.write("own.crt", &identity.pem.0), stage.write("own.key", &identity.pem.1));
+    let identity = stage.servers.issue(&Says {
+        common_name: "localhost",
+        purposes: &[],
+        ..Says::default()
+    });
+    let (certificate, key) = (
+        stage.write("own.crt", &identity.pem.0),
+        stage.write("own.key", &identity.pem.1),
+    );
     let [certificate, key] = [&certificate, &key].map(|path| path.to_str().context("a path"));
-    let words = ["adapter", "--tls-cert-file", certificate?, "--tls-private-key-file", key?];
+    let words = [
+        "adapter",
+        "--tls-cert-file",
+        certificate?,
+        "--tls-private-key-file",
+        key?,
+    ];
     let args: Args = PROGRAM.try_parse_from(words)?;
 
     let (events, cluster) = {
@@ -98,19 +127,28 @@ async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let running = tokio::spawn(adapter::run_on(port, args, chassis));
 
     let becomes = async |expected: u16| {
-        eventually(format!("the answer is a {expected}"), Pace::WITHIN, async || {
-            let (code, body) = stage.proxy().await.get(CRON, &["X-Remote-User: hpa"]).await;
-            ensure!(code == expected, "{code} {body}");
-            Ok(())
-        })
+        eventually(
+            format!("the answer is a {expected}"),
+            Pace::WITHIN,
+            async || {
+                let (code, body) = stage.proxy().await.get(CRON, &["X-Remote-User: hpa"]).await;
+                ensure!(code == expected, "{code} {body}");
+                Ok(())
+            },
+        )
         .await
     };
     becomes(200).await?;
     shutdown.cancel();
     becomes(200).await?;
-    events.send(json!({"type": "DELETED", "object": autoscaler()})).context("the watch has ended")?;
+    events
+        .send(json!({"type": "DELETED", "object": autoscaler()}))
+        .context("the watch has ended")?;
     becomes(404).await?;
     running.await??;
-    ensure!(tasks.drain(Pace::WITHIN.limit).await == 0, "the watches have ended");
+    ensure!(
+        tasks.drain(Pace::WITHIN.limit).await == 0,
+        "the watches have ended"
+    );
     Ok(())
 }

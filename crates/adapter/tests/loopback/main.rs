@@ -1,5 +1,5 @@
-//! The adapter over real TLS on the loopback interface: who is believed to be whom, what the API server is asked about callers, and
-//! what is left to other providers.
+//! The adapter over real TLS on the loopback interface: who is believed to be whom, what the API
+//! server is asked about callers, and what is left to other providers.
 
 mod access;
 mod api_server;

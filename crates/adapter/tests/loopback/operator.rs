@@ -1,4 +1,5 @@
-//! KEDA's operator: gRPC over mutual TLS, as KEDA serves it. Answers as it is told, hangs, dies and comes back.
+//! KEDA's operator: gRPC over mutual TLS, as KEDA serves it. Answers as it is told, hangs, dies and
+//! comes back.
 
 #[allow(unreachable_pub, clippy::pedantic)]
 mod proto {
@@ -50,14 +51,27 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) async fn start(replies: Replies) -> Self {
-        let known = Arc::new(Known { replies: watch::Sender::new(replies), asked: Mutex::default() });
+        let known = Arc::new(Known {
+            replies: watch::Sender::new(replies),
+            asked: Mutex::default(),
+        });
         let authority = Authority::new("keda");
         let folder = tempfile::tempdir().unwrap();
-        let says = Says { common_name: "keda-operator", purposes: &[], ..Says::default() };
+        let says = Says {
+            common_name: "keda-operator",
+            purposes: &[],
+            ..Says::default()
+        };
         let tls = tls_for(&folder, &authority.issue(&says), Some(&authority)).await;
-        let router = Routes::new(MetricsServiceServer::from_arc(Arc::clone(&known))).into_axum_router();
+        let router =
+            Routes::new(MetricsServiceServer::from_arc(Arc::clone(&known))).into_axum_router();
         let door = Door::before(router, &tls, true).await;
-        Self { door, authority, known, _folder: folder }
+        Self {
+            door,
+            authority,
+            known,
+            _folder: folder,
+        }
     }
 
     pub(crate) fn now(&self, replies: Replies) {
@@ -76,9 +90,21 @@ impl MetricsService for Known {
         &self,
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<ExternalMetricValueList>, Status> {
-        let ScaledObjectRef { name, namespace, metric_name } = request.into_inner();
-        self.asked.lock().unwrap().push((name, namespace, metric_name));
-        let replies = *self.replies.subscribe().wait_for(|replies| *replies != Replies::Hangs).await.unwrap();
+        let ScaledObjectRef {
+            name,
+            namespace,
+            metric_name,
+        } = request.into_inner();
+        self.asked
+            .lock()
+            .unwrap()
+            .push((name, namespace, metric_name));
+        let replies = *self
+            .replies
+            .subscribe()
+            .wait_for(|replies| *replies != Replies::Hangs)
+            .await
+            .unwrap();
         let (text, count) = match replies {
             Replies::With(text) => (text, 1),
             Replies::WithMany(count) => ("1", count),
@@ -88,10 +114,17 @@ impl MetricsService for Known {
         let value = ExternalMetricValue {
             metric_name: "s0-cron".to_owned(),
             metric_labels: [("of".to_owned(), "keda".to_owned())].into(),
-            timestamp: Some(Time { seconds: 1_767_225_600, nanos: 0 }),
+            timestamp: Some(Time {
+                seconds: 1_767_225_600,
+                nanos: 0,
+            }),
             window: None,
-            value: Some(Quantity { text: text.to_owned() }),
+            value: Some(Quantity {
+                text: text.to_owned(),
+            }),
         };
-        Ok(Response::new(ExternalMetricValueList { items: vec![value; count] }))
+        Ok(Response::new(ExternalMetricValueList {
+            items: vec![value; count],
+        }))
     }
 }

@@ -56,14 +56,29 @@ pub(crate) struct Provider {
 
 impl Provider {
     pub(crate) async fn start(does: Does) -> Self {
-        let known = Arc::new(Known { does: watch::Sender::new(does), asked: Mutex::default() });
+        let known = Arc::new(Known {
+            does: watch::Sender::new(does),
+            asked: Mutex::default(),
+        });
         let authority = Authority::new("another provider");
         let folder = tempfile::tempdir().unwrap();
-        let says = Says { common_name: "localhost", purposes: &[], ..Says::default() };
+        let says = Says {
+            common_name: "localhost",
+            purposes: &[],
+            ..Says::default()
+        };
         let tls = tls(&folder, &authority.issue(&says)).await;
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&known));
+        let router = Router::new()
+            .fallback(answer)
+            .with_state(Arc::clone(&known));
         let door = Door::before(router, &tls, does != Does::IsDead).await;
-        Self { address: door.address, authority, known, door, _folder: folder }
+        Self {
+            address: door.address,
+            authority,
+            known,
+            door,
+            _folder: folder,
+        }
     }
 
     pub(crate) fn now(&self, does: Does) {
@@ -83,9 +98,17 @@ impl Provider {
 }
 
 async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
-    let asked = Asked { uri: request.uri().to_string(), headers: request.headers().clone() };
+    let asked = Asked {
+        uri: request.uri().to_string(),
+        headers: request.headers().clone(),
+    };
     known.asked.lock().unwrap().push(asked);
-    let does = *known.does.subscribe().wait_for(|does| *does != Does::Hangs).await.unwrap();
+    let does = *known
+        .does
+        .subscribe()
+        .wait_for(|does| *does != Does::Hangs)
+        .await
+        .unwrap();
     match does {
         Does::Says(value) => {
             let item = json!({
@@ -93,7 +116,8 @@ async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
                 "value": value.to_string(),
             });
             let (kind, version) = ("ExternalMetricValueList", "external.metrics.k8s.io/v1beta1");
-            Json(json!({"kind": kind, "apiVersion": version, "metadata": {}, "items": [item]})).into_response()
+            Json(json!({"kind": kind, "apiVersion": version, "metadata": {}, "items": [item]}))
+                .into_response()
         }
         Does::Refuses(code) => {
             let status = json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "none of that"});
@@ -123,17 +147,36 @@ impl Door {
     pub(crate) async fn before(router: Router, tls: &ServingTls, is_open: bool) -> Self {
         let inner = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let within = inner.local_addr().unwrap();
-        let server = serve(inner, router, Some(tls.current()), Limits::default(), CancellationToken::new());
+        let server = serve(
+            inner,
+            router,
+            Some(tls.current()),
+            Limits::default(),
+            CancellationToken::new(),
+        );
         let outer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = outer.local_addr().unwrap();
         let (is_open, connections) = (watch::Sender::new(is_open), Arc::default());
         let letting_in = let_in(outer, within, is_open.clone(), Arc::clone(&connections));
-        let tasks = vec![tokio::spawn(server).abort_handle(), tokio::spawn(letting_in).abort_handle()];
-        Self { address, is_open, connections, tasks }
+        let tasks = vec![
+            tokio::spawn(server).abort_handle(),
+            tokio::spawn(letting_in).abort_handle(),
+        ];
+        Self {
+            address,
+            is_open,
+            connections,
+            tasks,
+        }
     }
 }
 
-async fn let_in(outer: TcpListener, within: SocketAddr, is_open: watch::Sender<bool>, connections: Arc<AtomicUsize>) {
+async fn let_in(
+    outer: TcpListener,
+    within: SocketAddr,
+    is_open: watch::Sender<bool>,
+    connections: Arc<AtomicUsize>,
+) {
     loop {
         let (mut stream, _) = outer.accept().await.unwrap();
         connections.fetch_add(1, Ordering::Relaxed);

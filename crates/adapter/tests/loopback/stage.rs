@@ -64,8 +64,14 @@ struct Flags {
 
 /// Flags about callers.
 pub(crate) fn flags(words: &[&str]) -> GuardArgs {
-    let program = Program { name: "adapter", version: "", defaults: &[] };
-    let flags: Flags = program.try_parse_from(std::iter::once(&"adapter").chain(words)).unwrap();
+    let program = Program {
+        name: "adapter",
+        version: "",
+        defaults: &[],
+    };
+    let flags: Flags = program
+        .try_parse_from(std::iter::once(&"adapter").chain(words))
+        .unwrap();
     flags.guard
 }
 
@@ -75,10 +81,22 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
         ("client-ca-file", clients.to_owned()),
         ("requestheader-client-ca-file", proxies.to_owned()),
         ("requestheader-allowed-names", allowed_names.to_owned()),
-        ("requestheader-username-headers", r#"["X-Remote-User"]"#.to_owned()),
-        ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#.to_owned()),
-        ("requestheader-group-headers", r#"["X-Remote-Group"]"#.to_owned()),
-        ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#.to_owned()),
+        (
+            "requestheader-username-headers",
+            r#"["X-Remote-User"]"#.to_owned(),
+        ),
+        (
+            "requestheader-uid-headers",
+            r#"["X-Remote-Uid"]"#.to_owned(),
+        ),
+        (
+            "requestheader-group-headers",
+            r#"["X-Remote-Group"]"#.to_owned(),
+        ),
+        (
+            "requestheader-extra-headers-prefix",
+            r#"["X-Remote-Extra-"]"#.to_owned(),
+        ),
     ])
 }
 
@@ -119,7 +137,11 @@ impl Stage {
 
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder, &registry).await;
-        let identity = servers.issue(&Says { common_name: "localhost", purposes: &[], ..Says::default() });
+        let identity = servers.issue(&Says {
+            common_name: "localhost",
+            purposes: &[],
+            ..Says::default()
+        });
         let tls = tls(&folder, &identity).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -132,7 +154,19 @@ impl Stage {
             CancellationToken::new(),
         ));
         let tasks = vec![following.abort_handle(), server.abort_handle()];
-        Self { api, guard, clock, registry, proxies, clients, routes, servers, address, folder, tasks }
+        Self {
+            api,
+            guard,
+            clock,
+            registry,
+            proxies,
+            clients,
+            routes,
+            servers,
+            address,
+            folder,
+            tasks,
+        }
     }
 
     /// A file beside those that it reads.
@@ -143,12 +177,16 @@ impl Stage {
     /// Leaves this to others from now on.
     pub(crate) async fn leave(&self, text: &str) -> Result<(), String> {
         self.write("routes.yaml", text);
-        self.routes.reload().await.map_err(|error| format!("{error:#}"))
+        self.routes
+            .reload()
+            .await
+            .map_err(|error| format!("{error:#}"))
     }
 
     /// A front proxy's connection.
     pub(crate) async fn proxy(&self) -> Connection {
-        self.connect(Some(&self.proxies.client("front-proxy-client"))).await
+        self.connect(Some(&self.proxies.client("front-proxy-client")))
+            .await
     }
 
     /// A connection on which this is shown.
@@ -156,17 +194,31 @@ impl Stage {
         Connection(self.open(identity, b"http/1.1").await)
     }
 
-    pub(crate) async fn open(&self, identity: Option<&Identity>, protocol: &[u8]) -> TlsStream<TcpStream> {
-        self.open_from(Ipv4Addr::LOCALHOST, identity, protocol).await
+    pub(crate) async fn open(
+        &self,
+        identity: Option<&Identity>,
+        protocol: &[u8],
+    ) -> TlsStream<TcpStream> {
+        self.open_from(Ipv4Addr::LOCALHOST, identity, protocol)
+            .await
     }
 
     /// A connection from another address, on which this is shown.
-    pub(crate) async fn connect_from(&self, from: Ipv4Addr, identity: Option<&Identity>) -> Connection {
+    pub(crate) async fn connect_from(
+        &self,
+        from: Ipv4Addr,
+        identity: Option<&Identity>,
+    ) -> Connection {
         Connection(self.open_from(from, identity, b"http/1.1").await)
     }
 
     /// Every address that begins with 127 is this machine's.
-    async fn open_from(&self, from: Ipv4Addr, identity: Option<&Identity>, protocol: &[u8]) -> TlsStream<TcpStream> {
+    async fn open_from(
+        &self,
+        from: Ipv4Addr,
+        identity: Option<&Identity>,
+        protocol: &[u8],
+    ) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.servers.der().clone()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -186,12 +238,17 @@ impl Stage {
         socket.bind((from, 0).into()).unwrap();
         let stream = socket.connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .unwrap()
     }
 
     /// The metrics.
     pub(crate) fn metrics(&self) -> String {
-        prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap()
+        prometheus::TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .unwrap()
     }
 }
 
@@ -207,8 +264,17 @@ async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
         routes_file: Some(write(folder, "routes.yaml", "")),
         routes_token_file: write(folder, "token", "token-of-hpa"),
     };
-    let name = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
-    let own = OwnService { namespace: "plimsoll".to_owned(), name };
+    let name = folder
+        .path()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let own = OwnService {
+        namespace: "plimsoll".to_owned(),
+        name,
+    };
     Routes::load(args, own, registry).await.unwrap().unwrap()
 }
 
@@ -217,14 +283,21 @@ pub(crate) async fn tls(folder: &TempDir, identity: &Identity) -> ServingTls {
 }
 
 /// With authorities of clients, for nobody who has not a certificate from them.
-pub(crate) async fn tls_for(folder: &TempDir, identity: &Identity, clients: Option<&Authority>) -> ServingTls {
+pub(crate) async fn tls_for(
+    folder: &TempDir,
+    identity: &Identity,
+    clients: Option<&Authority>,
+) -> ServingTls {
     let (certificate, key) = &identity.pem;
     let files = TlsFiles {
         certificate: write(folder, "tls.crt", certificate),
         private_key: write(folder, "tls.key", key),
         authorities: clients.map(|clients| write(folder, "ca.crt", &clients.pem())),
     };
-    let profile = ServingProfile { asks_clients: true, ..ServingProfile::default() };
+    let profile = ServingProfile {
+        asks_clients: true,
+        ..ServingProfile::default()
+    };
     ServingTls::load_as(files, profile).await.unwrap()
 }
 
@@ -242,15 +315,30 @@ impl Connection {
         loop {
             let mut part = [0; 4096];
             let read = self.0.read(&mut part).await.unwrap();
-            assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&seen));
+            assert!(
+                read > 0,
+                "closed after {:?}",
+                String::from_utf8_lossy(&seen)
+            );
             seen.extend_from_slice(&part[..read]);
             let text = String::from_utf8_lossy(&seen).into_owned();
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
             let head = head.to_ascii_lowercase();
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
-            let length: usize = length.and_then(|length| length.parse().ok()).expect("a length");
+            let length = head
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next());
+            let length: usize = length
+                .and_then(|length| length.parse().ok())
+                .expect("a length");
             if body.len() >= length {
-                let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a code");
+                let code = head
+                    .split(' ')
+                    .nth(1)
+                    .and_then(|code| code.parse().ok())
+                    .expect("a code");
                 return (code, body.to_owned());
             }
         }

@@ -1,4 +1,5 @@
-//! The adapter's endpoint which knows nothing by itself: whoever is let in is told that there is no such metric.
+//! The adapter's endpoint which knows nothing by itself: whoever is let in is told that there is no
+//! such metric.
 
 use adapter::decide::Providers;
 use adapter::guard::Guard;
@@ -11,7 +12,12 @@ use runtime::endpoints::Endpoints;
 use runtime::{Activity, Readiness};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) fn router(guard: Guard, routes: Option<Routes>, registry: &Registry, readiness: Readiness) -> Router {
+pub(crate) fn router(
+    guard: Guard,
+    routes: Option<Routes>,
+    registry: &Registry,
+    readiness: Readiness,
+) -> Router {
     let health = Endpoints {
         registry: registry.clone(),
         readiness,
@@ -19,6 +25,16 @@ pub(crate) fn router(guard: Guard, routes: Option<Routes>, registry: &Registry, 
         shutdown: CancellationToken::new(),
     };
     let metrics = Metrics::register(registry).unwrap();
-    let providers = Providers { routes, ..Providers::default() };
-    Surface { guard, providers, metrics, health, leaving: CancellationToken::new() }.router()
+    let providers = Providers {
+        routes,
+        ..Providers::default()
+    };
+    Surface {
+        guard,
+        providers,
+        metrics,
+        health,
+        leaving: CancellationToken::new(),
+    }
+    .router()
 }

@@ -66,10 +66,14 @@ fn reviewed(review: &[u8], rights: Rights) -> Response<Body> {
 impl Cluster {
     fn answer(&self, request: &Request<kube::client::Body>) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
-        let query: BTreeMap<_, _> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let query: BTreeMap<_, _> = form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect();
         if query.get("watch").is_some_and(|watch| watch == "true") {
             // Nothing changes.
-            return Response::new(Body::from_stream(stream::pending::<Result<Vec<u8>, Infallible>>()));
+            return Response::new(Body::from_stream(stream::pending::<
+                Result<Vec<u8>, Infallible>,
+            >()));
         }
         let body = match request.uri().path() {
             "/api" => self.core.clone(),
@@ -88,15 +92,28 @@ impl Cluster {
             None => (path.to_owned(), None),
         };
         let selector: Selector = selector.parse().expect("a selector");
-        let objects = self.objects.get(&all).unwrap_or_else(|| panic!("{path} was not recorded"));
+        let objects = self
+            .objects
+            .get(&all)
+            .unwrap_or_else(|| panic!("{path} was not recorded"));
         let found = objects.iter().filter(|object| {
-            let labels = object.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
-            namespace.is_none_or(|namespace| object.namespace == namespace) && selector.matches(&labels.collect())
+            let labels = object
+                .labels
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone()));
+            namespace.is_none_or(|namespace| object.namespace == namespace)
+                && selector.matches(&labels.collect())
         });
-        let items = found.map(|Object { namespace, name, labels }| {
-            // Items of a list need not say what they are; some of them are read as pods.
-            json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}})
-        });
+        let items = found.map(
+            |Object {
+                 namespace,
+                 name,
+                 labels,
+             }| {
+                // Items of a list need not say what they are; some of them are read as pods.
+                json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}})
+            },
+        );
         json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
             "metadata": {"resourceVersion": "1"}, "items": items.collect::<Vec<_>>(),

@@ -1,7 +1,9 @@
-//! What prometheus-adapter answered, and what this adapter answers to the same questions, by the same rules, about the same series.
+//! What prometheus-adapter answered, and what this adapter answers to the same questions, by the
+//! same rules, about the same series.
 //!
-//! The recordings are in `tests/vectors/prometheus-adapter` of the repository. Where the two differ on purpose, the recording has this
-//! adapter's answer beside the other one and says why; any other difference fails.
+//! The recordings are in `tests/vectors/prometheus-adapter` of the repository. Where the two differ
+//! on purpose, the recording has this adapter's answer beside the other one and says why; any other
+//! difference fails.
 
 mod api_server;
 mod recording;
@@ -18,13 +20,20 @@ use stage::Stage;
 /// Everything about one rule file: what is listed, what is answered, and what Prometheus is asked.
 async fn check(name: &str) {
     let recording = Recording::read(name);
-    let stage = Stage::new(&recording).await.expect("a rule file that is right");
-    stage.knows_its_metrics(&recording.listed.first().expect("an API").api).await;
+    let stage = Stage::new(&recording)
+        .await
+        .expect("a rule file that is right");
+    stage
+        .knows_its_metrics(&recording.listed.first().expect("an API").api)
+        .await;
     let mut wrong = Vec::new();
     for listed in &recording.listed {
         let (found, expected) = (stage.listed(&listed.api).await, listed.expected());
         if found != expected {
-            wrong.push(format!("{} lists\n  {found:?}, not\n  {expected:?}", listed.api));
+            wrong.push(format!(
+                "{} lists\n  {found:?}, not\n  {expected:?}",
+                listed.api
+            ));
         }
     }
     for question in &recording.questions {
@@ -34,13 +43,29 @@ async fn check(name: &str) {
         let items = items(&body);
         if (code, &items) != (expected.code, &expected.items) {
             let items = Value::from(expected.items.clone());
-            wrong.push(format!("{path}\n  is answered {code} {body}, not\n  {} {items}", expected.code));
+            wrong.push(format!(
+                "{path}\n  is answered {code} {body}, not\n  {} {items}",
+                expected.code
+            ));
         }
     }
     let (asked, expected) = (stage.queries(), recording.queries());
-    wrong.extend(asked.difference(&expected).map(|query| format!("Prometheus was asked {query}")));
-    wrong.extend(expected.difference(&asked).map(|query| format!("Prometheus was not asked {query}")));
-    assert!(wrong.is_empty(), "{name}: {} differences\n{}", wrong.len(), wrong.join("\n"));
+    wrong.extend(
+        asked
+            .difference(&expected)
+            .map(|query| format!("Prometheus was asked {query}")),
+    );
+    wrong.extend(
+        expected
+            .difference(&asked)
+            .map(|query| format!("Prometheus was not asked {query}")),
+    );
+    assert!(
+        wrong.is_empty(),
+        "{name}: {} differences\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// The items of a list, as recordings have them: without times, quantities in thousandths.
@@ -49,7 +74,11 @@ fn items(body: &Value) -> Vec<Value> {
     for item in &mut items {
         let fields = item.as_object_mut().expect("an object");
         assert!(fields.remove("timestamp").is_some(), "{body}");
-        let value: Quantity = fields["value"].as_str().expect("text").parse().expect("a quantity");
+        let value: Quantity = fields["value"]
+            .as_str()
+            .expect("text")
+            .parse()
+            .expect("a quantity");
         fields.insert("value".to_owned(), Value::from(value.milli_value()));
     }
     items
@@ -95,7 +124,12 @@ async fn rule_files_that_are_right_and_wrong() {
     for file in recording::rule_files() {
         let recording = Recording::of(&file.text);
         let started = Stage::new(&recording).await.map(drop);
-        assert_eq!(started.is_ok(), file.is_right(), "{started:?}\n{}", file.text);
+        assert_eq!(
+            started.is_ok(),
+            file.is_right(),
+            "{started:?}\n{}",
+            file.text
+        );
     }
 }
 
@@ -103,15 +137,29 @@ async fn rule_files_that_are_right_and_wrong() {
 async fn rights_in_a_namespace_are_no_rights_to_metrics_of_the_cluster() {
     let recording = Recording::read("chart");
     for (rights, of_nodes) in [(Rights::Everywhere, 200), (Rights::InNamespaces, 403)] {
-        let stage = Stage::with(&recording, rights).await.expect("a rule file that is right");
-        stage.knows_its_metrics(&recording.listed.first().expect("an API").api).await;
+        let stage = Stage::with(&recording, rights)
+            .await
+            .expect("a rule file that is right");
+        stage
+            .knows_its_metrics(&recording.listed.first().expect("an API").api)
+            .await;
         let api = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop";
         let (code, body) = stage.ask(&format!("{api}/nodes/node-1/queue_length")).await;
         assert_eq!(code, of_nodes, "{rights:?}: {body}");
-        assert!(code == 200 || body["message"].as_str().is_some_and(|text| text.contains("at the cluster scope")));
+        assert!(
+            code == 200
+                || body["message"]
+                    .as_str()
+                    .is_some_and(|text| text.contains("at the cluster scope"))
+        );
         // The own namespace is no other tenant's, and objects in it need nothing else.
-        for own in ["namespaces/shop/metrics/queue_length", "namespaces/shop/pods/*/queue_length"] {
-            let (code, body) = stage.ask(&format!("/apis/custom.metrics.k8s.io/v1beta2/{own}")).await;
+        for own in [
+            "namespaces/shop/metrics/queue_length",
+            "namespaces/shop/pods/*/queue_length",
+        ] {
+            let (code, body) = stage
+                .ask(&format!("/apis/custom.metrics.k8s.io/v1beta2/{own}"))
+                .await;
             assert_ne!(code, 403, "{rights:?}: {own}: {body}");
         }
     }

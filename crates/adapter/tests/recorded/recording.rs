@@ -39,13 +39,22 @@ pub(crate) struct Listed {
 impl Listed {
     /// What this adapter should list.
     pub(crate) fn expected(&self) -> &[(String, bool)] {
-        expected::<Vec<_>>(&self.api, &self.there, self.here.as_ref(), self.because.as_deref())
+        expected::<Vec<_>>(
+            &self.api,
+            &self.there,
+            self.here.as_ref(),
+            self.because.as_deref(),
+        )
     }
 }
 
 /// What is said here, where it is something else for a reason, or what is said there.
 fn expected<'a, T>(what: &str, there: &'a T, here: Option<&'a T>, because: Option<&str>) -> &'a T {
-    assert_eq!(here.is_some(), because.is_some(), "a difference has a reason: {what}");
+    assert_eq!(
+        here.is_some(),
+        because.is_some(),
+        "a difference has a reason: {what}"
+    );
     here.unwrap_or(there)
 }
 
@@ -81,7 +90,10 @@ impl Recording {
 
     /// These rules, and no series.
     pub(crate) fn of(rules: &str) -> Self {
-        Self { rules: rules.lines().map(str::to_owned).collect(), ..Self::default() }
+        Self {
+            rules: rules.lines().map(str::to_owned).collect(),
+            ..Self::default()
+        }
     }
 
     /// The rule file.
@@ -92,11 +104,15 @@ impl Recording {
     /// The series by the queries that find them, as Prometheus says them.
     pub(crate) fn series(&self) -> BTreeMap<String, Value> {
         let said = |(name, labels): &(String, Vec<String>)| {
-            let mut series: BTreeMap<&str, &str> = labels.iter().map(|label| (label.as_str(), "x")).collect();
+            let mut series: BTreeMap<&str, &str> =
+                labels.iter().map(|label| (label.as_str(), "x")).collect();
             series.insert("__name__", name);
             json!(series)
         };
-        self.series.iter().map(|(query, series)| (query.clone(), series.iter().map(said).collect())).collect()
+        self.series
+            .iter()
+            .map(|(query, series)| (query.clone(), series.iter().map(said).collect()))
+            .collect()
     }
 
     /// What Prometheus says to queries.
@@ -106,14 +122,22 @@ impl Recording {
 
     /// What Prometheus should be asked by this adapter.
     pub(crate) fn queries(&self) -> BTreeSet<String> {
-        self.questions.iter().filter_map(|question| question.expected().query.clone()).collect()
+        self.questions
+            .iter()
+            .filter_map(|question| question.expected().query.clone())
+            .collect()
     }
 }
 
 impl Question {
     /// What this adapter should say.
     pub(crate) fn expected(&self) -> &Said {
-        expected(&self.path, &self.there, self.here.as_ref(), self.because.as_deref())
+        expected(
+            &self.path,
+            &self.there,
+            self.here.as_ref(),
+            self.because.as_deref(),
+        )
     }
 }
 
@@ -128,7 +152,9 @@ pub(crate) fn rule_files() -> Vec<RuleFile> {
 }
 
 fn one<T: DeserializeOwned>(name: &str) -> T {
-    recordings::load(&format!("prometheus-adapter/{name}")).pop().expect("a case")
+    recordings::load(&format!("prometheus-adapter/{name}"))
+        .pop()
+        .expect("a case")
 }
 
 /// A rule file that is right or wrong.
@@ -147,6 +173,11 @@ pub(crate) struct RuleFile {
 impl RuleFile {
     /// Whether this adapter should run with it.
     pub(crate) fn is_right(&self) -> bool {
-        *expected(&self.text, &self.there, self.here.as_ref(), self.because.as_deref())
+        *expected(
+            &self.text,
+            &self.there,
+            self.here.as_ref(),
+            self.because.as_deref(),
+        )
     }
 }

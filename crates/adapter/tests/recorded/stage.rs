@@ -60,7 +60,13 @@ impl Stage {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("rules.yaml");
         std::fs::write(&file, recording.rules()).expect("a file");
-        let words = ["adapter", "--config", file.to_str().expect("text"), "--prometheus-url", &address];
+        let words = [
+            "adapter",
+            "--config",
+            file.to_str().expect("text"),
+            "--prometheus-url",
+            &address,
+        ];
         let args: Args = PROGRAM.try_parse_from(words).expect("flags");
 
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
@@ -77,16 +83,42 @@ impl Stage {
             config: kube::Config::new("http://localhost".parse().expect("an address")),
             rest_metrics: RestMetrics::register(&registry).expect("metrics of the client"),
         };
-        let settings = args.rules.settings().expect("flags that fit").expect("rules");
+        let settings = args
+            .rules
+            .settings()
+            .expect("flags that fit")
+            .expect("rules");
         let watches = Watches::new(client.clone(), Scope::default()).labelled_pods();
         watches.view().wait_for(View::is_synced).await?;
         let rules = Rules::start(settings, watches.view(), &chassis)?;
-        let guard = Guard::new(args.guard, client, &registry, &readiness).expect("metrics of the guard");
+        let guard =
+            Guard::new(args.guard, client, &registry, &readiness).expect("metrics of the guard");
         let metrics = Metrics::register(&registry).expect("metrics");
-        let health = Endpoints { registry, readiness, activity, shutdown: shutdown.clone() };
-        let providers = Providers { rules: Some(rules), ..Providers::default() };
-        let router = Surface { guard, providers, metrics, health, leaving: shutdown.clone() }.router();
-        Ok(Self { router, store, shutdown, _watches: watches, _folder: folder })
+        let health = Endpoints {
+            registry,
+            readiness,
+            activity,
+            shutdown: shutdown.clone(),
+        };
+        let providers = Providers {
+            rules: Some(rules),
+            ..Providers::default()
+        };
+        let router = Surface {
+            guard,
+            providers,
+            metrics,
+            health,
+            leaving: shutdown.clone(),
+        }
+        .router();
+        Ok(Self {
+            router,
+            store,
+            shutdown,
+            _watches: watches,
+            _folder: folder,
+        })
     }
 
     /// The code and the body of the answer to a path.
@@ -94,28 +126,47 @@ impl Stage {
         let request = Request::get(path).body(Body::empty()).expect("a request");
         let Ok(response) = self.router.clone().oneshot(request).await;
         let code = response.status().as_u16();
-        let body = to_bytes(response.into_body(), LARGEST).await.expect("a body");
-        (code, serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}")))
+        let body = to_bytes(response.into_body(), LARGEST)
+            .await
+            .expect("a body");
+        (
+            code,
+            serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}")),
+        )
     }
 
     /// The names of the metrics that an API lists, and whether they are of something in namespaces.
     pub(crate) async fn listed(&self, api: &str) -> Vec<(String, bool)> {
         let (code, body) = self.ask(&format!("/apis/{api}")).await;
         assert_eq!(code, 200, "{api}: {body}");
-        let listed = body["resources"].as_array().expect("resources").iter().map(|resource| {
-            let name = resource["name"].as_str().expect("a name").to_owned();
-            (name, resource["namespaced"].as_bool().expect("whether it is"))
-        });
+        let listed = body["resources"]
+            .as_array()
+            .expect("resources")
+            .iter()
+            .map(|resource| {
+                let name = resource["name"].as_str().expect("a name").to_owned();
+                (
+                    name,
+                    resource["namespaced"].as_bool().expect("whether it is"),
+                )
+            });
         listed.collect()
     }
 
     /// Waits until an API lists metrics in place of the one name that stands for all.
     pub(crate) async fn knows_its_metrics(&self, api: &str) {
-        let known = eventually("the metrics of the rules are listed", Pace::WITHIN, async || {
-            let listed = self.listed(api).await;
-            ensure!(!matches!(listed.as_slice(), [(name, _)] if PLACEHOLDERS.contains(&name.as_str())), "none is");
-            Ok(())
-        });
+        let known = eventually(
+            "the metrics of the rules are listed",
+            Pace::WITHIN,
+            async || {
+                let listed = self.listed(api).await;
+                ensure!(
+                    !matches!(listed.as_slice(), [(name, _)] if PLACEHOLDERS.contains(&name.as_str())),
+                    "none is"
+                );
+                Ok(())
+            },
+        );
         known.await.expect("metrics");
     }
 

@@ -25,13 +25,18 @@ pub(crate) struct Store {
 impl Store {
     /// Serves until the runtime ends; gives its address.
     pub(crate) async fn start(recording: &Recording) -> (Arc<Self>, String) {
-        let store =
-            Arc::new(Self { series: recording.series(), answers: recording.answers(), asked: Mutex::default() });
+        let store = Arc::new(Self {
+            series: recording.series(),
+            answers: recording.answers(),
+            asked: Mutex::default(),
+        });
         let router = Router::new()
             .route("/api/v1/series", get(series))
             .route("/api/v1/query", get(query))
             .with_state(Arc::clone(&store));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         tokio::spawn(async move { axum::serve(listener, router).await });
         (store, address)
@@ -43,11 +48,17 @@ impl Store {
     }
 }
 
-async fn series(State(store): State<Arc<Store>>, Query(asked): Query<BTreeMap<String, String>>) -> Response {
+async fn series(
+    State(store): State<Arc<Store>>,
+    Query(asked): Query<BTreeMap<String, String>>,
+) -> Response {
     said(store.series.get(&asked["match[]"]))
 }
 
-async fn query(State(store): State<Arc<Store>>, Query(asked): Query<BTreeMap<String, String>>) -> Response {
+async fn query(
+    State(store): State<Arc<Store>>,
+    Query(asked): Query<BTreeMap<String, String>>,
+) -> Response {
     let query = &asked["query"];
     store.asked.lock().expect("no panic").insert(query.clone());
     said(store.answers.get(query))

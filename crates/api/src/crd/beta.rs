@@ -1,6 +1,7 @@
 //! `v1beta2` of `VerticalPodAutoscaler`: `v1` without what came later.
 //!
-//! Upstream lists it, unserved, so that a server which once stored objects in it still accepts the definition.
+//! Upstream lists it, unserved, so that a server which once stored objects in it still accepts the
+//! definition.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceValidation, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -28,15 +29,25 @@ const ADDED_IN_V1: [&str; 14] = [
 const UPDATE_MODES: [&str; 4] = ["Off", "Initial", "Recreate", "Auto"];
 
 /// The schema of `v1beta2`, from that of `v1`.
-pub(super) fn vertical_pod_autoscaler(v1: Option<CustomResourceValidation>) -> Option<CustomResourceValidation> {
+pub(super) fn vertical_pod_autoscaler(
+    v1: Option<CustomResourceValidation>,
+) -> Option<CustomResourceValidation> {
     let mut schema = v1?.open_api_v3_schema?;
     for path in ADDED_IN_V1 {
         remove(&mut schema, path);
     }
-    if let Some(modes) = at(&mut schema, "spec.updatePolicy.updateMode").and_then(|mode| mode.enum_.as_mut()) {
-        modes.retain(|mode| mode.0.as_str().is_some_and(|name| UPDATE_MODES.contains(&name)));
+    if let Some(modes) =
+        at(&mut schema, "spec.updatePolicy.updateMode").and_then(|mode| mode.enum_.as_mut())
+    {
+        modes.retain(|mode| {
+            mode.0
+                .as_str()
+                .is_some_and(|name| UPDATE_MODES.contains(&name))
+        });
     }
-    Some(CustomResourceValidation { open_api_v3_schema: Some(schema) })
+    Some(CustomResourceValidation {
+        open_api_v3_schema: Some(schema),
+    })
 }
 
 fn remove(schema: &mut JSONSchemaProps, path: &str) {

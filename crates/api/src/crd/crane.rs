@@ -17,7 +17,11 @@ pub fn effective_horizontal_pod_autoscaler() -> CustomResourceDefinition {
         set_default(schema, &["spec", "minReplicas"], 1.into());
         set_default(schema, &["spec", "scaleStrategy"], "Auto".into());
         let window = DEFAULT_PREDICTION_WINDOW_SECONDS;
-        set_default(schema, &["spec", "prediction", "predictionWindowSeconds"], window.into());
+        set_default(
+            schema,
+            &["spec", "prediction", "predictionWindowSeconds"],
+            window.into(),
+        );
     }
     definition
 }
@@ -33,7 +37,9 @@ pub fn time_series_prediction() -> CustomResourceDefinition {
 }
 
 fn set_default(schema: &mut JSONSchemaProps, path: &[&str], default: Value) {
-    let field = path.iter().try_fold(schema, |schema, name| schema.properties.as_mut()?.get_mut(*name));
+    let field = path.iter().try_fold(schema, |schema, name| {
+        schema.properties.as_mut()?.get_mut(*name)
+    });
     if let Some(field) = field {
         field.default = Some(JSON(default));
     }

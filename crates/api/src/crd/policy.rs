@@ -1,4 +1,5 @@
-//! What the derive cannot say of our own kinds: the default that a user should see, and a rule about the object's name.
+//! What the derive cannot say of our own kinds: the default that a user should see, and a rule
+//! about the object's name.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
@@ -19,10 +20,14 @@ pub fn cluster_sizing_policy() -> CustomResourceDefinition {
 
 fn finished(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     for version in &mut definition.spec.versions {
-        let Some(schema) = schema_of(version) else { continue };
+        let Some(schema) = schema_of(version) else {
+            continue;
+        };
         schema.x_kubernetes_validations = Some(vec![ValidationRule {
             rule: format!("size(self.metadata.name) <= {MAX_NAME}"),
-            message: Some(format!("the name has at most {MAX_NAME} characters: it becomes the value of a label")),
+            message: Some(format!(
+                "the name has at most {MAX_NAME} characters: it becomes the value of a label"
+            )),
             ..ValidationRule::default()
         }]);
         if let Some(mode) = field(schema, "spec").and_then(|spec| field(spec, "updateMode")) {

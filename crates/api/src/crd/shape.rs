@@ -7,18 +7,29 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 /// Lists `apiVersion`, `kind` and `metadata`, which every object has, for `kubectl explain`.
 pub(super) fn add_object_fields(object: &mut JSONSchemaProps) {
     let fields = [
-        ("apiVersion", "string", Some("Group and version of this object's schema.")),
+        (
+            "apiVersion",
+            "string",
+            Some("Group and version of this object's schema."),
+        ),
         ("kind", "string", Some("Kind of this object.")),
         ("metadata", "object", None),
     ];
     for (name, kind, description) in fields {
-        let field = JSONSchemaProps { description: description.map(str::to_owned), ..of_type(kind) };
-        object.properties.get_or_insert_default().insert(name.to_owned(), field);
+        let field = JSONSchemaProps {
+            description: description.map(str::to_owned),
+            ..of_type(kind)
+        };
+        object
+            .properties
+            .get_or_insert_default()
+            .insert(name.to_owned(), field);
     }
 }
 
-/// An optional field may be absent, not `null`, and the server fills in no default. Only times say for themselves that
-/// they may be `null`. An integer or text says so twice, as the server wants it.
+/// An optional field may be absent, not `null`, and the server fills in no default. Only times say
+/// for themselves that they may be `null`. An integer or text says so twice, as the server wants
+/// it.
 pub(super) fn normalise(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref() != Some("date-time") {
         schema.nullable = None;
@@ -28,7 +39,11 @@ pub(super) fn normalise(schema: &mut JSONSchemaProps) {
     if schema.x_kubernetes_int_or_string == Some(true) {
         schema.any_of = Some(["integer", "string"].map(of_type).into());
     }
-    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
+    for property in schema
+        .properties
+        .iter_mut()
+        .flat_map(|properties| properties.values_mut())
+    {
         normalise(property);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
@@ -40,5 +55,8 @@ pub(super) fn normalise(schema: &mut JSONSchemaProps) {
 }
 
 fn of_type(name: &str) -> JSONSchemaProps {
-    JSONSchemaProps { type_: Some(name.to_owned()), ..JSONSchemaProps::default() }
+    JSONSchemaProps {
+        type_: Some(name.to_owned()),
+        ..JSONSchemaProps::default()
+    }
 }

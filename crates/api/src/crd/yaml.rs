@@ -21,34 +21,48 @@ pub struct Manifest {
     pub text: String,
 }
 
-/// Everything that `deploy/crds` holds: a manifest per definition, and the list of them for kustomize.
+/// Everything that `deploy/crds` holds: a manifest per definition, and the list of them for
+/// kustomize.
 pub fn manifests() -> Result<Vec<Manifest>, serde_yaml_ng::Error> {
     let mut manifests = Vec::new();
-    let mut list = format!("{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n");
+    let mut list = format!(
+        "{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
+    );
     for definition in super::all() {
         let file_name = format!("{}.yaml", definition.spec.names.plural);
         list.extend(["- ", &file_name, "\n"]);
-        manifests.push(Manifest { file_name, text: to_yaml(&definition)? });
+        manifests.push(Manifest {
+            file_name,
+            text: to_yaml(&definition)?,
+        });
     }
-    manifests.push(Manifest { file_name: "kustomization.yaml".to_owned(), text: list });
+    manifests.push(Manifest {
+        file_name: "kustomization.yaml".to_owned(),
+        text: list,
+    });
     Ok(manifests)
 }
 
-/// The manifest of a definition. Keys are in alphabetical order, so that the text is always the same.
+/// The manifest of a definition. Keys are in alphabetical order, so that the text is always the
+/// same.
 fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_ng::Error> {
     let mut value = serde_json::to_value(definition).map_err(serde_yaml_ng::Error::custom)?;
     whole_numbers(&mut value);
     let text = serde_yaml_ng::to_string(&value)?;
-    Ok(text.lines().fold(HEADER.to_owned(), |manifest, line| manifest + &quote_boolean(line) + "\n"))
+    Ok(text.lines().fold(HEADER.to_owned(), |manifest, line| {
+        manifest + &quote_boolean(line) + "\n"
+    }))
 }
 
 /// Readers of YAML 1.1, such as kubectl, take a bare `Off` for a boolean.
 fn quote_boolean(line: &str) -> Cow<'_, str> {
-    let value = ["- ", "default: "].into_iter().find_map(|before| line.trim_start().strip_prefix(before));
+    let value = ["- ", "default: "]
+        .into_iter()
+        .find_map(|before| line.trim_start().strip_prefix(before));
     match value {
-        Some(word) if BOOLEANS.contains(&word.to_ascii_lowercase().as_str()) => {
-            Cow::Owned(format!("{}\"{word}\"", line.strip_suffix(word).unwrap_or_default()))
-        }
+        Some(word) if BOOLEANS.contains(&word.to_ascii_lowercase().as_str()) => Cow::Owned(
+            format!("{}\"{word}\"", line.strip_suffix(word).unwrap_or_default()),
+        ),
         _ => Cow::Borrowed(line),
     }
 }
@@ -57,7 +71,10 @@ fn quote_boolean(line: &str) -> Cow<'_, str> {
 fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if let Some(whole) = number.as_f64().filter(|real| real.fract() == 0.0 && real.abs() < 1e15) {
+            if let Some(whole) = number
+                .as_f64()
+                .filter(|real| real.fract() == 0.0 && real.abs() < 1e15)
+            {
                 *number = (whole as i64).into();
             }
         }
@@ -79,7 +96,10 @@ mod tests {
             ("    default: Off", "    default: \"Off\""),
             ("    - Auto", "    - Auto"),
             ("- name: Off", "- name: Off"),
-            ("    description: words - off", "    description: words - off"),
+            (
+                "    description: words - off",
+                "    description: words - off",
+            ),
         ] {
             assert_eq!(quote_boolean(line), expected);
         }

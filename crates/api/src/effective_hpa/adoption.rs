@@ -1,4 +1,5 @@
-//! Annotations by which an `EffectiveHorizontalPodAutoscaler` adopts a `HorizontalPodAutoscaler` and gives it back.
+//! Annotations by which an `EffectiveHorizontalPodAutoscaler` adopts a `HorizontalPodAutoscaler`
+//! and gives it back.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,13 @@ use kube::ResourceExt as _;
 
 use super::EffectiveHorizontalPodAutoscaler;
 
-/// On a `HorizontalPodAutoscaler`: name and uid of the `EffectiveHorizontalPodAutoscaler` that adopted it, separated by a slash.
+/// On a `HorizontalPodAutoscaler`: name and uid of the `EffectiveHorizontalPodAutoscaler` that
+/// adopted it, separated by a slash.
 pub const ADOPTED_BY: &str = "plimsoll.dev/adopted-by";
 /// On an adopted `HorizontalPodAutoscaler`: the `spec` that it had before, as JSON.
 pub const ORIGINAL_SPEC: &str = "plimsoll.dev/original-spec";
-/// On an `EffectiveHorizontalPodAutoscaler`: name of the one `HorizontalPodAutoscaler` that is adopted even if Helm, Argo CD or
-/// Flux installed it.
+/// On an `EffectiveHorizontalPodAutoscaler`: name of the one `HorizontalPodAutoscaler` that is
+/// adopted even if Helm, Argo CD or Flux installed it.
 pub const ADOPT: &str = "plimsoll.dev/adopt-hpa";
 
 /// The `EffectiveHorizontalPodAutoscaler` that adopted an object.
@@ -29,7 +31,8 @@ impl<'a> Adopter<'a> {
         Self::parse(annotations.get(ADOPTED_BY)?)
     }
 
-    /// Reads the value of the annotation; none where it is no valid name and uid of at most 253 characters each.
+    /// Reads the value of the annotation; none where it is no valid name and uid of at most 253
+    /// characters each.
     pub fn parse(adopted_by: &'a str) -> Option<Self> {
         let (name, uid) = adopted_by.split_once('/')?;
         (is_name(name) && is_uid(uid)).then_some(Self { name, uid })
@@ -39,14 +42,19 @@ impl<'a> Adopter<'a> {
 /// The most characters of the name of an object.
 const MOST_CHARACTERS: usize = 253;
 
-/// Whether the API server takes this for the name of an object: labels of lower case letters, digits and hyphens, with dots between them.
+/// Whether the API server takes this for the name of an object: labels of lower case letters,
+/// digits and hyphens, with dots between them.
 fn is_name(text: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_end = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
         is_end(bytes.first())
             && is_end(bytes.last())
-            && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+            && bytes
+                .iter()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
     };
     text.len() <= MOST_CHARACTERS && text.split('.').all(is_label)
 }
@@ -68,13 +76,30 @@ mod tests {
     #[test]
     fn an_adopter_has_a_name_and_a_uid_that_an_object_can_have() {
         let longest = "a".repeat(253);
-        for (name, uid) in [("web", "u1"), ("a.b-c.9", "0c5a7d24-1b52-4d62-9f4d-6c4f3a6f0c55"), (longest.as_str(), "u")]
-        {
-            assert_eq!(Adopter::parse(&format!("{name}/{uid}")), Some(Adopter { name, uid }));
+        for (name, uid) in [
+            ("web", "u1"),
+            ("a.b-c.9", "0c5a7d24-1b52-4d62-9f4d-6c4f3a6f0c55"),
+            (longest.as_str(), "u"),
+        ] {
+            assert_eq!(
+                Adopter::parse(&format!("{name}/{uid}")),
+                Some(Adopter { name, uid })
+            );
         }
         let too_long = format!("a{longest}/u1");
-        let refused =
-            ["", "web", "/u1", "web/", "Web/u1", "a b/u1", "-a/u1", "a./u1", "a..b/u1", "web/u1/u2", "web/u 1"];
+        let refused = [
+            "",
+            "web",
+            "/u1",
+            "web/",
+            "Web/u1",
+            "a b/u1",
+            "-a/u1",
+            "a./u1",
+            "a..b/u1",
+            "web/u1/u2",
+            "web/u 1",
+        ];
         for text in refused.into_iter().chain([too_long.as_str()]) {
             assert_eq!(Adopter::parse(text), None, "{text}");
         }

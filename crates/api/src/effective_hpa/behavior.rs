@@ -1,4 +1,5 @@
-//! `behavior`: how fast a workload may grow and shrink. Source: `HorizontalPodAutoscalerBehavior` of `autoscaling/v2`.
+//! `behavior`: how fast a workload may grow and shrink. Source: `HorizontalPodAutoscalerBehavior`
+//! of `autoscaling/v2`.
 
 use model::Quantity;
 use schemars::JsonSchema;
@@ -10,10 +11,12 @@ use crate::schema;
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Behavior {
-    /// On the way up. Absent means at most four pods or double in 15 seconds, whichever is more, without looking back.
+    /// On the way up. Absent means at most four pods or double in 15 seconds, whichever is more,
+    /// without looking back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
-    /// On the way down. Absent means as fast as one likes after looking back for as long as the cluster says, usually five minutes.
+    /// On the way down. Absent means as fast as one likes after looking back for as long as the
+    /// cluster says, usually five minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }
@@ -32,8 +35,8 @@ pub struct ScalingRules {
     /// How much may change in how long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<ScalingPolicy>,
-    /// How far usage may be from its target before anything changes, as a fraction of the target. Absent means as the cluster
-    /// says, usually 0.1.
+    /// How far usage may be from its target before anything changes, as a fraction of the target.
+    /// Absent means as the cluster says, usually 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub tolerance: Option<Quantity>,

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Five fields, a word such as @daily, or @every and a duration; a time zone may come first. What the fields say is checked later.
-const CRON: &str =
-    r"^\s*((CRON_)?TZ=\S+\s+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every \S+|\S+(\s+\S+){4})\s*$";
+/// Five fields, a word such as @daily, or @every and a duration; a time zone may come first. What
+/// the fields say is checked later.
+const CRON: &str = r"^\s*((CRON_)?TZ=\S+\s+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every \S+|\S+(\s+\S+){4})\s*$";
 
 /// A window of time that opens and closes again and again.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +30,14 @@ pub struct CronSpec {
     #[schemars(length(max = 253), regex(pattern = CRON))]
     pub start: String,
 
-    /// When the window closes, as a cron of five fields. A window over midnight closes on the next day.
+    /// When the window closes, as a cron of five fields. A window over midnight closes on the next
+    /// day.
     #[schemars(length(max = 253), regex(pattern = CRON))]
     pub end: String,
 
-    /// How many replicas there are at least while the window is open. The HorizontalPodAutoscaler changes nothing while the number of pods
-    /// is within its tolerance of this, a tenth unless behavior or the cluster says otherwise: 100 replicas stay 100 in a window for 105.
+    /// How many replicas there are at least while the window is open. The HorizontalPodAutoscaler
+    /// changes nothing while the number of pods is within its tolerance of this, a tenth unless
+    /// behavior or the cluster says otherwise: 100 replicas stay 100 in a window for 105.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub target_replicas: i32,

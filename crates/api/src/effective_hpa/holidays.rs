@@ -1,4 +1,5 @@
-//! Holidays: dates on which no window of time opens. Crane's objects have no field for them, so an annotation carries them.
+//! Holidays: dates on which no window of time opens. Crane's objects have no field for them, so an
+//! annotation carries them.
 
 use jiff::civil::Date;
 use kube::ResourceExt as _;
@@ -22,12 +23,25 @@ pub enum HolidaysError {
     TooMany,
 }
 
-/// The holidays of an object, in order; none without the annotation. Where they cannot be read, windows are to open on every day.
+/// The holidays of an object, in order; none without the annotation. Where they cannot be read,
+/// windows are to open on every day.
 pub fn holidays(object: &EffectiveHorizontalPodAutoscaler) -> Result<Vec<Date>, HolidaysError> {
-    let text = object.annotations().get(HOLIDAYS).map_or("", String::as_str);
-    let dates = text.split(',').map(str::trim).filter(|date| !date.is_empty());
-    let read = |date: &str| date.parse::<Date>().map_err(|_| HolidaysError::Date(date.chars().take(40).collect()));
-    let mut dates = dates.take(MOST + 1).map(read).collect::<Result<Vec<_>, _>>()?;
+    let text = object
+        .annotations()
+        .get(HOLIDAYS)
+        .map_or("", String::as_str);
+    let dates = text
+        .split(',')
+        .map(str::trim)
+        .filter(|date| !date.is_empty());
+    let read = |date: &str| {
+        date.parse::<Date>()
+            .map_err(|_| HolidaysError::Date(date.chars().take(40).collect()))
+    };
+    let mut dates = dates
+        .take(MOST + 1)
+        .map(read)
+        .collect::<Result<Vec<_>, _>>()?;
     if dates.len() > MOST {
         return Err(HolidaysError::TooMany);
     }
@@ -52,7 +66,11 @@ mod tests {
             object["metadata"]["annotations"] = json!({ HOLIDAYS: annotation });
         }
         let object = serde_json::from_value(object).expect("an object");
-        assert_eq!(holidays(&object), expected.map(<[Date]>::to_vec), "{annotation:?}");
+        assert_eq!(
+            holidays(&object),
+            expected.map(<[Date]>::to_vec),
+            "{annotation:?}"
+        );
     }
 
     #[test]
@@ -60,14 +78,23 @@ mod tests {
         check(None, Ok(&[]));
         check(Some(""), Ok(&[]));
         check(Some("2026-12-25"), Ok(&[date(2026, 12, 25)]));
-        check(Some(" 2026-12-26, 2026-12-25,2026-12-26,"), Ok(&[date(2026, 12, 25), date(2026, 12, 26)]));
+        check(
+            Some(" 2026-12-26, 2026-12-25,2026-12-26,"),
+            Ok(&[date(2026, 12, 25), date(2026, 12, 26)]),
+        );
     }
 
     #[test]
     fn what_is_no_date_is_refused() {
         for wrong in ["Christmas", "2026-02-30", "25.12.2026", "2026-12"] {
-            check(Some(&format!("2026-12-25,{wrong}")), Err(HolidaysError::Date(wrong.to_owned())));
+            check(
+                Some(&format!("2026-12-25,{wrong}")),
+                Err(HolidaysError::Date(wrong.to_owned())),
+            );
         }
-        check(Some(&"2026-12-25,".repeat(MOST + 1)), Err(HolidaysError::TooMany));
+        check(
+            Some(&"2026-12-25,".repeat(MOST + 1)),
+            Err(HolidaysError::TooMany),
+        );
     }
 }

@@ -12,10 +12,12 @@ pub const READY: &str = "Ready";
 /// Type of the condition that metrics are predicted.
 pub const PREDICTION_READY: &str = "PredictionReady";
 
-/// Type of the condition that all metrics can be predicted that should be. It is there only where some cannot.
+/// Type of the condition that all metrics can be predicted that should be. It is there only where
+/// some cannot.
 pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
 
-/// Type of the condition that the rules for the history of metrics can be used. It is there only where they cannot.
+/// Type of the condition that the rules for the history of metrics can be used. It is there only
+/// where they cannot.
 pub const METRIC_RULES_USABLE: &str = "MetricRulesUsable";
 
 /// What became of the object.

@@ -38,7 +38,8 @@ pub struct Dsp {
     /// How far back is looked, at least 48h.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub history_length: String,
-    /// Ways to go on, of which the best on past data is taken; at most 32 of both kinds together. Absent means the built-in ones.
+    /// Ways to go on, of which the best on past data is taken; at most 32 of both kinds together.
+    /// Absent means the built-in ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimators: Option<Estimators>,
 }

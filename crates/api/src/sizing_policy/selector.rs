@@ -1,5 +1,5 @@
-//! A selector over labels, as every Kubernetes object writes it (`metav1.LabelSelector`), with a schema that refuses what is no
-//! selector.
+//! A selector over labels, as every Kubernetes object writes it (`metav1.LabelSelector`), with a
+//! schema that refuses what is no selector.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,13 @@ impl TryFrom<&LabelSelector> for Selector {
         let expressions = selector.match_expressions.iter().cloned();
         Self::from_parts(
             &selector.match_labels,
-            expressions.map(|expression| (expression.key, expression.operator.as_str().to_owned(), expression.values)),
+            expressions.map(|expression| {
+                (
+                    expression.key,
+                    expression.operator.as_str().to_owned(),
+                    expression.values,
+                )
+            }),
         )
     }
 }
@@ -86,7 +92,9 @@ mod tests {
 
     fn check(selector: Value, expected: Option<&str>) {
         let selector: LabelSelector = serde_json::from_value(selector).expect("a selector's shape");
-        let read = Selector::try_from(&selector).ok().map(|selector| selector.to_string());
+        let read = Selector::try_from(&selector)
+            .ok()
+            .map(|selector| selector.to_string());
         assert_eq!(read.as_deref(), expected, "{selector:?}");
     }
 

@@ -1,4 +1,5 @@
-//! `status` of a policy: how many workloads it means, how many of them it sizes, and what stands in the way of the others.
+//! `status` of a policy: how many workloads it means, how many of them it sizes, and what stands in
+//! the way of the others.
 
 use std::collections::BTreeMap;
 
@@ -63,8 +64,8 @@ pub struct SizingPolicyStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<VerticalPodAutoscalerCondition>,
 
-    /// What the recommender's further shards found in their namespaces, by the number of the shard. The counts above include
-    /// it.
+    /// What the recommender's further shards found in their namespaces, by the number of the shard.
+    /// The counts above include it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
     pub shards: BTreeMap<String, ShardReport>,
@@ -136,9 +137,11 @@ pub fn status_patch(status: &SizingPolicyStatus) -> Result<Patch, serde_json::Er
     patch::put_status(status)
 }
 
-/// The merge patch of the `status` subresource that puts in the report of one shard and leaves everything else.
+/// The merge patch of the `status` subresource that puts in the report of one shard and leaves
+/// everything else.
 pub fn report_patch(uid: &str, shard: u16, report: &ShardReport) -> serde_json::Value {
-    // A list that is empty now may have been full: a merge takes away only what is said to be nothing.
+    // A list that is empty now may have been full: a merge takes away only what is said to be
+    // nothing.
     serde_json::json!({
         "metadata": {"uid": uid},
         "status": {"shards": {shard.to_string(): {
@@ -163,17 +166,33 @@ mod tests {
 
     #[test]
     fn a_report_takes_the_place_of_the_one_before_and_of_nothing_else() {
-        let contested = Contested { kind: "Job".to_owned(), ..Contested::default() };
-        let old = ShardReport { conflicts: 1, conflicting: vec![contested], ..ShardReport::default() };
-        let new = ShardReport { managed: 2, reason: "UpToDate".to_owned(), ..ShardReport::default() };
+        let contested = Contested {
+            kind: "Job".to_owned(),
+            ..Contested::default()
+        };
+        let old = ShardReport {
+            conflicts: 1,
+            conflicting: vec![contested],
+            ..ShardReport::default()
+        };
+        let new = ShardReport {
+            managed: 2,
+            reason: "UpToDate".to_owned(),
+            ..ShardReport::default()
+        };
         let status = |report: &ShardReport| SizingPolicyStatus {
             selected: 7,
-            shards: [("1".to_owned(), report.clone()), ("2".to_owned(), old.clone())].into(),
+            shards: [
+                ("1".to_owned(), report.clone()),
+                ("2".to_owned(), old.clone()),
+            ]
+            .into(),
             ..SizingPolicyStatus::default()
         };
         let mut object = json!({"metadata": {"uid": "u"}, "status": status(&old)});
         json_patch::merge(&mut object, &report_patch("u", 1, &new));
-        let merged = |object: &Value| serde_json::from_value::<SizingPolicyStatus>(object["status"].clone());
+        let merged =
+            |object: &Value| serde_json::from_value::<SizingPolicyStatus>(object["status"].clone());
         assert_eq!(merged(&object).expect("a status"), status(&new));
     }
 }

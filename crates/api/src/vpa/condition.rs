@@ -1,7 +1,7 @@
 //! Conditions of a `VerticalPodAutoscaler`: one per type, ordered by type.
 //!
-//! Source: upstream `pkg/recommender/model/vpa.go`, `vpaConditionsMap`. A condition's time moves only when its status
-//! does; a new reason or message leaves it.
+//! Source: upstream `pkg/recommender/model/vpa.go`, `vpaConditionsMap`. A condition's time moves
+//! only when its status does; a new reason or message leaves it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ pub const NO_PODS_MATCHED: &str = "NoPodsMatched";
 pub const FETCHING_HISTORY: &str = "FetchingHistory";
 /// Never set, always removed.
 pub const CONFIG_DEPRECATED: &str = "ConfigDeprecated";
-/// The source of usage does not answer: what is recommended does not move, and no pod should because of it. Not upstream's.
+/// The source of usage does not answer: what is recommended does not move, and no pod should
+/// because of it. Not upstream's.
 pub const SOURCE_STALE: &str = "SourceStale";
 /// The target cannot be used.
 pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
@@ -95,7 +96,11 @@ impl Conditions {
         now: Timestamp,
     ) -> &mut Self {
         let status = status.into().as_str();
-        let kept = self.0.get(kind).filter(|old| old.status == status).and_then(|old| old.last_transition_time.clone());
+        let kept = self
+            .0
+            .get(kind)
+            .filter(|old| old.status == status)
+            .and_then(|old| old.last_transition_time.clone());
         self.0.insert(
             kind.to_owned(),
             VerticalPodAutoscalerCondition {
@@ -118,7 +123,9 @@ impl Conditions {
 
     /// Whether the condition is there with the status True.
     pub fn is_true(&self, kind: &str) -> bool {
-        self.0.get(kind).is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
+        self.0
+            .get(kind)
+            .is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
     }
 
     /// The condition of this type, if there is one.
@@ -135,7 +142,12 @@ impl Conditions {
 impl FromIterator<VerticalPodAutoscalerCondition> for Conditions {
     /// Of several conditions of one type the last one counts.
     fn from_iter<I: IntoIterator<Item = VerticalPodAutoscalerCondition>>(conditions: I) -> Self {
-        Self(conditions.into_iter().map(|condition| (condition.kind.clone(), condition)).collect())
+        Self(
+            conditions
+                .into_iter()
+                .map(|condition| (condition.kind.clone(), condition))
+                .collect(),
+        )
     }
 }
 
@@ -153,7 +165,14 @@ mod tests {
     }
 
     fn time_of(conditions: &Conditions, kind: &str) -> i64 {
-        conditions.get(kind).unwrap().last_transition_time.as_ref().unwrap().0.as_second()
+        conditions
+            .get(kind)
+            .unwrap()
+            .last_transition_time
+            .as_ref()
+            .unwrap()
+            .0
+            .as_second()
     }
 
     #[test]
@@ -167,15 +186,24 @@ mod tests {
             (50, false, "", 50),
         ] {
             conditions.set(RECOMMENDATION_PROVIDED, status, reason, "", at(now));
-            assert_eq!(time_of(&conditions, RECOMMENDATION_PROVIDED), expected, "at {now}");
-            assert_eq!(conditions.get(RECOMMENDATION_PROVIDED).unwrap().reason, reason);
+            assert_eq!(
+                time_of(&conditions, RECOMMENDATION_PROVIDED),
+                expected,
+                "at {now}"
+            );
+            assert_eq!(
+                conditions.get(RECOMMENDATION_PROVIDED).unwrap().reason,
+                reason
+            );
         }
     }
 
     #[test]
     fn a_condition_that_was_taken_out_starts_anew() {
         let mut conditions = Conditions::default();
-        conditions.set(NO_PODS_MATCHED, true, "", "", at(10)).remove(NO_PODS_MATCHED);
+        conditions
+            .set(NO_PODS_MATCHED, true, "", "", at(10))
+            .remove(NO_PODS_MATCHED);
         assert!(!conditions.is_true(NO_PODS_MATCHED));
         conditions.set(NO_PODS_MATCHED, true, "", "", at(20));
         assert!(conditions.is_true(NO_PODS_MATCHED));
@@ -193,23 +221,31 @@ mod tests {
             observed_generation: Some(4),
         };
         let mut conditions: Conditions = [foreign.clone()].into_iter().collect();
-        conditions.set(RECOMMENDATION_PROVIDED, true, "", "", at(1)).set(
-            CONFIG_UNSUPPORTED,
-            ConditionStatus::Unknown,
-            "",
-            "",
-            at(1),
-        );
+        conditions
+            .set(RECOMMENDATION_PROVIDED, true, "", "", at(1))
+            .set(CONFIG_UNSUPPORTED, ConditionStatus::Unknown, "", "", at(1));
         let listed = conditions.to_list();
-        let kinds: Vec<&str> = listed.iter().map(|condition| condition.kind.as_str()).collect();
-        assert_eq!(kinds, ["Blessed", CONFIG_UNSUPPORTED, RECOMMENDATION_PROVIDED]);
+        let kinds: Vec<&str> = listed
+            .iter()
+            .map(|condition| condition.kind.as_str())
+            .collect();
+        assert_eq!(
+            kinds,
+            ["Blessed", CONFIG_UNSUPPORTED, RECOMMENDATION_PROVIDED]
+        );
         assert_eq!(listed[0], foreign);
     }
 
     #[test]
     fn a_condition_is_the_same_once_it_was_written_and_read() {
         let mut conditions = Conditions::default();
-        conditions.set(NO_PODS_MATCHED, true, "r", "m", Timestamp::from_millisecond(1_500).unwrap());
+        conditions.set(
+            NO_PODS_MATCHED,
+            true,
+            "r",
+            "m",
+            Timestamp::from_millisecond(1_500).unwrap(),
+        );
         let written = serde_json::to_value(conditions.to_list()).unwrap();
         let read: Vec<VerticalPodAutoscalerCondition> = serde_json::from_value(written).unwrap();
         assert_eq!(read.into_iter().collect::<Conditions>(), conditions);

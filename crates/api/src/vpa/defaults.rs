@@ -1,20 +1,23 @@
-//! What an object means where it says nothing. The object itself is never changed: the schema has no defaults.
+//! What an object means where it says nothing. The object itself is never changed: the schema has
+//! no defaults.
 //!
-//! Source: upstream `pkg/utils/vpa/api.go` (`GetUpdateMode`, `GetContainerResourcePolicy`, `GetContainerControlledValues`)
-//! and `pkg/recommender/input/cluster_feeder.go` (selection by recommender name).
+//! Source: upstream `pkg/utils/vpa/api.go` (`GetUpdateMode`, `GetContainerResourcePolicy`,
+//! `GetContainerControlledValues`) and `pkg/recommender/input/cluster_feeder.go` (selection by
+//! recommender name).
 
 use model::{Allowed, ControlledValues, ResourceName};
 
 use super::{
-    ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode, PodResourcePolicy,
-    UpdateMode, VerticalPodAutoscalerSpec,
+    ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
+    PodResourcePolicy, UpdateMode, VerticalPodAutoscalerSpec,
 };
 
 /// The recommender that handles objects that name none.
 pub const DEFAULT_RECOMMENDER: &str = "default";
 
 /// The resources that are sized when a policy does not say.
-pub const DEFAULT_CONTROLLED_RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
+pub const DEFAULT_CONTROLLED_RESOURCES: [ResourceName; 2] =
+    [ResourceName::Cpu, ResourceName::Memory];
 
 /// How pods get what is recommended, once defaults are filled in: the deprecated Auto is Recreate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,7 +50,10 @@ impl From<Option<UpdateMode>> for EffectiveUpdateMode {
 impl VerticalPodAutoscalerSpec {
     /// The update mode with its default.
     pub fn effective_update_mode(&self) -> EffectiveUpdateMode {
-        self.update_policy.as_ref().and_then(|policy| policy.update_mode).into()
+        self.update_policy
+            .as_ref()
+            .and_then(|policy| policy.update_mode)
+            .into()
     }
 
     /// The policy for a container: [`PodResourcePolicy::of`].
@@ -57,7 +63,9 @@ impl VerticalPodAutoscalerSpec {
 
     /// What the policy for a container allows.
     pub fn allowed(&self, container: &str) -> Allowed<'_> {
-        let Some(policy) = self.container_policy(container) else { return Allowed::default() };
+        let Some(policy) = self.container_policy(container) else {
+            return Allowed::default();
+        };
         Allowed {
             min: Some(&policy.min_allowed),
             max: Some(&policy.max_allowed),
@@ -70,7 +78,10 @@ impl VerticalPodAutoscalerSpec {
 
     /// Whether the recommender of this name is in charge of the object.
     pub fn is_handled_by(&self, recommender: &str) -> bool {
-        let listed = self.recommenders.iter().any(|selector| selector.name == recommender);
+        let listed = self
+            .recommenders
+            .iter()
+            .any(|selector| selector.name == recommender);
         listed || (self.recommenders.is_empty() && recommender == DEFAULT_RECOMMENDER)
     }
 }
@@ -78,8 +89,15 @@ impl VerticalPodAutoscalerSpec {
 impl PodResourcePolicy {
     /// The policy for a container: the first one with its name, else the last one named `*`.
     pub fn of(&self, container: &str) -> Option<&ContainerResourcePolicy> {
-        let named = self.container_policies.iter().find(|policy| policy.container_name == container);
-        named.or_else(|| self.container_policies.iter().rfind(|policy| policy.container_name == ALL_CONTAINERS))
+        let named = self
+            .container_policies
+            .iter()
+            .find(|policy| policy.container_name == container);
+        named.or_else(|| {
+            self.container_policies
+                .iter()
+                .rfind(|policy| policy.container_name == ALL_CONTAINERS)
+        })
     }
 }
 
@@ -101,7 +119,9 @@ impl ContainerResourcePolicy {
 
     /// The resources that are sized, with their default. An empty list means none.
     pub fn effective_controlled_resources(&self) -> &[ResourceName] {
-        self.controlled_resources.as_deref().unwrap_or(&DEFAULT_CONTROLLED_RESOURCES)
+        self.controlled_resources
+            .as_deref()
+            .unwrap_or(&DEFAULT_CONTROLLED_RESOURCES)
     }
 }
 
@@ -113,7 +133,9 @@ mod tests {
 
     fn spec(extra: &Value) -> VerticalPodAutoscalerSpec {
         let mut spec = json!({"targetRef": {"kind": "Deployment", "name": "web"}});
-        spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        spec.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
         serde_json::from_value(spec).unwrap()
     }
 
@@ -122,13 +144,34 @@ mod tests {
         for (policy, expected) in [
             (json!({}), EffectiveUpdateMode::Recreate),
             (json!({"updatePolicy": {}}), EffectiveUpdateMode::Recreate),
-            (json!({"updatePolicy": {"updateMode": ""}}), EffectiveUpdateMode::Recreate),
-            (json!({"updatePolicy": {"updateMode": "Auto"}}), EffectiveUpdateMode::Recreate),
-            (json!({"updatePolicy": {"updateMode": "Recreate"}}), EffectiveUpdateMode::Recreate),
-            (json!({"updatePolicy": {"updateMode": "Off"}}), EffectiveUpdateMode::Off),
-            (json!({"updatePolicy": {"updateMode": "Initial"}}), EffectiveUpdateMode::Initial),
-            (json!({"updatePolicy": {"updateMode": "InPlace"}}), EffectiveUpdateMode::InPlace),
-            (json!({"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}), EffectiveUpdateMode::InPlaceOrRecreate),
+            (
+                json!({"updatePolicy": {"updateMode": ""}}),
+                EffectiveUpdateMode::Recreate,
+            ),
+            (
+                json!({"updatePolicy": {"updateMode": "Auto"}}),
+                EffectiveUpdateMode::Recreate,
+            ),
+            (
+                json!({"updatePolicy": {"updateMode": "Recreate"}}),
+                EffectiveUpdateMode::Recreate,
+            ),
+            (
+                json!({"updatePolicy": {"updateMode": "Off"}}),
+                EffectiveUpdateMode::Off,
+            ),
+            (
+                json!({"updatePolicy": {"updateMode": "Initial"}}),
+                EffectiveUpdateMode::Initial,
+            ),
+            (
+                json!({"updatePolicy": {"updateMode": "InPlace"}}),
+                EffectiveUpdateMode::InPlace,
+            ),
+            (
+                json!({"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}),
+                EffectiveUpdateMode::InPlaceOrRecreate,
+            ),
         ] {
             assert_eq!(spec(&policy).effective_update_mode(), expected, "{policy}");
         }
@@ -137,7 +180,12 @@ mod tests {
     #[test]
     fn the_first_policy_by_name_beats_the_last_one_for_all() {
         let policy = |name: &str, count: i64| json!({"containerName": name, "memoryAggregationIntervalCount": count});
-        let all = [policy("*", 1), policy("app", 2), policy("*", 3), policy("app", 4)];
+        let all = [
+            policy("*", 1),
+            policy("app", 2),
+            policy("*", 3),
+            policy("app", 4),
+        ];
         for (policies, container, expected) in [
             (&all[..], "app", Some(2)),
             (&all[..], "other", Some(3)),
@@ -147,7 +195,9 @@ mod tests {
             (&[], "app", None),
         ] {
             let spec = spec(&json!({"resourcePolicy": {"containerPolicies": policies}}));
-            let found = spec.container_policy(container).and_then(|policy| policy.memory_aggregation_interval_count);
+            let found = spec
+                .container_policy(container)
+                .and_then(|policy| policy.memory_aggregation_interval_count);
             assert_eq!(found, expected, "{container} of {policies:?}");
         }
         assert_eq!(spec(&json!({})).container_policy("app"), None);
@@ -157,13 +207,23 @@ mod tests {
     fn cpu_and_memory_are_sized_unless_the_policy_lists_others() {
         for (policy, expected) in [
             (json!({}), [true, true, false]),
-            (json!({"controlledResources": ["memory"]}), [false, true, false]),
-            (json!({"controlledResources": ["example.com/widgets"]}), [false, false, true]),
+            (
+                json!({"controlledResources": ["memory"]}),
+                [false, true, false],
+            ),
+            (
+                json!({"controlledResources": ["example.com/widgets"]}),
+                [false, false, true],
+            ),
             (json!({"controlledResources": []}), [false, false, false]),
         ] {
             let parsed: ContainerResourcePolicy = serde_json::from_value(policy.clone()).unwrap();
             let names = ["cpu", "memory", "example.com/widgets"];
-            assert_eq!(names.map(|name| parsed.controls(&name.into())), expected, "{policy}");
+            assert_eq!(
+                names.map(|name| parsed.controls(&name.into())),
+                expected,
+                "{policy}"
+            );
         }
     }
 
@@ -171,11 +231,18 @@ mod tests {
     fn containers_are_sized_with_their_limits_unless_the_policy_says_otherwise() {
         let silent = ContainerResourcePolicy::default();
         assert_eq!(silent.effective_mode(), ContainerScalingMode::Auto);
-        assert_eq!(silent.effective_controlled_values(), ContainerControlledValues::RequestsAndLimits);
+        assert_eq!(
+            silent.effective_controlled_values(),
+            ContainerControlledValues::RequestsAndLimits
+        );
         let other: ContainerResourcePolicy =
-            serde_json::from_value(json!({"mode": "Off", "controlledValues": "RequestsOnly"})).unwrap();
+            serde_json::from_value(json!({"mode": "Off", "controlledValues": "RequestsOnly"}))
+                .unwrap();
         assert_eq!(other.effective_mode(), ContainerScalingMode::Off);
-        assert_eq!(other.effective_controlled_values(), ContainerControlledValues::RequestsOnly);
+        assert_eq!(
+            other.effective_controlled_values(),
+            ContainerControlledValues::RequestsOnly
+        );
     }
 
     #[test]
@@ -185,11 +252,19 @@ mod tests {
             (json!([]), "frugal", false),
             (json!([{"name": "frugal"}]), "frugal", true),
             (json!([{"name": "frugal"}]), "default", false),
-            (json!([{"name": "frugal"}, {"name": "default"}]), "default", true),
+            (
+                json!([{"name": "frugal"}, {"name": "default"}]),
+                "default",
+                true,
+            ),
             (json!([{"name": "default"}]), "frugal", false),
         ] {
             let spec = spec(&json!({"recommenders": recommenders}));
-            assert_eq!(spec.is_handled_by(recommender), expected, "{recommender} of {recommenders}");
+            assert_eq!(
+                spec.is_handled_by(recommender),
+                expected,
+                "{recommender} of {recommenders}"
+            );
         }
     }
 }

@@ -50,20 +50,20 @@ pub struct ContainerResourcePolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controlled_values: Option<ContainerControlledValues>,
 
-    /// After a kill for lack of memory, memory is multiplied by at least this. Stands before the recommender's flag
-    /// --oom-bump-up-ratio.
+    /// After a kill for lack of memory, memory is multiplied by at least this. Stands before the
+    /// recommender's flag --oom-bump-up-ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub oom_bump_up_ratio: Option<Quantity>,
 
-    /// After a kill for lack of memory, memory grows by at least this. Stands before the recommender's flag
-    /// --oom-min-bump-up-bytes.
+    /// After a kill for lack of memory, memory grows by at least this. Stands before the
+    /// recommender's flag --oom-min-bump-up-bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub oom_min_bump_up: Option<Quantity>,
 
-    /// Length in seconds of the interval that gives one memory sample: its peak. Stands before the recommender's flag
-    /// --memory-aggregation-interval.
+    /// Length in seconds of the interval that gives one memory sample: its peak. Stands before the
+    /// recommender's flag --memory-aggregation-interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_aggregation_interval_seconds: Option<i32>,

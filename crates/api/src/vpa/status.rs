@@ -1,8 +1,9 @@
 //! `status` of a `VerticalPodAutoscaler`, and the patch that writes it.
 //!
-//! Upstream replaces the whole status with one JSON patch, without asking for a resource version, and only when the new
-//! status differs in meaning (`pkg/utils/vpa/api.go`, `UpdateVpaStatusIfNeeded`). Equality of these types is that
-//! meaning: absent and empty lists and maps are one, quantities compare by value, times by instant.
+//! Upstream replaces the whole status with one JSON patch, without asking for a resource version,
+//! and only when the new status differs in meaning (`pkg/utils/vpa/api.go`,
+//! `UpdateVpaStatusIfNeeded`). Equality of these types is that meaning: absent and empty lists and
+//! maps are one, quantities compare by value, times by instant.
 
 use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation, ResourceList};
@@ -61,7 +62,8 @@ pub struct RecommendedContainerResources {
     #[schemars(schema_with = "schema::resource_list")]
     pub upper_bound: ResourceList,
 
-    /// What the usage alone would ask for, before the limits of the resource policy. For information.
+    /// What the usage alone would ask for, before the limits of the resource policy. For
+    /// information.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::resource_list")]
     pub uncapped_target: ResourceList,
@@ -69,28 +71,63 @@ pub struct RecommendedContainerResources {
 
 impl From<Recommendation> for RecommendedPodResources {
     fn from(recommendation: Recommendation) -> Self {
-        Self { container_recommendations: recommendation.containers.into_iter().map(Into::into).collect() }
+        Self {
+            container_recommendations: recommendation
+                .containers
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        }
     }
 }
 
 impl From<RecommendedPodResources> for Recommendation {
     fn from(recommendation: RecommendedPodResources) -> Self {
-        Self { containers: recommendation.container_recommendations.into_iter().map(Into::into).collect() }
+        Self {
+            containers: recommendation
+                .container_recommendations
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        }
     }
 }
 
 impl From<ContainerRecommendation> for RecommendedContainerResources {
     fn from(container: ContainerRecommendation) -> Self {
-        let ContainerRecommendation { container_name, target, lower_bound, upper_bound, uncapped_target } = container;
-        Self { container_name, target, lower_bound, upper_bound, uncapped_target }
+        let ContainerRecommendation {
+            container_name,
+            target,
+            lower_bound,
+            upper_bound,
+            uncapped_target,
+        } = container;
+        Self {
+            container_name,
+            target,
+            lower_bound,
+            upper_bound,
+            uncapped_target,
+        }
     }
 }
 
 impl From<RecommendedContainerResources> for ContainerRecommendation {
     fn from(container: RecommendedContainerResources) -> Self {
-        let RecommendedContainerResources { container_name, target, lower_bound, upper_bound, uncapped_target } =
-            container;
-        Self { container_name, target, lower_bound, upper_bound, uncapped_target }
+        let RecommendedContainerResources {
+            container_name,
+            target,
+            lower_bound,
+            upper_bound,
+            uncapped_target,
+        } = container;
+        Self {
+            container_name,
+            target,
+            lower_bound,
+            upper_bound,
+            uncapped_target,
+        }
     }
 }
 

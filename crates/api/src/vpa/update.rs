@@ -11,11 +11,15 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 pub struct PodUpdatePolicy {
     /// When the resources of the pods are changed. Absent means Recreate.
-    #[serde(default, deserialize_with = "empty_is_absent", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "empty_is_absent",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub update_mode: Option<UpdateMode>,
 
-    /// Pods are evicted only while the workload has at least this many live replicas. Must be positive; stands before the
-    /// updater's flag --min-replicas.
+    /// Pods are evicted only while the workload has at least this many live replicas. Must be
+    /// positive; stands before the updater's flag --min-replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
 
@@ -23,9 +27,13 @@ pub struct PodUpdatePolicy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eviction_requirements: Vec<EvictionRequirement>,
 
-    /// A container killed for lack of memory within this many seconds of its start makes its pod a candidate for
-    /// eviction. Stands before the updater's flag --evict-after-oom-threshold.
-    #[serde(default, rename = "evictAfterOOMSeconds", skip_serializing_if = "Option::is_none")]
+    /// A container killed for lack of memory within this many seconds of its start makes its pod a
+    /// candidate for eviction. Stands before the updater's flag --evict-after-oom-threshold.
+    #[serde(
+        default,
+        rename = "evictAfterOOMSeconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(range(min = 1))]
     pub evict_after_oom_seconds: Option<i32>,
 }
@@ -68,7 +76,9 @@ pub enum EvictionChangeRequirement {
 }
 
 /// The empty text means the same as no mode; clients in Go write it so.
-fn empty_is_absent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UpdateMode>, D::Error> {
+fn empty_is_absent<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<UpdateMode>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Text {
@@ -79,6 +89,8 @@ fn empty_is_absent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
         None => Ok(None),
         Some(Text::Mode(mode)) => Ok(Some(mode)),
         Some(Text::Other(text)) if text.is_empty() => Ok(None),
-        Some(Text::Other(text)) => Err(serde::de::Error::custom(format!("unknown update mode {text:?}"))),
+        Some(Text::Other(text)) => Err(serde::de::Error::custom(format!(
+            "unknown update mode {text:?}"
+        ))),
     }
 }

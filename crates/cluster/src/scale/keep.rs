@@ -1,4 +1,5 @@
-//! Keeps the scale subresources that target resolution asks for current, and forgets those that it no longer does.
+//! Keeps the scale subresources that target resolution asks for current, and forgets those that it
+//! no longer does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,20 +62,38 @@ pub(crate) async fn keep(client: Client, store: Arc<watch::Sender<View>>) {
     }
 }
 
-/// The subresources that decide what the targets of all autoscalers are and what else was asked, as far as that is known
-/// already, with the live pods of their owners.
+/// The subresources that decide what the targets of all autoscalers are and what else was asked, as
+/// far as that is known already, with the live pods of their owners.
 fn needed(view: &View) -> BTreeMap<ScaleKey, PodSet> {
-    let targets = view.autoscalers.iter().flat_map(|autoscaler| target::scales(view, &autoscaler.target()));
-    let questioned = view.questioned.iter().flat_map(|workload| target::scales(view, workload));
+    let targets = view
+        .autoscalers
+        .iter()
+        .flat_map(|autoscaler| target::scales(view, &autoscaler.target()));
+    let questioned = view
+        .questioned
+        .iter()
+        .flat_map(|workload| target::scales(view, workload));
     let live = view.live_pods_by_scale();
     let pods = |key: &ScaleKey| live.get(key).copied().unwrap_or_default();
-    targets.chain(questioned).map(|key| (key.clone(), pods(&key))).collect()
+    targets
+        .chain(questioned)
+        .map(|key| (key.clone(), pods(&key)))
+        .collect()
 }
 
 /// A failure that may pass does not take the place of an answer that was good.
 fn put(view: &mut View, key: ScaleKey, scale: Scale, pods: PodSet) -> bool {
-    let had_answer = matches!(view.scale(&key), Some(Scale::Found { .. } | Scale::NotFound { .. }));
-    let may_pass = matches!(scale, Scale::Failed { transient: true, .. });
+    let had_answer = matches!(
+        view.scale(&key),
+        Some(Scale::Found { .. } | Scale::NotFound { .. })
+    );
+    let may_pass = matches!(
+        scale,
+        Scale::Failed {
+            transient: true,
+            ..
+        }
+    );
     !(had_answer && may_pass) && view.apply_scale(key, scale, pods)
 }
 

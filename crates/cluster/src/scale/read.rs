@@ -1,4 +1,5 @@
-//! Asks the API server for one scale subresource: first which resource the kind is, then for the object's scale.
+//! Asks the API server for one scale subresource: first which resource the kind is, then for the
+//! object's scale.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -40,7 +41,11 @@ type Remembered<T> = Arc<tokio::sync::Mutex<Option<(Instant, Result<Arc<T>, Scal
 
 impl Reader {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, names: Arc::default(), groups: Mutex::default() }
+        Self {
+            client,
+            names: Arc::default(),
+            groups: Mutex::default(),
+        }
     }
 
     /// Reads a scale subresource.
@@ -50,7 +55,10 @@ impl Reader {
 
     async fn ask(&self, key: &ScaleKey) -> Result<Scale, Scale> {
         let no_match = || Scale::Failed {
-            reason: format!("no matches for kind {:?} in group {:?}", key.kind, key.group),
+            reason: format!(
+                "no matches for kind {:?} in group {:?}",
+                key.kind, key.group
+            ),
             transient: false,
         };
         let names = self.names.clone();
@@ -65,12 +73,16 @@ impl Reader {
         let group = self.group(&key.group).await?;
         let mut last = Err(no_match());
         for resource in resources(&group, &key.kind) {
-            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
             match in_time(api.get_scale(&key.name)).await {
                 Ok(scale) => {
                     return Ok(Scale::Found {
                         replicas: scale.spec.and_then(|spec| spec.replicas),
-                        selector: scale.status.and_then(|status| status.selector).unwrap_or_default(),
+                        selector: scale
+                            .status
+                            .and_then(|status| status.selector)
+                            .unwrap_or_default(),
                         owner: Owner::controller(scale.metadata.owner_references),
                     });
                 }
@@ -99,7 +111,12 @@ async fn remembered<T>(
 ) -> Result<Arc<T>, Scale> {
     let mut memory = memory.lock().await;
     let fresh = |(at, answer): &&(Instant, Result<Arc<T>, Scale>)| {
-        at.elapsed() < if answer.is_ok() { lifetime } else { FAILURE_LIFETIME }
+        at.elapsed()
+            < if answer.is_ok() {
+                lifetime
+            } else {
+                FAILURE_LIFETIME
+            }
     };
     if let Some((_, answer)) = memory.as_ref().filter(fresh) {
         return answer.clone();
@@ -112,26 +129,53 @@ async fn remembered<T>(
 async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T, Scale> {
     match timeout(CALL_TIMEOUT, answer).await {
         Ok(answer) => answer.map_err(|error| failure(&error)),
-        Err(_) => Err(Scale::Failed { reason: "the API server did not answer in time".to_owned(), transient: true }),
+        Err(_) => Err(Scale::Failed {
+            reason: "the API server did not answer in time".to_owned(),
+            transient: true,
+        }),
     }
 }
 
-/// The same with texts of bounded length: the server of a group, or the author of its objects, writes them.
+/// The same with texts of bounded length: the server of a group, or the author of its objects,
+/// writes them.
 fn bounded(scale: Scale) -> Scale {
     let short = |reason: String| reason.chars().take(MOST_OF_REASON).collect();
     match scale {
-        Scale::Found { selector, owner, replicas } => {
-            let owner_bytes = |Owner { api_version, kind, name, uid }: &Owner| {
+        Scale::Found {
+            selector,
+            owner,
+            replicas,
+        } => {
+            let owner_bytes = |Owner {
+                                   api_version,
+                                   kind,
+                                   name,
+                                   uid,
+                               }: &Owner| {
                 api_version.len() + kind.len() + name.len() + uid.len()
             };
             if selector.len() + owner.as_ref().map_or(0, owner_bytes) <= MOST_OF_SCALE {
-                return Scale::Found { selector, owner, replicas };
+                return Scale::Found {
+                    selector,
+                    owner,
+                    replicas,
+                };
             }
-            let reason = format!("selector and owner of its scale subresource are longer than {MOST_OF_SCALE} bytes");
-            Scale::Failed { reason, transient: false }
+            let reason = format!(
+                "selector and owner of its scale subresource are longer than {MOST_OF_SCALE} bytes"
+            );
+            Scale::Failed {
+                reason,
+                transient: false,
+            }
         }
-        Scale::NotFound { reason } => Scale::NotFound { reason: short(reason) },
-        Scale::Failed { reason, transient } => Scale::Failed { reason: short(reason), transient },
+        Scale::NotFound { reason } => Scale::NotFound {
+            reason: short(reason),
+        },
+        Scale::Failed { reason, transient } => Scale::Failed {
+            reason: short(reason),
+            transient,
+        },
     }
 }
 
@@ -151,14 +195,25 @@ fn resources(group: &ApiGroup, kind: &str) -> Vec<discovery::ApiResource> {
 fn failure(error: &Error) -> Scale {
     match error {
         Error::Api(status) if status.code == 404 => {
-            // A path that the server does not know is answered in plain text, an object that is not there as a status.
+            // A path that the server does not know is answered in plain text, an object that is not
+            // there as a status.
             let is_path = status.message.is_empty() || status.message == "404 page not found";
-            Scale::NotFound { reason: if is_path { NO_SUCH_PATH.to_owned() } else { status.message.clone() } }
+            Scale::NotFound {
+                reason: if is_path {
+                    NO_SUCH_PATH.to_owned()
+                } else {
+                    status.message.clone()
+                },
+            }
         }
-        Error::Api(status) => {
-            Scale::Failed { reason: status.message.clone(), transient: status.code == 429 || status.code >= 500 }
-        }
-        other => Scale::Failed { reason: other.to_string(), transient: true },
+        Error::Api(status) => Scale::Failed {
+            reason: status.message.clone(),
+            transient: status.code == 429 || status.code >= 500,
+        },
+        other => Scale::Failed {
+            reason: other.to_string(),
+            transient: true,
+        },
     }
 }
 
@@ -167,9 +222,17 @@ mod tests {
     use super::*;
 
     fn check(selector: usize, owner: usize, is_kept: bool) {
-        let owner =
-            Owner { name: "x".repeat(owner), api_version: String::new(), kind: String::new(), uid: String::new() };
-        let scale = Scale::Found { selector: "x".repeat(selector), owner: Some(owner), replicas: None };
+        let owner = Owner {
+            name: "x".repeat(owner),
+            api_version: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+        };
+        let scale = Scale::Found {
+            selector: "x".repeat(selector),
+            owner: Some(owner),
+            replicas: None,
+        };
         assert_eq!(bounded(scale.clone()) == scale, is_kept);
     }
 
@@ -180,8 +243,22 @@ mod tests {
         check(MOST_OF_SCALE, 1, false);
         check(0, MOST_OF_SCALE + 1, false);
         let long = "é".repeat(1 << 20);
-        let failed = bounded(Scale::Failed { reason: long.clone(), transient: true });
-        assert_eq!(failed, Scale::Failed { reason: "é".repeat(MOST_OF_REASON), transient: true });
-        assert_eq!(bounded(Scale::NotFound { reason: long }), Scale::NotFound { reason: "é".repeat(MOST_OF_REASON) });
+        let failed = bounded(Scale::Failed {
+            reason: long.clone(),
+            transient: true,
+        });
+        assert_eq!(
+            failed,
+            Scale::Failed {
+                reason: "é".repeat(MOST_OF_REASON),
+                transient: true
+            }
+        );
+        assert_eq!(
+            bounded(Scale::NotFound { reason: long }),
+            Scale::NotFound {
+                reason: "é".repeat(MOST_OF_REASON)
+            }
+        );
     }
 }

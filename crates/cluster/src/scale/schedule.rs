@@ -1,5 +1,6 @@
-//! The order in which scale subresources are read: in turns by namespace and API group, and no more at the same time of one than leave room
-//! for the others. A group whose server does not answer holds up its own objects alone.
+//! The order in which scale subresources are read: in turns by namespace and API group, and no more
+//! at the same time of one than leave room for the others. A group whose server does not answer
+//! holds up its own objects alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -17,7 +18,8 @@ const MOST_OF_GROUP: usize = 8;
 const MOST_OF_LANE: usize = 2;
 /// How often an answer is asked for again; up to twice as long, so that the reads spread out.
 const REFRESH: Duration = Duration::from_mins(10);
-/// How soon a read that failed for a passing reason is tried again; twice as long after each further failure, up to [`REFRESH`].
+/// How soon a read that failed for a passing reason is tried again; twice as long after each
+/// further failure, up to [`REFRESH`].
 const RETRY: Duration = Duration::from_secs(15);
 
 /// Namespace and API group.
@@ -29,7 +31,8 @@ pub(super) struct Schedule {
     known: BTreeMap<ScaleKey, Known>,
     /// When each key that is neither due nor being read will be due.
     later: BTreeSet<(Instant, ScaleKey)>,
-    /// The keys that are due, all of them known. One that was answered or is being read meanwhile is passed over.
+    /// The keys that are due, all of them known. One that was answered or is being read meanwhile
+    /// is passed over.
     due: BTreeMap<Lane, VecDeque<ScaleKey>>,
     /// Reads under way.
     lanes: BTreeMap<Lane, usize>,
@@ -45,8 +48,9 @@ struct Known {
     at: Option<Instant>,
     /// Whether the last read found the scale.
     was_found: bool,
-    /// The live pods of the owner. When these change, a scale that was found is read again at once: pods are moved only by an
-    /// answer that is not older than what is seen of them. One that was not found is read again when the first pods come.
+    /// The live pods of the owner. When these change, a scale that was found is read again at once:
+    /// pods are moved only by an answer that is not older than what is seen of them. One that was
+    /// not found is read again when the first pods come.
     pods: PodSet,
     is_read: bool,
     /// The pods changed while it was being read.
@@ -56,7 +60,12 @@ struct Known {
 impl Schedule {
     /// Makes `needed` the keys to read; gives those that are needed no longer.
     pub(super) fn update(&mut self, needed: &BTreeMap<ScaleKey, PodSet>) -> Vec<ScaleKey> {
-        let gone: Vec<ScaleKey> = self.known.keys().filter(|key| !needed.contains_key(*key)).cloned().collect();
+        let gone: Vec<ScaleKey> = self
+            .known
+            .keys()
+            .filter(|key| !needed.contains_key(*key))
+            .cloned()
+            .collect();
         let mut lanes = BTreeSet::new();
         for key in &gone {
             match self.known.remove(key).and_then(|known| known.at) {
@@ -65,7 +74,9 @@ impl Schedule {
             };
         }
         for lane in lanes {
-            let Some(due) = self.due.get_mut(&lane) else { continue };
+            let Some(due) = self.due.get_mut(&lane) else {
+                continue;
+            };
             due.retain(|key| self.known.contains_key(key));
             if due.is_empty() {
                 self.due.remove(&lane);
@@ -73,8 +84,17 @@ impl Schedule {
         }
         for (key, pods) in needed {
             let Some(known) = self.known.get_mut(key) else {
-                self.known.insert(key.clone(), Known { pods: *pods, ..Known::default() });
-                self.due.entry(lane(key)).or_default().push_back(key.clone());
+                self.known.insert(
+                    key.clone(),
+                    Known {
+                        pods: *pods,
+                        ..Known::default()
+                    },
+                );
+                self.due
+                    .entry(lane(key))
+                    .or_default()
+                    .push_back(key.clone());
                 continue;
             };
             let before = std::mem::replace(&mut known.pods, *pods);
@@ -82,13 +102,17 @@ impl Schedule {
                 continue;
             }
             known.is_outdated = known.is_read;
-            // The first pods of an owner may come with the owner itself. One that fails keeps its pauses.
+            // The first pods of an owner may come with the owner itself. One that fails keeps its
+            // pauses.
             let is_first = before == PodSet::default() && known.failures == 0;
             if (known.was_found || is_first)
                 && let Some(at) = known.at.take()
             {
                 self.later.remove(&(at, key.clone()));
-                self.due.entry(lane(key)).or_default().push_back(key.clone());
+                self.due
+                    .entry(lane(key))
+                    .or_default()
+                    .push_back(key.clone());
             }
         }
         gone
@@ -112,15 +136,27 @@ impl Schedule {
         }
         loop {
             let has_room = |lane: &Lane| {
-                self.lanes.get(lane).is_none_or(|reads| *reads < MOST_OF_LANE)
-                    && self.groups.get(&lane.1).is_none_or(|reads| *reads < MOST_OF_GROUP)
+                self.lanes
+                    .get(lane)
+                    .is_none_or(|reads| *reads < MOST_OF_LANE)
+                    && self
+                        .groups
+                        .get(&lane.1)
+                        .is_none_or(|reads| *reads < MOST_OF_GROUP)
             };
             let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
-            let lane = after.chain(&self.due).map(|(lane, _)| lane).find(|lane| has_room(lane))?.clone();
+            let lane = after
+                .chain(&self.due)
+                .map(|(lane, _)| lane)
+                .find(|lane| has_room(lane))?
+                .clone();
             let due = self.due.get_mut(&lane)?;
             let begun = std::iter::from_fn(|| due.pop_front()).find_map(|key| {
-                let known = self.known.get_mut(&key).filter(|known| !known.is_read && known.at.is_none())?;
+                let known = self
+                    .known
+                    .get_mut(&key)
+                    .filter(|known| !known.is_read && known.at.is_none())?;
                 known.is_read = true;
                 Some((key, known.pods))
             });
@@ -141,19 +177,37 @@ impl Schedule {
         let lane = lane(key);
         leave(&mut self.groups, &lane.1);
         leave(&mut self.lanes, &lane);
-        let Some(known) = self.known.get_mut(key) else { return false };
-        let is_passing = matches!(scale, Scale::Failed { transient: true, .. });
+        let Some(known) = self.known.get_mut(key) else {
+            return false;
+        };
+        let is_passing = matches!(
+            scale,
+            Scale::Failed {
+                transient: true,
+                ..
+            }
+        );
         known.is_read = false;
         let is_outdated = std::mem::take(&mut known.is_outdated);
         known.was_found = matches!(scale, Scale::Found { .. });
         let wait = if is_passing {
-            RETRY.saturating_mul(2_u32.saturating_pow(known.failures)).min(REFRESH)
+            RETRY
+                .saturating_mul(2_u32.saturating_pow(known.failures))
+                .min(REFRESH)
         } else if is_outdated {
-            if known.was_found { Duration::ZERO } else { RETRY }
+            if known.was_found {
+                Duration::ZERO
+            } else {
+                RETRY
+            }
         } else {
             REFRESH.mul_f64(1.0 + chance.clamp(0.0, 1.0))
         };
-        known.failures = if is_passing { known.failures.saturating_add(1) } else { 0 };
+        known.failures = if is_passing {
+            known.failures.saturating_add(1)
+        } else {
+            0
+        };
         // It may have been forgotten and needed again meanwhile: then it is due already.
         if let Some(before) = known.at.replace(now + wait) {
             self.later.remove(&(before, key.clone()));
@@ -187,37 +241,60 @@ mod tests {
 
     fn key(namespace: &str, group: &str, name: usize) -> ScaleKey {
         let [group, namespace] = [group, namespace].map(str::to_owned);
-        ScaleKey { group, kind: "Web".to_owned(), namespace, name: format!("{name:04}") }
+        ScaleKey {
+            group,
+            kind: "Web".to_owned(),
+            namespace,
+            name: format!("{name:04}"),
+        }
     }
 
     fn failed(transient: bool) -> Scale {
-        Scale::Failed { reason: "no".to_owned(), transient }
+        Scale::Failed {
+            reason: "no".to_owned(),
+            transient,
+        }
     }
 
     /// The keys, each of an owner without pods.
     fn needed(keys: impl IntoIterator<Item = ScaleKey>) -> BTreeMap<ScaleKey, PodSet> {
-        keys.into_iter().map(|key| (key, PodSet::default())).collect()
+        keys.into_iter()
+            .map(|key| (key, PodSet::default()))
+            .collect()
     }
 
     fn begin(schedule: &mut Schedule, now: Instant) -> Vec<ScaleKey> {
-        schedule.begin(now).into_iter().map(|(key, _)| key).collect()
+        schedule
+            .begin(now)
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect()
     }
 
     fn names(keys: &[ScaleKey]) -> Vec<String> {
-        keys.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect()
+        keys.iter()
+            .map(|key| format!("{}/{}", key.namespace, key.name))
+            .collect()
     }
 
     #[test]
     fn namespaces_take_turns() {
         let mut schedule = Schedule::default();
         let now = Instant::now();
-        schedule.update(&needed((0..100).map(|name| key("many", "a", name)).chain([key("one", "a", 0)])));
+        schedule.update(&needed(
+            (0..100)
+                .map(|name| key("many", "a", name))
+                .chain([key("one", "a", 0)]),
+        ));
         let first = begin(&mut schedule, now);
         assert_eq!(names(&first), ["many/0000", "one/0000", "many/0001"]);
         for key in &first {
             assert!(schedule.end(key, &failed(true), now, 0.0));
         }
-        assert_eq!(names(&begin(&mut schedule, now)), ["many/0002", "many/0003"]);
+        assert_eq!(
+            names(&begin(&mut schedule, now)),
+            ["many/0002", "many/0003"]
+        );
         assert!(begin(&mut schedule, now).is_empty(), "two are being read");
     }
 
@@ -225,10 +302,17 @@ mod tests {
     fn a_group_that_hangs_leaves_room_for_others() {
         let mut schedule = Schedule::default();
         let tenants: Vec<String> = (0..50).map(|tenant| format!("t{tenant}")).collect();
-        let hanging = tenants.iter().flat_map(|tenant| (0..10).map(move |name| key(tenant, "slow", name)));
-        schedule.update(&needed(hanging.chain([key("t7", "fast", 0), key("z", "fast", 1)])));
+        let hanging = tenants
+            .iter()
+            .flat_map(|tenant| (0..10).map(move |name| key(tenant, "slow", name)));
+        schedule.update(&needed(
+            hanging.chain([key("t7", "fast", 0), key("z", "fast", 1)]),
+        ));
         let begun = begin(&mut schedule, Instant::now());
-        assert_eq!(begun.iter().filter(|key| key.group == "slow").count(), MOST_OF_GROUP);
+        assert_eq!(
+            begun.iter().filter(|key| key.group == "slow").count(),
+            MOST_OF_GROUP
+        );
         assert_eq!(begun.iter().filter(|key| key.group == "fast").count(), 2);
     }
 
@@ -236,7 +320,11 @@ mod tests {
     fn the_number_of_reads_is_bounded() {
         let mut schedule = Schedule::default();
         let groups: Vec<String> = (0..50).map(|group| format!("g{group}")).collect();
-        schedule.update(&needed(groups.iter().flat_map(|group| (0..9).map(move |name| key("a", group, name)))));
+        schedule.update(&needed(
+            groups
+                .iter()
+                .flat_map(|group| (0..9).map(move |name| key("a", group, name))),
+        ));
         assert_eq!(begin(&mut schedule, Instant::now()).len(), MOST);
     }
 
@@ -245,12 +333,24 @@ mod tests {
         let (mut schedule, web, mut now) = (Schedule::default(), key("a", "g", 0), Instant::now());
         schedule.update(&needed([web.clone()]));
         let mut waits = Vec::new();
-        for scale in [failed(true), failed(true), failed(true), failed(false), failed(true)] {
+        for scale in [
+            failed(true),
+            failed(true),
+            failed(true),
+            failed(false),
+            failed(true),
+        ] {
             assert_eq!(begin(&mut schedule, now).len(), 1);
             assert!(schedule.end(&web, &scale, now, 0.5));
             let due = schedule.next_due().expect("it is known");
             waits.push((due - now).as_secs());
-            assert!(begin(&mut schedule, due.checked_sub(Duration::from_millis(1)).expect("later")).is_empty());
+            assert!(
+                begin(
+                    &mut schedule,
+                    due.checked_sub(Duration::from_millis(1)).expect("later")
+                )
+                .is_empty()
+            );
             now = due;
         }
         assert_eq!(waits, [15, 30, 60, 900, 15]);
@@ -264,8 +364,8 @@ mod tests {
         assert_eq!(schedule.next_due(), Some(now + REFRESH));
     }
 
-    /// The time until the next read after a first read of an owner with one pod gave `scale` and then one more pod came, and the same
-    /// for a pod that came during the read.
+    /// The time until the next read after a first read of an owner with one pod gave `scale` and
+    /// then one more pod came, and the same for a pod that came during the read.
     fn check_pod_change(scale: &Scale, expected_seconds: [u64; 2]) {
         let (web, now) = (key("a", "g", 0), Instant::now());
         let with = |uids: &[&str]| {
@@ -285,17 +385,30 @@ mod tests {
             assert!(schedule.end(&web, scale, now, 0.0));
             schedule.update(&with(&["1", "2"]));
             let is_due = !begin(&mut schedule, now).is_empty();
-            if is_due { 0 } else { (schedule.next_due().expect("it is known") - now).as_secs() }
+            if is_due {
+                0
+            } else {
+                (schedule.next_due().expect("it is known") - now).as_secs()
+            }
         });
         assert_eq!(waits, expected_seconds, "{scale:?}");
     }
 
     #[test]
     fn pods_that_change_have_only_a_scale_read_again_that_was_found() {
-        let found = Scale::Found { selector: String::new(), owner: None, replicas: Some(1) };
+        let found = Scale::Found {
+            selector: String::new(),
+            owner: None,
+            replicas: Some(1),
+        };
         check_pod_change(&found, [0, 0]);
         let refresh = REFRESH.as_secs();
-        check_pod_change(&Scale::NotFound { reason: "no".to_owned() }, [refresh, 15]);
+        check_pod_change(
+            &Scale::NotFound {
+                reason: "no".to_owned(),
+            },
+            [refresh, 15],
+        );
         check_pod_change(&failed(false), [refresh, 15]);
         check_pod_change(&failed(true), [15, 15]);
     }
@@ -305,7 +418,14 @@ mod tests {
         let (mut schedule, web, now) = (Schedule::default(), key("a", "g", 0), Instant::now());
         schedule.update(&needed([web.clone()]));
         assert_eq!(begin(&mut schedule, now).len(), 1);
-        assert!(schedule.end(&web, &Scale::NotFound { reason: "no".to_owned() }, now, 0.0));
+        assert!(schedule.end(
+            &web,
+            &Scale::NotFound {
+                reason: "no".to_owned()
+            },
+            now,
+            0.0
+        ));
         let mut pods = PodSet::default();
         pods.add("1");
         schedule.update(&BTreeMap::from([(web, pods)]));
@@ -321,7 +441,10 @@ mod tests {
         let begun = begin(&mut schedule, now);
         assert_eq!(names(&begun), ["a/0000", "a/0001"]);
         schedule.end(&all[1], &failed(true), now, 0.0);
-        assert_eq!(names(&schedule.update(&needed([all[3].clone()]))), ["a/0000", "a/0001", "a/0002"]);
+        assert_eq!(
+            names(&schedule.update(&needed([all[3].clone()]))),
+            ["a/0000", "a/0001", "a/0002"]
+        );
         assert!(!schedule.end(&all[0], &failed(false), now, 0.0));
         assert_eq!(schedule.next_due(), None);
         assert_eq!(names(&begin(&mut schedule, now + REFRESH)), ["a/0003"]);

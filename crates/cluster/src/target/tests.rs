@@ -23,10 +23,16 @@ fn workload(api_version: &str, kind: &str, name: &str) -> WorkloadRef {
 }
 
 fn owner((api_version, kind, name): (&str, &str, &str)) -> Owner {
-    Owner { api_version: api_version.to_owned(), kind: kind.to_owned(), name: name.to_owned(), uid: "u".to_owned() }
+    Owner {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: "u".to_owned(),
+    }
 }
 
-/// What the view holds: a well-known controller, or an answer of a scale subresource of group `example.com`.
+/// What the view holds: a well-known controller, or an answer of a scale subresource of group
+/// `example.com`.
 enum Thing {
     Known(WellKnown, &'static str, Option<Owner>),
     Scale(&'static str, &'static str, Scale),
@@ -34,15 +40,24 @@ enum Thing {
 use Thing::{Known, Scale as Asked};
 
 fn found(selector: &str, owner: Option<Owner>) -> Scale {
-    Scale::Found { selector: selector.to_owned(), owner, replicas: None }
+    Scale::Found {
+        selector: selector.to_owned(),
+        owner,
+        replicas: None,
+    }
 }
 
 fn not_found() -> Scale {
-    Scale::NotFound { reason: "no such web".to_owned() }
+    Scale::NotFound {
+        reason: "no such web".to_owned(),
+    }
 }
 
 fn failed(transient: bool) -> Scale {
-    Scale::Failed { reason: "it hurts".to_owned(), transient }
+    Scale::Failed {
+        reason: "it hurts".to_owned(),
+        transient,
+    }
 }
 
 fn view(things: Vec<Thing>) -> View {
@@ -61,7 +76,11 @@ fn view(things: Vec<Thing>) -> View {
             }
             Asked(kind, name, scale) => {
                 let key = ScaleKey::of(&workload(CUSTOM, kind, name)).expect("group/version");
-                view.scales.apply(Arc::new(ReadScale { key, scale, pods: PodSet::default() }));
+                view.scales.apply(Arc::new(ReadScale {
+                    key,
+                    scale,
+                    pods: PodSet::default(),
+                }));
             }
         }
     }
@@ -73,7 +92,10 @@ fn pods(text: &str) -> Resolution {
 }
 
 fn unsupported(message: &str, transient: bool) -> Resolution {
-    Resolution::Unsupported { message: message.to_owned(), transient }
+    Resolution::Unsupported {
+        message: message.to_owned(),
+        transient,
+    }
 }
 
 fn check(things: Vec<Thing>, target: &WorkloadRef, expected: &Resolution) {
@@ -83,7 +105,11 @@ fn check(things: Vec<Thing>, target: &WorkloadRef, expected: &Resolution) {
 #[test]
 fn well_known_kinds_are_told_by_kind_alone() {
     let web = || vec![Known(WellKnown::Deployment, "web", None)];
-    check(web(), &workload("apps/v1", "Deployment", "web"), &pods("of=web"));
+    check(
+        web(),
+        &workload("apps/v1", "Deployment", "web"),
+        &pods("of=web"),
+    );
     check(web(), &workload("v1", "Deployment", "web"), &pods("of=web"));
     check(web(), &workload("", "Deployment", "web"), &pods("of=web"));
 }
@@ -93,7 +119,10 @@ fn a_missing_target_is_named() {
     check(
         vec![],
         &workload("apps/v1", "Deployment", "web"),
-        &unsupported("Cannot read targetRef. Reason: Deployment shop/web does not exist", false),
+        &unsupported(
+            "Cannot read targetRef. Reason: Deployment shop/web does not exist",
+            false,
+        ),
     );
 }
 
@@ -101,7 +130,10 @@ fn a_missing_target_is_named() {
 fn a_target_with_a_parent_is_refused() {
     let parent = owner(("apps/v1", "Deployment", "web"));
     check(
-        vec![Known(WellKnown::ReplicaSet, "web-1", Some(parent)), Known(WellKnown::Deployment, "web", None)],
+        vec![
+            Known(WellKnown::ReplicaSet, "web-1", Some(parent)),
+            Known(WellKnown::Deployment, "web", None),
+        ],
         &workload("apps/v1", "ReplicaSet", "web-1"),
         &unsupported(
             "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should point to a topmost well-known \
@@ -115,7 +147,10 @@ fn a_target_with_a_parent_is_refused() {
 fn a_parent_that_cannot_be_scaled_does_not_count() {
     let parent = owner((CUSTOM, "Web", "top"));
     check(
-        vec![Known(WellKnown::Deployment, "web", Some(parent)), Asked("Web", "top", not_found())],
+        vec![
+            Known(WellKnown::Deployment, "web", Some(parent)),
+            Asked("Web", "top", not_found()),
+        ],
         &workload("apps/v1", "Deployment", "web"),
         &pods("of=web"),
     );
@@ -124,14 +159,33 @@ fn a_parent_that_cannot_be_scaled_does_not_count() {
 #[test]
 fn a_parent_that_cannot_be_read_is_an_error() {
     let things = |scale| {
-        vec![Known(WellKnown::Deployment, "web", Some(owner((CUSTOM, "Web", "top")))), Asked("Web", "top", scale)]
+        vec![
+            Known(
+                WellKnown::Deployment,
+                "web",
+                Some(owner((CUSTOM, "Web", "top"))),
+            ),
+            Asked("Web", "top", scale),
+        ]
     };
     let message = "Error checking if target apps/v1.Deployment/web is a topmost well-known or scalable controller: \
                    unhandled targetRef example.com/v1 / Web / top, last error it hurts";
-    check(things(failed(false)), &workload("apps/v1", "Deployment", "web"), &unsupported(message, false));
-    check(things(failed(true)), &workload("apps/v1", "Deployment", "web"), &unsupported(message, true));
     check(
-        vec![Known(WellKnown::ReplicaSet, "web", Some(owner(("apps/v1", "Deployment", "gone"))))],
+        things(failed(false)),
+        &workload("apps/v1", "Deployment", "web"),
+        &unsupported(message, false),
+    );
+    check(
+        things(failed(true)),
+        &workload("apps/v1", "Deployment", "web"),
+        &unsupported(message, true),
+    );
+    check(
+        vec![Known(
+            WellKnown::ReplicaSet,
+            "web",
+            Some(owner(("apps/v1", "Deployment", "gone"))),
+        )],
         &workload("apps/v1", "ReplicaSet", "web"),
         &unsupported(
             "Error checking if target apps/v1.ReplicaSet/web is a topmost well-known or scalable controller: \
@@ -146,14 +200,29 @@ fn other_kinds_say_their_selector_through_their_scale() {
     let target = workload(CUSTOM, "Web", "web");
     let cannot = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Web / web, last error ";
     let with = |scale| vec![Asked("Web", "web", scale)];
-    check(with(found("app in (a,b)", None)), &target, &pods("app in (a,b)"));
+    check(
+        with(found("app in (a,b)", None)),
+        &target,
+        &pods("app in (a,b)"),
+    );
     check(
         with(found("", None)),
         &target,
-        &unsupported(&format!("{cannot}resource shop/web has an empty selector for scale sub-resource"), false),
+        &unsupported(
+            &format!("{cannot}resource shop/web has an empty selector for scale sub-resource"),
+            false,
+        ),
     );
-    check(with(not_found()), &target, &unsupported(&format!("{cannot}no such web"), false));
-    check(with(failed(true)), &target, &unsupported(&format!("{cannot}it hurts"), true));
+    check(
+        with(not_found()),
+        &target,
+        &unsupported(&format!("{cannot}no such web"), false),
+    );
+    check(
+        with(failed(true)),
+        &target,
+        &unsupported(&format!("{cannot}it hurts"), true),
+    );
 }
 
 #[test]
@@ -162,7 +231,11 @@ fn an_answer_that_is_not_there_yet_is_waited_for() {
     let key = ScaleKey::of(&target).expect("group/version");
     check(vec![], &target, &Resolution::Waiting(key.clone()));
     check(
-        vec![Known(WellKnown::Deployment, "child", Some(owner((CUSTOM, "Web", "web"))))],
+        vec![Known(
+            WellKnown::Deployment,
+            "child",
+            Some(owner((CUSTOM, "Web", "web"))),
+        )],
         &workload("apps/v1", "Deployment", "child"),
         &Resolution::Waiting(key),
     );
@@ -173,7 +246,10 @@ fn malformed_versions_are_named() {
     check(
         vec![],
         &workload("a/b/c", "Web", "web"),
-        &unsupported("Cannot read targetRef. Reason: unexpected GroupVersion string: a/b/c", false),
+        &unsupported(
+            "Cannot read targetRef. Reason: unexpected GroupVersion string: a/b/c",
+            false,
+        ),
     );
 }
 
@@ -188,7 +264,11 @@ fn a_node_owns_no_workload() {
         ),
     );
     check(
-        vec![Known(WellKnown::Job, "web", Some(owner(("v1", "Node", "n1"))))],
+        vec![Known(
+            WellKnown::Job,
+            "web",
+            Some(owner(("v1", "Node", "n1"))),
+        )],
         &workload("batch/v1", "Job", "web"),
         &unsupported(
             "Error checking if target batch/v1.Job/web is a topmost well-known or scalable controller: node is not a \
@@ -202,8 +282,16 @@ fn a_node_owns_no_workload() {
 fn a_cycle_is_found() {
     check(
         vec![
-            Known(WellKnown::Deployment, "a", Some(owner(("apps/v1", "Deployment", "b")))),
-            Known(WellKnown::Deployment, "b", Some(owner(("apps/v1", "Deployment", "a")))),
+            Known(
+                WellKnown::Deployment,
+                "a",
+                Some(owner(("apps/v1", "Deployment", "b"))),
+            ),
+            Known(
+                WellKnown::Deployment,
+                "b",
+                Some(owner(("apps/v1", "Deployment", "a"))),
+            ),
         ],
         &workload("apps/v1", "Deployment", "a"),
         &unsupported(
@@ -217,8 +305,16 @@ fn a_cycle_is_found() {
 #[test]
 fn the_search_passes_rungs_that_do_not_count() {
     let view = view(vec![
-        Known(WellKnown::ReplicaSet, "rs", Some(owner((CUSTOM, "Rollout", "r")))),
-        Asked("Rollout", "r", found("a=b", Some(owner((CUSTOM, "App", "app"))))),
+        Known(
+            WellKnown::ReplicaSet,
+            "rs",
+            Some(owner((CUSTOM, "Rollout", "r"))),
+        ),
+        Asked(
+            "Rollout",
+            "r",
+            found("a=b", Some(owner((CUSTOM, "App", "app")))),
+        ),
         Asked("App", "app", not_found()),
     ]);
     let start = workload("apps/v1", "ReplicaSet", "rs");
@@ -229,10 +325,27 @@ fn the_search_passes_rungs_that_do_not_count() {
 #[test]
 fn every_scale_on_the_way_is_asked_for() {
     let target = workload("apps/v1", "ReplicaSet", "rs");
-    let kinds = |things: Vec<Thing>| scales(&view(things), &target).into_iter().map(|key| key.kind).collect::<Vec<_>>();
-    let rs = || Known(WellKnown::ReplicaSet, "rs", Some(owner((CUSTOM, "Rollout", "r"))));
+    let kinds = |things: Vec<Thing>| {
+        scales(&view(things), &target)
+            .into_iter()
+            .map(|key| key.kind)
+            .collect::<Vec<_>>()
+    };
+    let rs = || {
+        Known(
+            WellKnown::ReplicaSet,
+            "rs",
+            Some(owner((CUSTOM, "Rollout", "r"))),
+        )
+    };
     assert_eq!(kinds(vec![rs()]), ["Rollout"]);
-    let rollout = || Asked("Rollout", "r", found("a=b", Some(owner((CUSTOM, "App", "app")))));
+    let rollout = || {
+        Asked(
+            "Rollout",
+            "r",
+            found("a=b", Some(owner((CUSTOM, "App", "app")))),
+        )
+    };
     assert_eq!(kinds(vec![rs(), rollout()]), ["App", "Rollout"]);
     assert_eq!(kinds(vec![]), Vec::<String>::new());
 }

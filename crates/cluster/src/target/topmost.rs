@@ -1,7 +1,8 @@
 //! The topmost controller above a workload that is either well known or can be scaled.
 //!
-//! The search climbs from controller to controller. It stops at an object without an owner, and at one that cannot be
-//! scaled and so does not say who owns it; the last one on the way that counted is the answer.
+//! The search climbs from controller to controller. It stops at an object without an owner, and at
+//! one that cannot be scaled and so does not say who owns it; the last one on the way that counted
+//! is the answer.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +20,15 @@ struct Rung<'a> {
     owner: Option<Workload<'a>>,
 }
 
-/// The topmost well-known or scalable controller at or above `start`; none if nothing on the way is either.
-pub fn topmost<'a>(view: &'a View, start: Workload<'a>) -> Result<Option<Workload<'a>>, TargetError> {
+/// The topmost well-known or scalable controller at or above `start`; none if nothing on the way is
+/// either.
+pub fn topmost<'a>(
+    view: &'a View,
+    start: Workload<'a>,
+) -> Result<Option<Workload<'a>>, TargetError> {
     let (mut current, mut top) = (start, None);
-    // One that was passed: whoever comes by it again goes in a circle, and will, since it is set anew after 1, 2, 4, 8, ... rungs.
+    // One that was passed: whoever comes by it again goes in a circle, and will, since it is set
+    // anew after 1, 2, 4, 8, ... rungs.
     let mut passed = None;
     for rungs in 1_u64.. {
         if passed == Some(current) {
@@ -61,7 +67,10 @@ pub(super) fn is_node(workload: Workload<'_>) -> bool {
 fn rung<'a>(view: &'a View, workload: Workload<'a>) -> Result<Rung<'a>, TargetError> {
     if let Some(kind) = WellKnown::of_kind(workload.kind) {
         let controller = super::controller(view, kind, workload)?;
-        return Ok(Rung { counts: true, owner: above(workload, controller.owner.as_ref()) });
+        return Ok(Rung {
+            counts: true,
+            owner: above(workload, controller.owner.as_ref()),
+        });
     }
     if is_node(workload) {
         return Err(TargetError::Node);
@@ -69,15 +78,33 @@ fn rung<'a>(view: &'a View, workload: Workload<'a>) -> Result<Rung<'a>, TargetEr
     let key = ScaleKey::of(workload).map_err(TargetError::Malformed)?;
     match view.scale(&key) {
         None => Err(TargetError::Waiting(key)),
-        Some(Scale::Found { owner, .. }) => Ok(Rung { counts: true, owner: above(workload, owner.as_ref()) }),
-        Some(Scale::NotFound { .. }) => Ok(Rung { counts: false, owner: None }),
-        Some(Scale::Failed { reason, transient }) => {
-            Err(TargetError::Unhandled { workload: workload.to_ref(), reason: reason.clone(), transient: *transient })
-        }
+        Some(Scale::Found { owner, .. }) => Ok(Rung {
+            counts: true,
+            owner: above(workload, owner.as_ref()),
+        }),
+        Some(Scale::NotFound { .. }) => Ok(Rung {
+            counts: false,
+            owner: None,
+        }),
+        Some(Scale::Failed { reason, transient }) => Err(TargetError::Unhandled {
+            workload: workload.to_ref(),
+            reason: reason.clone(),
+            transient: *transient,
+        }),
     }
 }
 
 fn above<'a>(workload: Workload<'a>, owner: Option<&'a Owner>) -> Option<Workload<'a>> {
-    let Owner { api_version, kind, name, uid: _ } = owner?;
-    Some(Workload { api_version, kind, namespace: workload.namespace, name })
+    let Owner {
+        api_version,
+        kind,
+        name,
+        uid: _,
+    } = owner?;
+    Some(Workload {
+        api_version,
+        kind,
+        namespace: workload.namespace,
+        name,
+    })
 }

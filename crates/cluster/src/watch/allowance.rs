@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-/// The most that objects may weigh. The allowances of one namespace for all kinds that a program reads are together below half of the
-/// memory limit in `deploy/`.
+/// The most that objects may weigh. The allowances of one namespace for all kinds that a program
+/// reads are together below half of the memory limit in `deploy/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// An object of the usual size, which is kept however many of them the API server stores.
@@ -16,18 +16,38 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The limits of pods. A pod with ten containers has about the usual weight.
-    pub(super) const PODS: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 16 << 20 };
-    /// The limits of kinds without limits of their own. Hardly any of their objects is larger than usual.
-    pub(super) const OTHERS: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 4 << 20 };
+    pub(super) const PODS: Self = Self {
+        usual: 32 << 10,
+        object: 512 << 10,
+        namespace: 16 << 20,
+    };
+    /// The limits of kinds without limits of their own. Hardly any of their objects is larger than
+    /// usual.
+    pub(super) const OTHERS: Self = Self {
+        usual: 32 << 10,
+        object: 512 << 10,
+        namespace: 4 << 20,
+    };
     /// The limits of workload controllers, of which little more than the selector is read.
-    pub(super) const CONTROLLERS: Self = Self { usual: 8 << 10, object: 512 << 10, namespace: 8 << 20 };
-    /// The limits of predictions. One of 10,000 points, which is the most that the recommender writes, weighs 3.4 MB.
-    pub(super) const PREDICTIONS: Self = Self { usual: 32 << 10, object: 4 << 20, namespace: 128 << 20 };
+    pub(super) const CONTROLLERS: Self = Self {
+        usual: 8 << 10,
+        object: 512 << 10,
+        namespace: 8 << 20,
+    };
+    /// The limits of predictions. One of 10,000 points, which is the most that the recommender
+    /// writes, weighs 3.4 MB.
+    pub(super) const PREDICTIONS: Self = Self {
+        usual: 32 << 10,
+        object: 4 << 20,
+        namespace: 128 << 20,
+    };
 }
 
 /// The large objects of a namespace would weigh more than this together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the large objects of this kind in the namespace take more than {0} bytes of memory together")]
+#[error(
+    "the large objects of this kind in the namespace take more than {0} bytes of memory together"
+)]
 pub(super) struct TooMuch(usize);
 
 /// The weights of the large objects of one kind.
@@ -49,12 +69,21 @@ struct Large {
 impl Allowance {
     /// No objects yet.
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, namespaces: HashMap::new(), may_admit_refused: false }
+        Self {
+            limits,
+            namespaces: HashMap::new(),
+            may_admit_refused: false,
+        }
     }
 
     /// Counts an object in place of the one of its name. Where there is no room for it, neither counts. Objects of the cluster are
     /// made by its administrators, and always have room. One that is too large by itself has no text, and is never admitted.
-    pub(super) fn admit(&mut self, namespace: &str, name: &str, weight: usize) -> Result<(), TooMuch> {
+    pub(super) fn admit(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        weight: usize,
+    ) -> Result<(), TooMuch> {
         if weight <= self.limits.usual || namespace.is_empty() {
             self.release(namespace, name);
             return Ok(());
@@ -77,15 +106,25 @@ impl Allowance {
 
     /// The weight of an object that counts.
     pub(super) fn weight(&self, namespace: &str, name: &str) -> usize {
-        self.namespaces.get(namespace).and_then(|large| large.weights.get(name)).copied().unwrap_or_default()
+        self.namespaces
+            .get(namespace)
+            .and_then(|large| large.weights.get(name))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Counts an object no longer.
     pub(super) fn release(&mut self, namespace: &str, name: &str) {
-        let Some(large) = self.namespaces.get_mut(namespace) else { return };
+        let Some(large) = self.namespaces.get_mut(namespace) else {
+            return;
+        };
         large.total -= large.weights.remove(name).unwrap_or_default();
         self.look_for_room(namespace);
-        if self.namespaces.get(namespace).is_some_and(|large| large.weights.is_empty()) {
+        if self
+            .namespaces
+            .get(namespace)
+            .is_some_and(|large| large.weights.is_empty())
+        {
             self.namespaces.remove(namespace);
         }
     }
@@ -96,7 +135,14 @@ impl Allowance {
     }
 
     fn look_for_room(&mut self, namespace: &str) {
-        let Some(Large { total, refused: Some(refused), .. }) = self.namespaces.get(namespace) else { return };
+        let Some(Large {
+            total,
+            refused: Some(refused),
+            ..
+        }) = self.namespaces.get(namespace)
+        else {
+            return;
+        };
         self.may_admit_refused |= total.saturating_add(*refused) <= self.limits.namespace;
     }
 }
@@ -107,7 +153,11 @@ mod tests {
 
     const USUAL: usize = 1000;
     const LARGE: usize = USUAL + 1;
-    const LIMITS: Limits = Limits { usual: USUAL, object: 2 * LARGE, namespace: 3 * LARGE };
+    const LIMITS: Limits = Limits {
+        usual: USUAL,
+        object: 2 * LARGE,
+        namespace: 3 * LARGE,
+    };
 
     /// Admits or, without a weight, releases objects of one namespace; gives what became of each.
     fn check(steps: &[(&str, Option<usize>)], expected: &[Result<(), TooMuch>]) {
@@ -123,7 +173,11 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected, "{steps:?}");
-        assert_eq!(allowance.admit("other", "a", LARGE), Ok(()), "another namespace has an allowance of its own");
+        assert_eq!(
+            allowance.admit("other", "a", LARGE),
+            Ok(()),
+            "another namespace has an allowance of its own"
+        );
         assert_eq!(allowance.admit("", "node", LIMITS.object), Ok(()));
     }
 
@@ -131,10 +185,27 @@ mod tests {
     fn large_objects_of_a_namespace_share_its_allowance() {
         let full = Err(TooMuch(LIMITS.namespace));
         let large = Some(LARGE);
-        check(&[("a", large), ("b", large), ("c", large), ("d", large)], &[Ok(()), Ok(()), Ok(()), full]);
-        check(&[("a", Some(2 * LARGE)), ("b", Some(2 * LARGE)), ("b", large)], &[Ok(()), full, Ok(())]);
-        check(&[("a", Some(2 * LARGE)), ("a", large), ("b", Some(2 * LARGE))], &[Ok(()); 3]);
-        check(&[("a", Some(2 * LARGE)), ("a", None), ("b", Some(2 * LARGE)), ("c", large)], &[Ok(()); 4]);
+        check(
+            &[("a", large), ("b", large), ("c", large), ("d", large)],
+            &[Ok(()), Ok(()), Ok(()), full],
+        );
+        check(
+            &[("a", Some(2 * LARGE)), ("b", Some(2 * LARGE)), ("b", large)],
+            &[Ok(()), full, Ok(())],
+        );
+        check(
+            &[("a", Some(2 * LARGE)), ("a", large), ("b", Some(2 * LARGE))],
+            &[Ok(()); 3],
+        );
+        check(
+            &[
+                ("a", Some(2 * LARGE)),
+                ("a", None),
+                ("b", Some(2 * LARGE)),
+                ("c", large),
+            ],
+            &[Ok(()); 4],
+        );
     }
 
     #[test]
@@ -148,7 +219,10 @@ mod tests {
     fn an_object_that_is_too_large_gives_its_allowance_back() {
         let too_large = Err(TooMuch(LIMITS.namespace));
         let most = Some(2 * LARGE);
-        check(&[("a", most), ("a", Some(usize::MAX)), ("b", most)], &[Ok(()), too_large, Ok(())]);
+        check(
+            &[("a", most), ("a", Some(usize::MAX)), ("b", most)],
+            &[Ok(()), too_large, Ok(())],
+        );
     }
 
     /// Whether a refused object may have room after each step, which are as in [`check`].
@@ -159,7 +233,11 @@ mod tests {
                 None => allowance.release("shop", name),
                 Some(weight) => allowance.admit("shop", name, *weight).unwrap_or(()),
             }
-            assert_eq!(allowance.may_admit_refused(), *expected, "step {index} of {steps:?}");
+            assert_eq!(
+                allowance.may_admit_refused(),
+                *expected,
+                "step {index} of {steps:?}"
+            );
         }
     }
 
@@ -168,9 +246,31 @@ mod tests {
         let [large, most] = [LARGE, 2 * LARGE].map(Some);
         let full = [("a", most, false), ("b", large, false)];
         check_room(&[full[0], full[1], ("b", None, false), ("a", None, false)]);
-        check_room(&[full[0], full[1], ("c", large, false), ("b", large, false), ("b", None, true)]);
-        check_room(&[full[0], full[1], ("c", most, false), ("b", None, false), ("a", large, true)]);
-        check_room(&[full[0], ("c", most, false), ("c", None, false), ("a", Some(USUAL), true)]);
-        check_room(&[full[0], full[1], ("c", large, false), ("a", Some(3 * LARGE), true)]);
+        check_room(&[
+            full[0],
+            full[1],
+            ("c", large, false),
+            ("b", large, false),
+            ("b", None, true),
+        ]);
+        check_room(&[
+            full[0],
+            full[1],
+            ("c", most, false),
+            ("b", None, false),
+            ("a", large, true),
+        ]);
+        check_room(&[
+            full[0],
+            ("c", most, false),
+            ("c", None, false),
+            ("a", Some(USUAL), true),
+        ]);
+        check_room(&[
+            full[0],
+            full[1],
+            ("c", large, false),
+            ("a", Some(3 * LARGE), true),
+        ]);
     }
 }

@@ -1,7 +1,9 @@
-//! Cuts the API server's answers into objects while they arrive, and leaves out of each object what no decision reads.
+//! Cuts the API server's answers into objects while they arrive, and leaves out of each object what
+//! no decision reads.
 //!
-//! Neither an answer nor a large object is ever held as a whole: memory is bounded by the largest weight of an object, whatever
-//! tenants write. Fields are found by the bytes of their names; what is left of an object is text, to be parsed.
+//! Neither an answer nor a large object is ever held as a whole: memory is bounded by the largest
+//! weight of an object, whatever tenants write. Fields are found by the bytes of their names; what
+//! is left of an object is text, to be parsed.
 
 #[cfg(test)]
 mod tests;
@@ -125,7 +127,8 @@ enum Bracket {
     Items,
 }
 
-/// What a value is to the cuts: how many names lead to it, and which cuts and captures have agreed so far.
+/// What a value is to the cuts: how many names lead to it, and which cuts and captures have agreed
+/// so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     level: usize,
@@ -175,11 +178,17 @@ impl Cutter {
     }
 
     /// Takes in the next bytes, and gives the pieces that they complete.
-    pub(super) fn push(&mut self, bytes: &[u8], mut found: impl FnMut(Piece<'_>)) -> Result<(), Malformed> {
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        mut found: impl FnMut(Piece<'_>),
+    ) -> Result<(), Malformed> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let taken = match self.token {
-                Token::Key { escaped } | Token::String { escaped } => self.string(rest, escaped, &mut found)?,
+                Token::Key { escaped } | Token::String { escaped } => {
+                    self.string(rest, escaped, &mut found)?
+                }
                 Token::Number => self.number(rest, &mut found)?,
                 Token::None if self.skipped.is_some() => self.skip(rest),
                 Token::None => self.structure(rest, &mut found)?,
@@ -191,20 +200,35 @@ impl Cutter {
 
     /// The answer is over.
     pub(super) fn end(&self) -> Result<(), Malformed> {
-        let is_whole = self.frames.is_empty() && self.token == Token::None && self.skipped.is_none();
+        let is_whole =
+            self.frames.is_empty() && self.token == Token::None && self.skipped.is_none();
         if is_whole { Ok(()) } else { Err(Malformed) }
     }
 
     /// Takes in a part of a string or key, up to its end or that of the bytes.
-    fn string(&mut self, bytes: &[u8], escaped: bool, found: &mut impl FnMut(Piece<'_>)) -> Result<usize, Malformed> {
+    fn string(
+        &mut self,
+        bytes: &[u8],
+        escaped: bool,
+        found: &mut impl FnMut(Piece<'_>),
+    ) -> Result<usize, Malformed> {
         let is_key = matches!(self.token, Token::Key { .. });
-        let token = |escaped| if is_key { Token::Key { escaped } } else { Token::String { escaped } };
+        let token = |escaped| {
+            if is_key {
+                Token::Key { escaped }
+            } else {
+                Token::String { escaped }
+            }
+        };
         if escaped {
             self.string_part(is_key, bytes.get(..1).unwrap_or_default())?;
             self.token = token(false);
             return Ok(1);
         }
-        let end = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(bytes.len());
+        let end = bytes
+            .iter()
+            .position(|byte| matches!(byte, b'"' | b'\\'))
+            .unwrap_or(bytes.len());
         self.string_part(is_key, bytes.get(..end).unwrap_or_default())?;
         match bytes.get(end) {
             None => return Ok(end),
@@ -241,7 +265,9 @@ impl Cutter {
         if let Some(capture) = self.captured {
             let length: usize = self.names.iter().map(String::len).sum();
             match std::str::from_utf8(part) {
-                Ok(part) if length + part.len() <= MOST_OF_NAMES => self.names[capture as usize].push_str(part),
+                Ok(part) if length + part.len() <= MOST_OF_NAMES => {
+                    self.names[capture as usize].push_str(part)
+                }
                 _ => self.outgrow(),
             }
         }
@@ -249,7 +275,11 @@ impl Cutter {
     }
 
     /// Takes in a part of a number or word, up to its end or that of the bytes.
-    fn number(&mut self, bytes: &[u8], found: &mut impl FnMut(Piece<'_>)) -> Result<usize, Malformed> {
+    fn number(
+        &mut self,
+        bytes: &[u8],
+        found: &mut impl FnMut(Piece<'_>),
+    ) -> Result<usize, Malformed> {
         let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t');
         let end = bytes.iter().position(is_end).unwrap_or(bytes.len());
         self.write(bytes.get(..end).unwrap_or_default())?;
@@ -263,8 +293,12 @@ impl Cutter {
     /// Passes over a value that is left out, up to its next bracket or string.
     fn skip(&mut self, bytes: &[u8]) -> usize {
         let open = self.skipped.unwrap_or_default();
-        let is_structure = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b']' | b'}') || (open == 0 && *byte == b',');
-        let Some(at) = bytes.iter().position(is_structure) else { return bytes.len() };
+        let is_structure = |byte: &u8| {
+            matches!(byte, b'"' | b'{' | b'[' | b']' | b'}') || (open == 0 && *byte == b',')
+        };
+        let Some(at) = bytes.iter().position(is_structure) else {
+            return bytes.len();
+        };
         match (bytes.get(at), open) {
             (Some(b'"'), _) => self.token = Token::String { escaped: false },
             (Some(b'{' | b'['), _) => self.skipped = Some(open + 1),
@@ -280,8 +314,14 @@ impl Cutter {
     }
 
     /// Takes in one byte that is part of no string or number.
-    fn structure(&mut self, bytes: &[u8], found: &mut impl FnMut(Piece<'_>)) -> Result<usize, Malformed> {
-        let Some(byte) = bytes.first().copied() else { return Ok(0) };
+    fn structure(
+        &mut self,
+        bytes: &[u8],
+        found: &mut impl FnMut(Piece<'_>),
+    ) -> Result<usize, Malformed> {
+        let Some(byte) = bytes.first().copied() else {
+            return Ok(0);
+        };
         match (byte, self.frames.last_mut()) {
             (b' ' | b'\n' | b'\r' | b'\t', _) | (b':', Some(_)) => {}
             (b',', Some(frame)) => frame.expects_key = frame.bracket == Bracket::Object,
@@ -308,7 +348,11 @@ impl Cutter {
         };
         let mut begins_item = is_member(self, Framing::Events, b"object");
         let mut needs_comma = false;
-        if let Some(frame) = self.frames.last_mut().filter(|frame| frame.bracket != Bracket::Object) {
+        if let Some(frame) = self
+            .frames
+            .last_mut()
+            .filter(|frame| frame.bracket != Bracket::Object)
+        {
             self.place = frame.place;
             begins_item = frame.bracket == Bracket::Items;
             needs_comma = std::mem::replace(&mut frame.has_members, true) && !begins_item;
@@ -338,7 +382,12 @@ impl Cutter {
             b'{' | b'[' => {
                 self.weigh(WEIGHT_OF_BRACKET);
                 let (place, expects_key) = (self.place, bracket == Bracket::Object);
-                self.frames.push(Frame { bracket, has_members: false, expects_key, place });
+                self.frames.push(Frame {
+                    bracket,
+                    has_members: false,
+                    expects_key,
+                    place,
+                });
             }
             _ => {
                 self.token = Token::Number;
@@ -351,7 +400,9 @@ impl Cutter {
 
     /// Writes a key that is whole, or begins to leave its value out.
     fn key_ended(&mut self) -> Result<(), Malformed> {
-        let Some(frame) = self.frames.last_mut() else { return Err(Malformed) };
+        let Some(frame) = self.frames.last_mut() else {
+            return Err(Malformed);
+        };
         frame.expects_key = false;
         if self.item.is_some() {
             let Some(place) = frame.place.under(&self.key, self.cuts) else {
@@ -360,7 +411,11 @@ impl Cutter {
             };
             self.place = place;
         }
-        let comma: &[u8] = if std::mem::replace(&mut frame.has_members, true) { b",\"" } else { b"\"" };
+        let comma: &[u8] = if std::mem::replace(&mut frame.has_members, true) {
+            b",\""
+        } else {
+            b"\""
+        };
         self.weigh(WEIGHT_OF_STRING);
         let key = std::mem::take(&mut self.key);
         self.write(comma)?;
@@ -371,10 +426,18 @@ impl Cutter {
 
     /// The part of the key that the string which begins now is, if it is one.
     fn capture(&self) -> Option<Capture> {
-        let in_object = self.frames.last().is_some_and(|frame| frame.bracket == Bracket::Object);
+        let in_object = self
+            .frames
+            .last()
+            .is_some_and(|frame| frame.bracket == Bracket::Object);
         let is_place = self.item.is_some() && in_object && self.place.level == 2;
-        let is_it = |(index, _): &(usize, &Capture)| is_place && self.place.captures & (1 << index) != 0;
-        Capture::ALL.iter().enumerate().find(is_it).map(|(_, capture)| *capture)
+        let is_it =
+            |(index, _): &(usize, &Capture)| is_place && self.place.captures & (1 << index) != 0;
+        Capture::ALL
+            .iter()
+            .enumerate()
+            .find(is_it)
+            .map(|(_, capture)| *capture)
     }
 
     fn begin_item(&mut self, depth: usize) -> Result<(), Malformed> {
@@ -382,7 +445,11 @@ impl Cutter {
             self.write(b"null")?;
         }
         self.item = Some(depth);
-        self.place = Place { level: 0, cuts: u32::MAX, captures: u8::MAX };
+        self.place = Place {
+            level: 0,
+            cuts: u32::MAX,
+            captures: u8::MAX,
+        };
         self.text.clear();
         self.weight = 0;
         self.names.iter_mut().for_each(String::clear);
@@ -396,7 +463,13 @@ impl Cutter {
             self.item = None;
             let [namespace, name, version] = &self.names;
             let text = (self.weight <= self.most_weight).then_some(self.text.as_slice());
-            found(Piece::Item(Item { namespace, name, version, weight: self.weight, text }));
+            found(Piece::Item(Item {
+                namespace,
+                name,
+                version,
+                weight: self.weight,
+                text,
+            }));
         }
         if depth == 0 {
             found(Piece::Document(&self.envelope));
@@ -420,7 +493,8 @@ impl Cutter {
         }
         if self.item.is_none() {
             let is_short = self.envelope.len() + bytes.len() <= MOST_OF_ENVELOPE;
-            self.envelope.extend_from_slice(if is_short { bytes } else { &[] });
+            self.envelope
+                .extend_from_slice(if is_short { bytes } else { &[] });
             return if is_short { Ok(()) } else { Err(Malformed) };
         }
         self.weigh(bytes.len());
@@ -436,19 +510,43 @@ impl Cutter {
 impl Place {
     /// The place of the value of a key; none where that is left out.
     fn under(self, key: &[u8], cuts: &[Cut]) -> Option<Self> {
-        let Self { level, cuts: open, captures } = self;
-        let mut next = Self { level: level + 1, cuts: 0, captures: 0 };
-        for (index, cut) in cuts.iter().enumerate().take(32).filter(|(index, _)| open & (1 << index) != 0) {
-            let is_named = cut.path.get(level).is_some_and(|name| name.as_bytes() == key);
+        let Self {
+            level,
+            cuts: open,
+            captures,
+        } = self;
+        let mut next = Self {
+            level: level + 1,
+            cuts: 0,
+            captures: 0,
+        };
+        for (index, cut) in cuts
+            .iter()
+            .enumerate()
+            .take(32)
+            .filter(|(index, _)| open & (1 << index) != 0)
+        {
+            let is_named = cut
+                .path
+                .get(level)
+                .is_some_and(|name| name.as_bytes() == key);
             let is_entry = level == cut.path.len() && !cut.keep.is_empty();
-            let is_kept = cut.keep.iter().any(|start| key.starts_with(start.as_bytes()));
-            if (is_named && cut.keep.is_empty() && cut.path.len() == next.level) || (is_entry && !is_kept) {
+            let is_kept = cut
+                .keep
+                .iter()
+                .any(|start| key.starts_with(start.as_bytes()));
+            if (is_named && cut.keep.is_empty() && cut.path.len() == next.level)
+                || (is_entry && !is_kept)
+            {
                 return None;
             }
             next.cuts |= u32::from(is_named) << index;
         }
         for (index, capture) in Capture::ALL.iter().enumerate() {
-            let is_named = capture.path().get(level).is_some_and(|name| name.as_bytes() == key);
+            let is_named = capture
+                .path()
+                .get(level)
+                .is_some_and(|name| name.as_bytes() == key);
             next.captures |= captures & (u8::from(is_named) << index);
         }
         Some(next)

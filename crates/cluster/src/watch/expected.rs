@@ -1,4 +1,5 @@
-//! Watches of what is expected of workloads, trimmed to the numbers, and of what these are shared out among.
+//! Watches of what is expected of workloads, trimmed to the numbers, and of what these are shared
+//! out among.
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
@@ -17,35 +18,52 @@ use crate::prediction::Prediction;
 use crate::timetable::Timetable;
 
 impl Watches {
-    /// Watches predictions and the windows of time of effective autoscalers. One that does not parse is logged and counted; its last good state
-    /// stays.
+    /// Watches predictions and the windows of time of effective autoscalers. One that does not
+    /// parse is logged and counted; its last good state stays.
     #[must_use]
     pub fn expectations(mut self) -> Self {
-        let feed = Feed::new(Resource::Predictions, &self.store, |view| &mut view.expected);
+        let feed = Feed::new(Resource::Predictions, &self.store, |view| {
+            &mut view.expected
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Prediction::trim);
-        let source = self.source::<TimeSeriesPrediction>(left_out::EXPECTED).with_limits(Limits::PREDICTIONS);
+        let source = self
+            .source::<TimeSeriesPrediction>(left_out::EXPECTED)
+            .with_limits(Limits::PREDICTIONS);
         self.tasks.spawn(follow(source, read, feed));
 
-        let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| &mut view.timetables);
+        let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| {
+            &mut view.timetables
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Timetable::trim);
-        self.tasks.spawn(follow(self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS),
+            read,
+            feed,
+        ));
         self
     }
 
     /// Watches the labels of pods that have not ended.
     #[must_use]
     pub fn labelled_pods(mut self) -> Self {
-        let feed = Feed::new(Resource::LabelledPods, &self.store, |view| &mut view.labelled_pods);
+        let feed = Feed::new(Resource::LabelledPods, &self.store, |view| {
+            &mut view.labelled_pods
+        });
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::trim);
-        self.tasks.spawn(follow(self.pod_source(left_out::LABELLED_PODS).with_fields(fields), read, feed));
+        self.tasks.spawn(follow(
+            self.pod_source(left_out::LABELLED_PODS).with_fields(fields),
+            read,
+            feed,
+        ));
         self
     }
 
-    /// Watches the kinds of controllers that are scaled most: `Deployment` and `StatefulSet` objects.
+    /// Watches the kinds of controllers that are scaled most: `Deployment` and `StatefulSet`
+    /// objects.
     #[must_use]
     pub fn scaled_controllers(mut self) -> Self {
         self.controller::<Deployment>(WellKnown::Deployment);

@@ -46,7 +46,11 @@ impl Failure {
     /// The server ended the watch with this status.
     pub(super) fn ended(status: Status) -> Self {
         // A status that says nothing is no status.
-        if status.code == 0 { Self::Unreadable } else { Self::Watch(status.boxed()) }
+        if status.code == 0 {
+            Self::Unreadable
+        } else {
+            Self::Watch(status.boxed())
+        }
     }
 }
 

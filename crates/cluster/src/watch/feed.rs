@@ -1,4 +1,5 @@
-//! Moves what one watch reads into its table of the view, and wakes readers only when the table changed.
+//! Moves what one watch reads into its table of the view, and wakes readers only when the table
+//! changed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -51,7 +52,10 @@ impl Rejections {
     /// Counts more of them. Returns the number since the last warning where another one is due.
     fn add(&mut self, count: u64, now: Instant) -> Option<u64> {
         self.count = self.count.saturating_add(count);
-        if self.warned_at.is_some_and(|at| now.saturating_duration_since(at) < WARNING_INTERVAL) {
+        if self
+            .warned_at
+            .is_some_and(|at| now.saturating_duration_since(at) < WARNING_INTERVAL)
+        {
             return None;
         }
         self.warned_at = Some(now);
@@ -70,12 +74,21 @@ impl<T: Entry> Feed<T> {
             view.freshness.entry(resource).or_default();
         });
         let on_change = Box::new(|_: &Change<T>| ());
-        Self { resource, store: Arc::clone(store), table: Box::new(table), on_change, rejections: Mutex::default() }
+        Self {
+            resource,
+            store: Arc::clone(store),
+            table: Box::new(table),
+            on_change,
+            rejections: Mutex::default(),
+        }
     }
 
     /// Calls `on_change` for each change, after the view shows it.
     pub(super) fn on_change(self, on_change: impl Fn(&Change<T>) + Send + Sync + 'static) -> Self {
-        Self { on_change: Box::new(on_change), ..self }
+        Self {
+            on_change: Box::new(on_change),
+            ..self
+        }
     }
 
     /// An object was added or modified.
@@ -146,7 +159,10 @@ impl<T: Entry> Feed<T> {
     /// The watch is down.
     pub(super) fn failed(&self, failure: &Failure) {
         let resource = self.resource.name();
-        let was_stale = self.note(|freshness| freshness.failed(Timestamp::now())).1.is_some();
+        let was_stale = self
+            .note(|freshness| freshness.failed(Timestamp::now()))
+            .1
+            .is_some();
         if was_stale {
             tracing::debug!(resource, error = %failure, "watch failed again");
         } else {
@@ -154,13 +170,23 @@ impl<T: Entry> Feed<T> {
         }
     }
 
-    /// Counts objects that cannot be used. Warns once a minute: one tenant's objects must not flood the log.
+    /// Counts objects that cannot be used. Warns once a minute: one tenant's objects must not flood
+    /// the log.
     fn reject(&self, count: u64, reason: &str) {
         let resource = self.resource.name();
         // The state is whole after every statement.
-        let due = self.rejections.lock().unwrap_or_else(PoisonError::into_inner).add(count, Instant::now());
+        let due = self
+            .rejections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(count, Instant::now());
         if let Some(count) = due {
-            tracing::warn!(resource, count, reason, "objects cannot be used; count is since the last such warning");
+            tracing::warn!(
+                resource,
+                count,
+                reason,
+                "objects cannot be used; count is since the last such warning"
+            );
         } else {
             tracing::debug!(resource, count, reason, "objects cannot be used");
         }
@@ -176,7 +202,8 @@ impl<T: Entry> Feed<T> {
         changes.iter().for_each(&self.on_change);
     }
 
-    /// Counters alone wake nobody; becoming synced, stale or current again does. Gives what was synced and stale before.
+    /// Counters alone wake nobody; becoming synced, stale or current again does. Gives what was
+    /// synced and stale before.
     fn note(&self, change: impl FnOnce(&mut Freshness)) -> (bool, Option<Timestamp>) {
         let mut before = (false, None);
         self.store.send_if_modified(|view| {
@@ -203,14 +230,19 @@ mod tests {
     type Verb = fn(&Feed<Namespace>);
 
     fn keep(name: &str) -> Reading<Namespace> {
-        Reading::Keep(Namespace { name: name.to_owned(), labels: Labels::default(), annotations: BTreeMap::new() })
+        Reading::Keep(Namespace {
+            name: name.to_owned(),
+            labels: Labels::default(),
+            annotations: BTreeMap::new(),
+        })
     }
 
     fn broken(name: &str) -> Reading<Namespace> {
         Reading::Broken(name.to_owned(), "it is broken".to_owned())
     }
 
-    /// Starts with a listed namespace `a`; `names` and `woken` are the content afterwards and whether readers woke.
+    /// Starts with a listed namespace `a`; `names` and `woken` are the content afterwards and
+    /// whether readers woke.
     fn check(verb: Verb, names: &[&str], woken: bool) {
         let store = Arc::new(watch::Sender::new(View::default()));
         let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
@@ -219,7 +251,13 @@ mod tests {
         verb(&feed);
         assert_eq!(view.has_changed().expect("the store lives"), woken);
         let view = view.borrow_and_update();
-        assert_eq!(view.namespaces.iter().map(|namespace| namespace.name.as_str()).collect::<Vec<_>>(), names);
+        assert_eq!(
+            view.namespaces
+                .iter()
+                .map(|namespace| namespace.name.as_str())
+                .collect::<Vec<_>>(),
+            names
+        );
     }
 
     #[test]
@@ -236,13 +274,21 @@ mod tests {
     fn an_object_that_stops_parsing_keeps_its_last_good_state() {
         check(|feed| feed.apply(broken("a")), &["a"], false);
         check(|feed| feed.apply(broken("b")), &["a"], false);
-        check(|feed| feed.reset(vec![broken("a"), broken("b"), keep("c")]), &["a", "c"], true);
+        check(
+            |feed| feed.reset(vec![broken("a"), broken("b"), keep("c")]),
+            &["a", "c"],
+            true,
+        );
         check(|feed| feed.delete(broken("a")), &[], true);
     }
 
     #[test]
     fn an_object_that_leaves_the_scope_is_gone() {
-        check(|feed| feed.apply(Reading::Outside("a".to_owned())), &[], true);
+        check(
+            |feed| feed.apply(Reading::Outside("a".to_owned())),
+            &[],
+            true,
+        );
     }
 
     #[test]
@@ -260,7 +306,14 @@ mod tests {
         assert_eq!(store.borrow().stale_since(), stale_since);
         feed.resumed();
         assert_eq!(store.borrow().stale_since(), None);
-        assert_eq!(store.borrow().freshness().map(|(_, freshness)| freshness.errors).sum::<u64>(), 2);
+        assert_eq!(
+            store
+                .borrow()
+                .freshness()
+                .map(|(_, freshness)| freshness.errors)
+                .sum::<u64>(),
+            2
+        );
     }
 
     /// The number of warnings.
@@ -280,7 +333,10 @@ mod tests {
         fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
         fn event(&self, event: &Event<'_>) {
-            self.0.fetch_add(u64::from(*event.metadata().level() == Level::WARN), Ordering::Relaxed);
+            self.0.fetch_add(
+                u64::from(*event.metadata().level() == Level::WARN),
+                Ordering::Relaxed,
+            );
         }
 
         fn enter(&self, _: &span::Id) {}
@@ -296,14 +352,25 @@ mod tests {
         let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
         let too_large = || Reading::TooLarge("a".to_owned(), "it is too large".to_owned());
         let second = Duration::from_secs(1);
-        for (pause, expected) in
-            [(Duration::ZERO, 1), (second * 59, 1), (second, 2), (second * 59, 2), (second * 60, 3)]
-        {
+        for (pause, expected) in [
+            (Duration::ZERO, 1),
+            (second * 59, 1),
+            (second, 2),
+            (second * 59, 2),
+            (second * 60, 3),
+        ] {
             tokio::time::advance(pause).await;
             (0..100).for_each(|_| feed.apply(too_large()));
             feed.reset(vec![broken("b"), too_large()]);
             assert_eq!(warnings.load(Ordering::Relaxed), expected, "{pause:?}");
         }
-        assert_eq!(store.borrow().freshness().map(|(_, freshness)| freshness.rejected).sum::<u64>(), 5 * 102);
+        assert_eq!(
+            store
+                .borrow()
+                .freshness()
+                .map(|(_, freshness)| freshness.rejected)
+                .sum::<u64>(),
+            5 * 102
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Lists a kind of object, watches it from there, and begins again whenever that breaks. It never gives up.
+//! Lists a kind of object, watches it from there, and begins again whenever that breaks. It never
+//! gives up.
 //!
-//! Unlike `kube::runtime::watcher` it knows when a broken watch is up again, even if nothing changes afterwards; that is
-//! what staleness is measured by. And it reads objects one by one as their bytes arrive: neither the number of objects nor
-//! their size makes a page of them too large for memory.
+//! Unlike `kube::runtime::watcher` it knows when a broken watch is up again, even if nothing
+//! changes afterwards; that is what staleness is measured by. And it reads objects one by one as
+//! their bytes arrive: neither the number of objects nor their size makes a page of them too large
+//! for memory.
 
 #[cfg(test)]
 mod hostile;
@@ -28,7 +30,8 @@ use crate::table::Entry;
 
 /// Objects per page of a list, while they are of the usual size.
 const PAGE: u32 = 500;
-/// Bytes per page of more than one object. The API server holds a page as a whole, and the client takes no more than 128 MiB.
+/// Bytes per page of more than one object. The API server holds a page as a whole, and the client
+/// takes no more than 128 MiB.
 const PAGE_BYTES: usize = 32 << 20;
 /// How long one request may take to be answered.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
@@ -36,14 +39,17 @@ const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 const WATCH_SECONDS: u32 = 290;
 /// The longest silence on a watch with bookmarks, which the server sends about once a minute.
 const SILENCE: Duration = Duration::from_secs(150);
-/// The longest silence on a watch without bookmarks. The server sends none for kinds that it keeps no watch cache for, such as events,
-/// but ends each watch after [`WATCH_SECONDS`].
+/// The longest silence on a watch without bookmarks. The server sends none for kinds that it keeps
+/// no watch cache for, such as events, but ends each watch after [`WATCH_SECONDS`].
 const SILENCE_WITHOUT_BOOKMARKS: Duration = Duration::from_mins(5);
-/// After a watch was opened, the server sends the missed events at once. They are taken in after this time.
+/// After a watch was opened, the server sends the missed events at once. They are taken in after
+/// this time.
 const CATCH_UP: Duration = Duration::from_secs(5);
-/// A watch that ends sooner than this is taken for a failing one, so that a server that closes at once is not pestered.
+/// A watch that ends sooner than this is taken for a failing one, so that a server that closes at
+/// once is not pestered.
 const SHORT: Duration = Duration::from_secs(1);
-/// The shortest time between a list and one that looks for objects that had no room in it. Below the duration of a watch.
+/// The shortest time between a list and one that looks for objects that had no room in it. Below
+/// the duration of a watch.
 const LIST_AGAIN: Duration = Duration::from_mins(4);
 
 /// The objects to read: where they are, and which parts of them.
@@ -62,12 +68,21 @@ impl Source {
         namespace: Option<&str>,
         cuts: &'static [Cut],
     ) -> Self {
-        Self { client, path: K::url_path(&(), namespace), fields: None, cuts, limits: Limits::OTHERS }
+        Self {
+            client,
+            path: K::url_path(&(), namespace),
+            fields: None,
+            cuts,
+            limits: Limits::OTHERS,
+        }
     }
 
     /// Only objects with these fields.
     pub(super) fn with_fields(self, fields: impl Into<String>) -> Self {
-        Self { fields: Some(fields.into()), ..self }
+        Self {
+            fields: Some(fields.into()),
+            ..self
+        }
     }
 
     /// Objects may have these sizes.
@@ -89,8 +104,11 @@ enum State {
 }
 
 /// Runs until it is dropped.
-pub(super) async fn follow<T>(source: Source, read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync, feed: Feed<T>)
-where
+pub(super) async fn follow<T>(
+    source: Source,
+    read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync,
+    feed: Feed<T>,
+) where
     T: Entry + Send + Sync,
     T::Key: Send,
 {
@@ -108,12 +126,24 @@ where
                     feed.reset(listed.readings);
                     allowance = listed.allowance;
                     listed_at = started;
-                    state = State::Watch { version: listed.version };
+                    state = State::Watch {
+                        version: listed.version,
+                    };
                     continue;
                 }
                 Err(failure) => Err(failure),
             },
-            State::Watch { version } => watch(&source, &read, &feed, &mut allowance, &mut has_bookmarks, version).await,
+            State::Watch { version } => {
+                watch(
+                    &source,
+                    &read,
+                    &feed,
+                    &mut allowance,
+                    &mut has_bookmarks,
+                    version,
+                )
+                .await
+            }
         };
         if allowance.may_admit_refused() && listed_at.elapsed() >= LIST_AGAIN {
             state = State::List;
@@ -142,7 +172,8 @@ struct Listed<T: Entry> {
     allowance: Allowance,
 }
 
-/// Reads all pages, and keeps of them what counts. `size` is the number of objects of the next page; it stays for the next list.
+/// Reads all pages, and keeps of them what counts. `size` is the number of objects of the next
+/// page; it stays for the next list.
 async fn list<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
@@ -157,7 +188,11 @@ where
     let mut allowance = Allowance::new(source.limits);
     let mut token = None;
     loop {
-        let mut params = ListParams { field_selector: source.fields.clone(), ..ListParams::default() }.limit(*size);
+        let mut params = ListParams {
+            field_selector: source.fields.clone(),
+            ..ListParams::default()
+        }
+        .limit(*size);
         params.continue_token = token.clone();
         let length = readings.len();
         let found = |item: &Item<'_>| match admitted(
@@ -192,12 +227,17 @@ where
         token = metadata.continue_token.filter(|token| !token.is_empty());
         if token.is_none() {
             let version = metadata.resource_version.ok_or(Failure::NoVersion)?;
-            return Ok(Listed { version, readings, allowance });
+            return Ok(Listed {
+                version,
+                readings,
+                allowance,
+            });
         }
     }
 }
 
-/// An object as it is to be kept: counted with its weight, or where its last good state stays, with that of this one.
+/// An object as it is to be kept: counted with its weight, or where its last good state stays, with
+/// that of this one.
 fn admitted<T: Entry>(
     reading: Reading<T>,
     namespace: &str,
@@ -250,7 +290,9 @@ async fn page(
     params: &ListParams,
     mut found: impl FnMut(&Item<'_>) + Send,
 ) -> Result<Result<Page, TooLarge>, Failure> {
-    let request = Request::new(&source.path).list(params).map_err(kube::Error::BuildRequest)?;
+    let request = Request::new(&source.path)
+        .list(params)
+        .map_err(kube::Error::BuildRequest)?;
     let mut body = pin!(source.client.request_stream(request).await?);
     let mut cutter = source.cutter(Framing::List);
     let (mut bytes, mut objects, mut envelope) = (0, 0, None);
@@ -259,7 +301,8 @@ async fn page(
         if chunk.is_empty() {
             cutter.end().map_err(|_| Failure::CutShort)?;
             let text: Vec<u8> = envelope.ok_or(Failure::Unreadable)?;
-            let ListEnvelope { metadata } = serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
+            let ListEnvelope { metadata } =
+                serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
             return Ok(Ok(Page { metadata, bytes }));
         }
         let length = chunk.len();
@@ -285,8 +328,9 @@ async fn page(
 
 /// Watches until the server ends it, which it does now and then. `version` moves along.
 ///
-/// The events that were missed while the watch was down come first. The view is current at the first bookmark, which comes after them,
-/// or [`CATCH_UP`] after the watch was opened. `has_bookmarks` becomes true at the first bookmark of any watch.
+/// The events that were missed while the watch was down come first. The view is current at the
+/// first bookmark, which comes after them, or [`CATCH_UP`] after the watch was opened.
+/// `has_bookmarks` becomes true at the first bookmark of any watch.
 async fn watch<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
@@ -299,16 +343,30 @@ where
     T: Entry + Send,
     T::Key: Send,
 {
-    let params = WatchParams { field_selector: source.fields.clone(), ..WatchParams::default() }.timeout(WATCH_SECONDS);
-    let request = Request::new(&source.path).watch(&params, version).map_err(kube::Error::BuildRequest)?;
+    let params = WatchParams {
+        field_selector: source.fields.clone(),
+        ..WatchParams::default()
+    }
+    .timeout(WATCH_SECONDS);
+    let request = Request::new(&source.path)
+        .watch(&params, version)
+        .map_err(kube::Error::BuildRequest)?;
     let mut body = pin!(timeout(CALL_TIMEOUT, source.client.request_stream(request)).await??);
     let mut cutter = source.cutter(Framing::Events);
     let mut subject = None;
     let caught_up_at = Instant::now() + CATCH_UP;
     let mut is_current = false;
     loop {
-        let silence = if *has_bookmarks { SILENCE } else { SILENCE_WITHOUT_BOOKMARKS };
-        let deadline = if is_current { Instant::now() + silence } else { caught_up_at };
+        let silence = if *has_bookmarks {
+            SILENCE
+        } else {
+            SILENCE_WITHOUT_BOOKMARKS
+        };
+        let deadline = if is_current {
+            Instant::now() + silence
+        } else {
+            caught_up_at
+        };
         let chunk = match timeout_at(deadline, body.fill_buf()).await {
             Ok(chunk) => chunk?,
             Err(_) if !is_current => {
@@ -326,11 +384,13 @@ where
         let pushed = cutter.push(chunk, |piece| match piece {
             _ if failure.is_some() => {}
             Piece::Item(item) => subject = Some(Subject::of(&item, read)),
-            Piece::Document(text) => match take_in(text, subject.take(), feed, allowance, version) {
-                Ok(Event::Bookmark) => had_bookmark = true,
-                Ok(Event::Change) => {}
-                Err(error) => failure = Some(error),
-            },
+            Piece::Document(text) => {
+                match take_in(text, subject.take(), feed, allowance, version) {
+                    Ok(Event::Bookmark) => had_bookmark = true,
+                    Ok(Event::Change) => {}
+                    Err(error) => failure = Some(error),
+                }
+            }
         });
         if let Some(failure) = failure {
             return Err(failure);
@@ -394,13 +454,28 @@ fn take_in<T: Entry>(
     version: &mut String,
 ) -> Result<Event, Failure> {
     let Ok(EventEnvelope { kind }) = serde_json::from_slice(envelope) else {
-        return Err(serde_json::from_slice::<Status>(envelope).map_or(Failure::Unreadable, Failure::ended));
+        return Err(
+            serde_json::from_slice::<Status>(envelope).map_or(Failure::Unreadable, Failure::ended)
+        );
     };
-    let Subject { namespace, name, version: seen, weight, reading, text } = subject.ok_or(Failure::Unreadable)?;
+    let Subject {
+        namespace,
+        name,
+        version: seen,
+        weight,
+        reading,
+        text,
+    } = subject.ok_or(Failure::Unreadable)?;
     let event = match (kind.as_str(), reading) {
         ("ADDED" | "MODIFIED", Some(reading)) => {
             let kept = allowance.weight(&namespace, &name);
-            feed.apply(admitted(reading, &namespace, &name, [weight, kept], allowance));
+            feed.apply(admitted(
+                reading,
+                &namespace,
+                &name,
+                [weight, kept],
+                allowance,
+            ));
             Event::Change
         }
         ("DELETED", Some(reading)) => {
@@ -410,7 +485,9 @@ fn take_in<T: Entry>(
         }
         ("BOOKMARK", None) => Event::Bookmark,
         ("ERROR", None) => {
-            return Err(serde_json::from_slice::<Status>(&text).map_or(Failure::Unreadable, Failure::ended));
+            return Err(
+                serde_json::from_slice::<Status>(&text).map_or(Failure::Unreadable, Failure::ended)
+            );
         }
         _ => return Err(Failure::Unreadable),
     };

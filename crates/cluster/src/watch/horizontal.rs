@@ -15,33 +15,59 @@ use crate::freshness::Resource;
 use crate::whole::Whole;
 
 impl Watches {
-    /// Watches effective autoscalers and what they own: native autoscalers, predictions and substitutes. One that does not parse is logged and
-    /// counted; its last good state stays. Native autoscalers change every few seconds, so these are best watched into a view of their own.
+    /// Watches effective autoscalers and what they own: native autoscalers, predictions and
+    /// substitutes. One that does not parse is logged and counted; its last good state stays.
+    /// Native autoscalers change every few seconds, so these are best watched into a view of their
+    /// own.
     #[must_use]
     pub fn horizontal(mut self) -> Self {
-        let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| &mut view.effective_autoscalers);
+        let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| {
+            &mut view.effective_autoscalers
+        });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Whole::<EffectiveHorizontalPodAutoscaler>::new);
-        self.tasks.spawn(follow(self.source::<EffectiveHorizontalPodAutoscaler>(left_out::WHOLE), read, feed));
-
-        let feed = Feed::new(Resource::HorizontalAutoscalers, &self.store, |view| &mut view.horizontal_autoscalers);
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Whole::<HorizontalPodAutoscaler>::new);
-        self.tasks.spawn(follow(self.source::<HorizontalPodAutoscaler>(left_out::WHOLE), read, feed));
-
-        let feed = Feed::new(Resource::Predictions, &self.store, |view| &mut view.predictions);
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Whole::<TimeSeriesPrediction>::new);
+        let read = move |item: &Item<'_>| {
+            within(&scope, item, Whole::<EffectiveHorizontalPodAutoscaler>::new)
+        };
         self.tasks.spawn(follow(
-            self.source::<TimeSeriesPrediction>(left_out::WHOLE).with_limits(Limits::PREDICTIONS),
+            self.source::<EffectiveHorizontalPodAutoscaler>(left_out::WHOLE),
             read,
             feed,
         ));
 
-        let feed = Feed::new(Resource::Substitutes, &self.store, |view| &mut view.substitutes);
+        let feed = Feed::new(Resource::HorizontalAutoscalers, &self.store, |view| {
+            &mut view.horizontal_autoscalers
+        });
+        let scope = self.scope.clone();
+        let read =
+            move |item: &Item<'_>| within(&scope, item, Whole::<HorizontalPodAutoscaler>::new);
+        self.tasks.spawn(follow(
+            self.source::<HorizontalPodAutoscaler>(left_out::WHOLE),
+            read,
+            feed,
+        ));
+
+        let feed = Feed::new(Resource::Predictions, &self.store, |view| {
+            &mut view.predictions
+        });
+        let scope = self.scope.clone();
+        let read = move |item: &Item<'_>| within(&scope, item, Whole::<TimeSeriesPrediction>::new);
+        self.tasks.spawn(follow(
+            self.source::<TimeSeriesPrediction>(left_out::WHOLE)
+                .with_limits(Limits::PREDICTIONS),
+            read,
+            feed,
+        ));
+
+        let feed = Feed::new(Resource::Substitutes, &self.store, |view| {
+            &mut view.substitutes
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Whole::<Substitute>::new);
-        self.tasks.spawn(follow(self.source::<Substitute>(left_out::WHOLE), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<Substitute>(left_out::WHOLE),
+            read,
+            feed,
+        ));
         self
     }
 }

@@ -1,31 +1,45 @@
-//! The parts of each kind of object that no decision reads. They are left out before the object is parsed.
+//! The parts of each kind of object that no decision reads. They are left out before the object is
+//! parsed.
 //!
-//! A field that is not listed here is read and counts towards the largest size of an object, so a list that is too short costs memory
-//! and never an answer.
+//! A field that is not listed here is read and counts towards the largest size of an object, so a
+//! list that is too short costs memory and never an answer.
 
 use super::cut::Cut;
 use crate::running::PREFIXES;
 
 const MANAGED_FIELDS: Cut = Cut::at(&["metadata", "managedFields"]);
 /// The annotation that kubectl keeps a copy of the whole object in.
-const LAST_APPLIED: Cut = Cut::at(&["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"]);
+const LAST_APPLIED: Cut = Cut::at(&[
+    "metadata",
+    "annotations",
+    "kubectl.kubernetes.io/last-applied-configuration",
+]);
 const ANNOTATIONS: Cut = Cut::at(&["metadata", "annotations"]);
 
 /// Of objects that are kept nearly whole.
 pub(super) const WHOLE: &[Cut] = &[MANAGED_FIELDS, LAST_APPLIED];
 
 /// Of `VerticalPodAutoscaler` objects: annotations of others.
-pub(super) const AUTOSCALERS: &[Cut] = &[MANAGED_FIELDS, Cut::but(&["metadata", "annotations"], &PREFIXES)];
+pub(super) const AUTOSCALERS: &[Cut] = &[
+    MANAGED_FIELDS,
+    Cut::but(&["metadata", "annotations"], &PREFIXES),
+];
 
 /// Of objects whose annotations change no decision.
 pub(super) const PLAIN: &[Cut] = &[MANAGED_FIELDS, ANNOTATIONS];
 
 /// Of objects of which only our annotations are read: the others.
-pub(super) const OTHERS: &[Cut] = &[MANAGED_FIELDS, Cut::but(&["metadata", "annotations"], &["plimsoll.dev/"])];
+pub(super) const OTHERS: &[Cut] = &[
+    MANAGED_FIELDS,
+    Cut::but(&["metadata", "annotations"], &["plimsoll.dev/"]),
+];
 
 /// Of `ConfigMap` objects: everything but their names, so that none is too large to be seen.
-pub(super) const CONFIG_MAPS: &[Cut] =
-    &[Cut::but(&["metadata"], &["name", "resourceVersion"]), Cut::at(&["data"]), Cut::at(&["binaryData"])];
+pub(super) const CONFIG_MAPS: &[Cut] = &[
+    Cut::but(&["metadata"], &["name", "resourceVersion"]),
+    Cut::at(&["data"]),
+    Cut::at(&["binaryData"]),
+];
 
 /// Of nodes: what they say of themselves beside their size.
 pub(super) const NODES: &[Cut] = &[
@@ -42,7 +56,10 @@ pub(super) const NODES: &[Cut] = &[
 /// Of events about evicted pods: all but their annotations and what they are about.
 pub(super) const EVENTS: &[Cut] = &[
     MANAGED_FIELDS,
-    Cut::but(&["metadata", "annotations"], &["offending_containers", "starved_resource"]),
+    Cut::but(
+        &["metadata", "annotations"],
+        &["offending_containers", "starved_resource"],
+    ),
     Cut::at(&["metadata", "labels"]),
     Cut::at(&["message"]),
     Cut::at(&["source"]),
@@ -57,7 +74,14 @@ pub(super) const CONTROLLERS: &[Cut] = &[
     Cut::at(&["spec", "volumeClaimTemplates"]),
     Cut::at(&["spec", "jobTemplate", "metadata"]),
     Cut::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
-    Cut::at(&["spec", "jobTemplate", "spec", "template", "metadata", "annotations"]),
+    Cut::at(&[
+        "spec",
+        "jobTemplate",
+        "spec",
+        "template",
+        "metadata",
+        "annotations",
+    ]),
 ];
 
 /// The same, where their labels change no decision either.
@@ -69,10 +93,18 @@ pub(super) const UNLABELLED_CONTROLLERS: &[Cut] = &[
     Cut::at(&["spec", "volumeClaimTemplates"]),
     Cut::at(&["spec", "jobTemplate", "metadata"]),
     Cut::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
-    Cut::at(&["spec", "jobTemplate", "spec", "template", "metadata", "annotations"]),
+    Cut::at(&[
+        "spec",
+        "jobTemplate",
+        "spec",
+        "template",
+        "metadata",
+        "annotations",
+    ]),
 ];
 
-/// Of `DaemonSet` objects whose templates count: what does not say where their pods go and what they ask for.
+/// Of `DaemonSet` objects whose templates count: what does not say where their pods go and what
+/// they ask for.
 pub(super) const DAEMONS: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
@@ -120,17 +152,37 @@ pub(super) const PODS: &[Cut] = &[
     Cut::at(&["status", "containerStatuses", "volumeMounts"]),
     Cut::at(&["status", "initContainerStatuses", "volumeMounts"]),
     Cut::at(&["status", "ephemeralContainerStatuses"]),
-    Cut::at(&["status", "containerStatuses", "state", "terminated", "message"]),
+    Cut::at(&[
+        "status",
+        "containerStatuses",
+        "state",
+        "terminated",
+        "message",
+    ]),
     Cut::at(&["status", "containerStatuses", "state", "waiting", "message"]),
-    Cut::at(&["status", "containerStatuses", "lastState", "terminated", "message"]),
+    Cut::at(&[
+        "status",
+        "containerStatuses",
+        "lastState",
+        "terminated",
+        "message",
+    ]),
 ];
 
 /// Of predictions by the numbers in them: what is written in words.
-pub(super) const EXPECTED: &[Cut] = &[MANAGED_FIELDS, ANNOTATIONS, Cut::at(&["status", "conditions"])];
+pub(super) const EXPECTED: &[Cut] = &[
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    Cut::at(&["status", "conditions"]),
+];
 
 /// Of pods by their labels: everything else.
-pub(super) const LABELLED_PODS: &[Cut] =
-    &[MANAGED_FIELDS, ANNOTATIONS, Cut::at(&["spec"]), Cut::but(&["status"], &["phase"])];
+pub(super) const LABELLED_PODS: &[Cut] = &[
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    Cut::at(&["spec"]),
+    Cut::but(&["status"], &["phase"]),
+];
 
 #[cfg(test)]
 mod tests {
@@ -138,8 +190,23 @@ mod tests {
 
     #[test]
     fn no_kind_has_more_cuts_than_count() {
-        let all = [WHOLE, AUTOSCALERS, PLAIN, OTHERS, CONFIG_MAPS, NODES, EVENTS, CONTROLLERS, DAEMONS, PODS, EXPECTED];
-        for cuts in all.into_iter().chain([LABELLED_PODS, UNLABELLED_CONTROLLERS]) {
+        let all = [
+            WHOLE,
+            AUTOSCALERS,
+            PLAIN,
+            OTHERS,
+            CONFIG_MAPS,
+            NODES,
+            EVENTS,
+            CONTROLLERS,
+            DAEMONS,
+            PODS,
+            EXPECTED,
+        ];
+        for cuts in all
+            .into_iter()
+            .chain([LABELLED_PODS, UNLABELLED_CONTROLLERS])
+        {
             assert!(cuts.len() <= 32, "{cuts:?}");
         }
     }

@@ -17,33 +17,53 @@ use crate::switch::Switch;
 use crate::table::ObjectKey;
 
 impl Watches {
-    /// Watches pods that have not ended, Pending ones too, among the pods, and keeps what running says of them.
+    /// Watches pods that have not ended, Pending ones too, among the pods, and keeps what running
+    /// says of them.
     #[must_use]
     pub fn live_pods(mut self) -> Self {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods);
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim_running(pod, keeps_placements));
-        self.tasks.spawn(follow(self.pod_source(left_out::PODS).with_fields(fields), read, feed));
+        let read = move |item: &Item<'_>| {
+            within(&scope, item, |pod| Pod::trim_running(pod, keeps_placements))
+        };
+        self.tasks.spawn(follow(
+            self.pod_source(left_out::PODS).with_fields(fields),
+            read,
+            feed,
+        ));
         self
     }
 
     /// Watches `PodDisruptionBudget` objects.
     #[must_use]
     pub fn disruption_budgets(mut self) -> Self {
-        let feed = Feed::new(Resource::DisruptionBudgets, &self.store, |view| &mut view.disruption_budgets);
+        let feed = Feed::new(Resource::DisruptionBudgets, &self.store, |view| {
+            &mut view.disruption_budgets
+        });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::trim);
-        self.tasks.spawn(follow(self.source::<PodDisruptionBudget>(left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<PodDisruptionBudget>(left_out::PLAIN),
+            read,
+            feed,
+        ));
         self
     }
 
-    /// Watches one Lease, in or out of scope. It changes all the time, so it is best watched into a view of its own.
+    /// Watches one Lease, in or out of scope. It changes all the time, so it is best watched into a
+    /// view of its own.
     #[must_use]
     pub fn heartbeat(mut self, lease: &ObjectKey) -> Self {
-        let feed = Feed::new(Resource::Heartbeats, &self.store, |view| &mut view.heartbeats);
+        let feed = Feed::new(Resource::Heartbeats, &self.store, |view| {
+            &mut view.heartbeats
+        });
         let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Heartbeat::trim));
-        self.tasks.spawn(follow(self.one_source::<Lease>(lease, left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.one_source::<Lease>(lease, left_out::PLAIN),
+            read,
+            feed,
+        ));
         self
     }
 
@@ -53,7 +73,11 @@ impl Watches {
         let feed = Feed::new(Resource::Switches, &self.store, |view| &mut view.switches);
         // However large it is: that it is there is all that counts.
         let read = |item: &Item<'_>| Reading::Keep(Switch { key: item.key() });
-        self.tasks.spawn(follow(self.one_source::<v1::ConfigMap>(config_map, left_out::CONFIG_MAPS), read, feed));
+        self.tasks.spawn(follow(
+            self.one_source::<v1::ConfigMap>(config_map, left_out::CONFIG_MAPS),
+            read,
+            feed,
+        ));
         self
     }
 }

@@ -24,9 +24,13 @@ impl Item<'_> {
     }
 
     /// Parses what is left of it.
-    pub(super) fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(&self) -> Result<K, Unusable> {
+    pub(super) fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(
+        &self,
+    ) -> Result<K, Unusable> {
         let too_large = || {
-            let Self { namespace, name, .. } = self;
+            let Self {
+                namespace, name, ..
+            } = self;
             Unusable::TooLarge(format!(
                 "{} {namespace}/{name} is too large, without what is not read of it",
                 K::kind(&())
@@ -47,13 +51,17 @@ impl<T: Entry> Reading<T> {
     }
 }
 
-/// Reads an object within the scope. What is outside of it is not even parsed: in a cluster of many shards that is most of what passes
-/// by.
+/// Reads an object within the scope. What is outside of it is not even parsed: in a cluster of many
+/// shards that is most of what passes by.
 pub(super) fn within<K, T>(scope: &Scope, item: &Item<'_>, trim: impl FnOnce(K) -> T) -> Reading<T>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     T: Entry<Key = ObjectKey>,
 {
     let key = item.key();
-    if scope.includes(item.namespace) { Reading::of(key, item.parse().map(trim)) } else { Reading::Outside(key) }
+    if scope.includes(item.namespace) {
+        Reading::of(key, item.parse().map(trim))
+    } else {
+        Reading::Outside(key)
+    }
 }

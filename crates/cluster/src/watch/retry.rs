@@ -1,4 +1,5 @@
-//! How long to wait before the API server is asked again: doubling from half a second to ten seconds, spread by chance.
+//! How long to wait before the API server is asked again: doubling from half a second to ten
+//! seconds, spread by chance.
 
 use std::time::Duration;
 
@@ -12,9 +13,12 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// The waiting time after one more failure. `chance` is from 0 to 1 and takes away up to half of it.
+    /// The waiting time after one more failure. `chance` is from 0 to 1 and takes away up to half
+    /// of it.
     pub(super) fn next(&mut self, chance: f64) -> Duration {
-        let full = FIRST.saturating_mul(2u32.saturating_pow(self.failures)).min(LONGEST);
+        let full = FIRST
+            .saturating_mul(2u32.saturating_pow(self.failures))
+            .min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         full.mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
     }
@@ -31,7 +35,11 @@ mod tests {
 
     fn check(failures: u32, chance: f64, expected_ms: u64) {
         let mut retry = Retry { failures };
-        assert_eq!(retry.next(chance), Duration::from_millis(expected_ms), "{failures} failures");
+        assert_eq!(
+            retry.next(chance),
+            Duration::from_millis(expected_ms),
+            "{failures} failures"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Watches of what decides about whether pods can be scheduled. None of them is needed for anything else.
+//! Watches of what decides about whether pods can be scheduled. None of them is needed for anything
+//! else.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
@@ -15,7 +16,8 @@ use crate::pod::Pod;
 use crate::quota::Quota;
 
 impl Watches {
-    /// Pods that are watched from here on keep where they may run and what they ask for beside their containers.
+    /// Pods that are watched from here on keep where they may run and what they ask for beside
+    /// their containers.
     #[must_use]
     pub fn with_placements(mut self) -> Self {
         self.keeps_placements = true;
@@ -25,10 +27,15 @@ impl Watches {
     /// Watches Pending pods, apart from the others.
     #[must_use]
     pub fn pending_pods(mut self) -> Self {
-        let feed = Feed::new(Resource::PendingPods, &self.store, |view| &mut view.pending_pods);
+        let feed = Feed::new(Resource::PendingPods, &self.store, |view| {
+            &mut view.pending_pods
+        });
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
-        let source = self.pod_source(left_out::PODS).with_fields("status.phase=Pending");
+        let read =
+            move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
+        let source = self
+            .pod_source(left_out::PODS)
+            .with_fields("status.phase=Pending");
         self.tasks.spawn(follow(source, read, feed));
         self
     }
@@ -37,17 +44,27 @@ impl Watches {
     #[must_use]
     pub fn nodes(mut self) -> Self {
         let feed = Feed::new(Resource::Nodes, &self.store, |view| &mut view.nodes);
-        let read = |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::trim));
-        self.tasks.spawn(follow(self.cluster_source::<v1::Node>(left_out::NODES), read, feed));
+        let read =
+            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::trim));
+        self.tasks.spawn(follow(
+            self.cluster_source::<v1::Node>(left_out::NODES),
+            read,
+            feed,
+        ));
         self
     }
 
-    /// Watches the templates of `DaemonSets` in every namespace, in or out of scope: their pods are on nodes that all share.
+    /// Watches the templates of `DaemonSets` in every namespace, in or out of scope: their pods are
+    /// on nodes that all share.
     #[must_use]
     pub fn daemons(mut self) -> Self {
         let feed = Feed::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
         let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::trim));
-        self.tasks.spawn(follow(self.cluster_source::<DaemonSet>(left_out::DAEMONS), read, feed));
+        self.tasks.spawn(follow(
+            self.cluster_source::<DaemonSet>(left_out::DAEMONS),
+            read,
+            feed,
+        ));
         self
     }
 
@@ -57,7 +74,11 @@ impl Watches {
         let feed = Feed::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Quota::trim);
-        self.tasks.spawn(follow(self.source::<v1::ResourceQuota>(left_out::PLAIN), read, feed));
+        self.tasks.spawn(follow(
+            self.source::<v1::ResourceQuota>(left_out::PLAIN),
+            read,
+            feed,
+        ));
         self
     }
 }

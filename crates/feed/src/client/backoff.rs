@@ -1,4 +1,5 @@
-//! How long to wait before the next attempt: twice as long each time up to a limit, and never the same for all readers.
+//! How long to wait before the next attempt: twice as long each time up to a limit, and never the
+//! same for all readers.
 
 use std::time::Duration;
 

@@ -32,7 +32,9 @@ pub async fn connect(
         .keep_alive_while_idle(true)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(2 * WINDOW_BYTES);
-    endpoint.connect_with_connector(connector(address, tls, server_name)).await
+    endpoint
+        .connect_with_connector(connector(address, tls, server_name))
+        .await
 }
 
 /// How every connection to `address` is made, whatever address is asked for.
@@ -40,10 +42,13 @@ pub fn connector(
     address: &str,
     tls: Arc<ClientConfig>,
     server_name: ServerName<'static>,
-) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = io::Error, Future: Send> + Send + use<> {
+) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = io::Error, Future: Send>
++ Send
++ use<> {
     let address: Arc<str> = address.into();
     service_fn(move |_: Uri| {
-        let (address, tls, server_name) = (Arc::clone(&address), Arc::clone(&tls), server_name.clone());
+        let (address, tls, server_name) =
+            (Arc::clone(&address), Arc::clone(&tls), server_name.clone());
         async move {
             let stream = TcpStream::connect(&*address).await?;
             stream.set_nodelay(true)?;

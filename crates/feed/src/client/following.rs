@@ -1,7 +1,9 @@
-//! What a reader holds: what each leader told, side by side, so that one leader's reset leaves alone what others told.
+//! What a reader holds: what each leader told, side by side, so that one leader's reset leaves
+//! alone what others told.
 //!
-//! Usually each object is told by one leader, the one of its shard. When namespaces move between shards, two may tell of the
-//! same object for a while; then the value that was decided last counts, by the leaders' clocks.
+//! Usually each object is told by one leader, the one of its shard. When namespaces move between
+//! shards, two may tell of the same object for a while; then the value that was decided last
+//! counts, by the leaders' clocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +45,10 @@ pub struct Heard<V: Topic = Recommendation> {
 impl<V: Topic> Part<V> {
     /// Nothing was heard yet; it is stale from `now`.
     pub(super) fn new(now: Instant) -> Self {
-        Self { values: BTreeMap::new(), stale_since: Some(now) }
+        Self {
+            values: BTreeMap::new(),
+            stale_since: Some(now),
+        }
     }
 }
 
@@ -76,7 +81,9 @@ impl<V: Topic> Following<V> {
     /// The last value for this object from leaders that are still heard.
     pub fn get_fresh(&self, uid: &str) -> Option<&Heard<V>> {
         let fresh = self.parts.iter().filter(|part| part.stale_since.is_none());
-        fresh.filter_map(|part| part.values.get(uid)).max_by_key(|heard| heard.changed_at)
+        fresh
+            .filter_map(|part| part.values.get(uid))
+            .max_by_key(|heard| heard.changed_at)
     }
 
     /// The last value of each object, with its unique identifier.
@@ -93,15 +100,26 @@ impl<V: Topic> Following<V> {
 }
 
 impl Following<Recommendation> {
-    /// The recommendation for this object that counts instead of its status, if there is one. Readers that size pods and readers that
-    /// evict them must have the same, so that pods come back with the size that they were evicted for.
+    /// The recommendation for this object that counts instead of its status, if there is one.
+    /// Readers that size pods and readers that evict them must have the same, so that pods come
+    /// back with the size that they were evicted for.
     ///
-    /// A leader that is still heard counts before the status; without a recommendation in the status, the last one that was heard counts
-    /// as well. A recommendation for an older generation of the object than the `observed_generation` of the status never counts, and
-    /// one without containers means that none is known.
-    pub fn over_status(&self, uid: &str, observed_generation: i64, has_recommendation: bool) -> Option<&Heard> {
+    /// A leader that is still heard counts before the status; without a recommendation in the
+    /// status, the last one that was heard counts as well. A recommendation for an older generation
+    /// of the object than the `observed_generation` of the status never counts, and one without
+    /// containers means that none is known.
+    pub fn over_status(
+        &self,
+        uid: &str,
+        observed_generation: i64,
+        has_recommendation: bool,
+    ) -> Option<&Heard> {
         let counts = |heard: &&Heard| {
-            let Recommendation { observed_generation: generation, recommendation, .. } = &*heard.value;
+            let Recommendation {
+                observed_generation: generation,
+                recommendation,
+                ..
+            } = &*heard.value;
             *generation >= observed_generation && !recommendation.containers.is_empty()
         };
         let fresh = self.get_fresh(uid).filter(counts);
@@ -115,16 +133,27 @@ mod tests {
 
     fn heard(changed_at: i64) -> Heard {
         let changed_at = Timestamp::from_second(changed_at).unwrap();
-        Heard { value: Arc::default(), term: 1, revision: 1, changed_at }
+        Heard {
+            value: Arc::default(),
+            term: 1,
+            revision: 1,
+            changed_at,
+        }
     }
 
     /// What each of the leaders told, as object and time of its change, and what counts.
     fn check(told: &[&[(&str, i64)]], expected: &[(&str, i64)]) {
         let mut following: Following = Following::new(told.len(), Instant::now());
         for (part, told) in following.parts.iter_mut().zip(told) {
-            part.values = told.iter().map(|(uid, at)| ((*uid).to_owned(), heard(*at))).collect();
+            part.values = told
+                .iter()
+                .map(|(uid, at)| ((*uid).to_owned(), heard(*at)))
+                .collect();
         }
-        let mut counts: Vec<_> = following.iter().map(|(uid, heard)| (uid, heard.changed_at.as_second())).collect();
+        let mut counts: Vec<_> = following
+            .iter()
+            .map(|(uid, heard)| (uid, heard.changed_at.as_second()))
+            .collect();
         counts.sort_unstable();
         assert_eq!(counts, expected);
         for (uid, at) in expected {
@@ -153,26 +182,47 @@ mod tests {
         for (part, at) in following.parts.iter_mut().zip([5, 4]) {
             part.values.insert("a".to_owned(), heard(at));
         }
-        assert_eq!((following.get_fresh("a"), following.get("a")), (None, Some(&heard(5))));
+        assert_eq!(
+            (following.get_fresh("a"), following.get("a")),
+            (None, Some(&heard(5)))
+        );
         following.parts[1].stale_since = None;
-        assert_eq!((following.get_fresh("a"), following.get_fresh("b")), (Some(&heard(4)), None));
+        assert_eq!(
+            (following.get_fresh("a"), following.get_fresh("b")),
+            (Some(&heard(4)), None)
+        );
         following.parts[0].stale_since = None;
         assert_eq!(following.get_fresh("a"), Some(&heard(5)));
     }
 
     /// Whether a recommendation that was heard counts instead of a status about generation 3.
     #[track_caller]
-    fn check_over(generation: i64, containers: usize, is_fresh: bool, has_recommendation: bool, expected: bool) {
+    fn check_over(
+        generation: i64,
+        containers: usize,
+        is_fresh: bool,
+        has_recommendation: bool,
+        expected: bool,
+    ) {
         let containers = vec![model::ContainerRecommendation::default(); containers];
         let value = Recommendation {
             observed_generation: generation,
             recommendation: model::Recommendation { containers },
             ..Recommendation::default()
         };
-        let heard = Heard { value: Arc::new(value), ..heard(1) };
+        let heard = Heard {
+            value: Arc::new(value),
+            ..heard(1)
+        };
         let stale_since = (!is_fresh).then(Instant::now);
-        let following = Following::from_parts(vec![Part { values: [("a".to_owned(), heard)].into(), stale_since }]);
-        assert_eq!(following.over_status("a", 3, has_recommendation).is_some(), expected);
+        let following = Following::from_parts(vec![Part {
+            values: [("a".to_owned(), heard)].into(),
+            stale_since,
+        }]);
+        assert_eq!(
+            following.over_status("a", 3, has_recommendation).is_some(),
+            expected
+        );
         assert_eq!(following.over_status("b", 3, has_recommendation), None);
     }
 

@@ -1,5 +1,6 @@
-//! How the messages of one leader, and of those that follow it, change what a reader holds. The rules: a reset takes effect when it is complete; nothing from an
-//! earlier term of leadership is taken; within a term the greater revision is the newer.
+//! How the messages of one leader, and of those that follow it, change what a reader holds. The
+//! rules: a reset takes effect when it is complete; nothing from an earlier term of leadership is
+//! taken; within a term the greater revision is the newer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +43,10 @@ enum Stage<V: Topic> {
 
 impl<V: Topic> Default for Merge<V> {
     fn default() -> Self {
-        Self { term: 0, stage: Stage::New }
+        Self {
+            term: 0,
+            stage: Stage::New,
+        }
     }
 }
 
@@ -53,14 +57,28 @@ impl<V: Topic> Merge<V> {
     }
 
     /// Takes a message; gives whether the state changed.
-    pub(super) fn take(&mut self, update: V::Update, part: &mut Part<V>) -> Result<bool, MergeError> {
+    pub(super) fn take(
+        &mut self,
+        update: V::Update,
+        part: &mut Part<V>,
+    ) -> Result<bool, MergeError> {
         let (term, change) = V::unpack(update);
         if term < self.term {
-            return Err(MergeError::EarlierTerm { term, known: self.term });
+            return Err(MergeError::EarlierTerm {
+                term,
+                known: self.term,
+            });
         }
         self.term = term;
         match (change, &mut self.stage) {
-            (Some(Change::Reset { values, first, complete }), stage) => {
+            (
+                Some(Change::Reset {
+                    values,
+                    first,
+                    complete,
+                }),
+                stage,
+            ) => {
                 let mut parts = match std::mem::replace(stage, Stage::New) {
                     _ if first => BTreeMap::new(),
                     Stage::Resetting(parts) => parts,
@@ -101,7 +119,10 @@ impl<V: Topic> Merge<V> {
 /// Puts the parts in place, except where something newer is known.
 fn replace<V: Topic>(part: &mut Part<V>, mut parts: BTreeMap<String, Heard<V>>) {
     for (uid, known) in std::mem::take(&mut part.values) {
-        if parts.get(&uid).is_some_and(|new| order(new) < order(&known)) {
+        if parts
+            .get(&uid)
+            .is_some_and(|new| order(new) < order(&known))
+        {
             parts.insert(uid, known);
         }
     }
@@ -109,16 +130,31 @@ fn replace<V: Topic>(part: &mut Part<V>, mut parts: BTreeMap<String, Heard<V>>) 
     part.stale_since = None;
 }
 
-/// Puts one value in place, unless something newer is known. A value that cannot be read counts as none: its reader then
-/// goes by the status of the object.
+/// Puts one value in place, unless something newer is known. A value that cannot be read counts as
+/// none: its reader then goes by the status of the object.
 fn put<V: Topic>(values: &mut BTreeMap<String, Heard<V>>, message: V::Message, term: u64) -> bool {
-    let Stamp { uid, revision, changed_at } = V::stamp(&message);
-    if values.get(&uid).is_some_and(|known| (term, revision) < order(known)) {
+    let Stamp {
+        uid,
+        revision,
+        changed_at,
+    } = V::stamp(&message);
+    if values
+        .get(&uid)
+        .is_some_and(|known| (term, revision) < order(known))
+    {
         return false;
     }
     match V::from_message(message) {
         Ok(value) => {
-            values.insert(uid, Heard { value: Arc::new(value), term, revision, changed_at });
+            values.insert(
+                uid,
+                Heard {
+                    value: Arc::new(value),
+                    term,
+                    revision,
+                    changed_at,
+                },
+            );
             true
         }
         Err(error) => {
@@ -139,7 +175,8 @@ mod tests {
     use super::*;
     use crate::proto::recommendations_update::Change;
     use crate::proto::{
-        self, RecommendationsApply, RecommendationsDelete, RecommendationsReset, RecommendationsUpdate,
+        self, RecommendationsApply, RecommendationsDelete, RecommendationsReset,
+        RecommendationsUpdate,
     };
     use crate::recommendation::Recommendation;
 
@@ -154,7 +191,11 @@ mod tests {
 
     /// Part of a reset: the first one, the last one, or both.
     fn part(values: &[(&str, u64)], first: bool, complete: bool) -> Change {
-        Change::Reset(RecommendationsReset { recommendations: messages(values), first, complete })
+        Change::Reset(RecommendationsReset {
+            recommendations: messages(values),
+            first,
+            complete,
+        })
     }
 
     fn reset(values: &[(&str, u64)]) -> Change {
@@ -162,11 +203,15 @@ mod tests {
     }
 
     fn apply(values: &[(&str, u64)]) -> Change {
-        Change::Apply(RecommendationsApply { recommendations: messages(values) })
+        Change::Apply(RecommendationsApply {
+            recommendations: messages(values),
+        })
     }
 
     fn delete(uid: &str) -> Change {
-        Change::Delete(RecommendationsDelete { uids: vec![uid.to_owned()] })
+        Change::Delete(RecommendationsDelete {
+            uids: vec![uid.to_owned()],
+        })
     }
 
     struct Hearer {
@@ -176,18 +221,28 @@ mod tests {
 
     impl Hearer {
         fn new() -> Self {
-            Self { merge: Merge::default(), part: Part::new(Instant::now()) }
+            Self {
+                merge: Merge::default(),
+                part: Part::new(Instant::now()),
+            }
         }
 
         fn hear(&mut self, term: u64, change: Change) -> Result<bool, MergeError> {
-            self.merge.take(RecommendationsUpdate { term, change: Some(change) }, &mut self.part)
+            self.merge.take(
+                RecommendationsUpdate {
+                    term,
+                    change: Some(change),
+                },
+                &mut self.part,
+            )
         }
 
         /// `uid@term.revision` of each value.
         fn check(&self, expected: &[&str]) {
             let values = self.part.values.iter();
-            let values: Vec<_> =
-                values.map(|(uid, heard)| format!("{uid}@{}.{}", heard.term, heard.revision)).collect();
+            let values: Vec<_> = values
+                .map(|(uid, heard)| format!("{uid}@{}.{}", heard.term, heard.revision))
+                .collect();
             assert_eq!(values, expected);
         }
     }
@@ -214,7 +269,10 @@ mod tests {
         hearer.check(&["b@1.2", "c@1.3"]);
         hearer.hear(1, part(&[("a", 4)], true, false)).unwrap();
         hearer.merge.begin();
-        assert_eq!(hearer.hear(1, part(&[("b", 2)], false, true)), Err(MergeError::NoReset));
+        assert_eq!(
+            hearer.hear(1, part(&[("b", 2)], false, true)),
+            Err(MergeError::NoReset)
+        );
         hearer.check(&["b@1.2", "c@1.3"]);
     }
 
@@ -224,7 +282,11 @@ mod tests {
         assert_eq!(hearer.hear(1, apply(&[("a", 1)])), Err(MergeError::NoReset));
         hearer.hear(1, reset(&[("a", 1)])).unwrap();
         assert_eq!(hearer.hear(1, apply(&[("a", 3), ("b", 4)])), Ok(true));
-        assert_eq!(hearer.hear(1, apply(&[("a", 2)])), Ok(false), "an older revision");
+        assert_eq!(
+            hearer.hear(1, apply(&[("a", 2)])),
+            Ok(false),
+            "an older revision"
+        );
         hearer.check(&["a@1.3", "b@1.4"]);
         assert_eq!(hearer.hear(1, delete("a")), Ok(true));
         assert_eq!(hearer.hear(1, delete("a")), Ok(false));
@@ -247,8 +309,18 @@ mod tests {
         hearer.hear(1, reset(&[("a", 1), ("b", 2)])).unwrap();
         let mut broken = messages(&[("a", 3)]);
         let target = [("cpu".to_owned(), "much".to_owned())].into();
-        broken[0].containers = vec![proto::ContainerRecommendation { target, ..Default::default() }];
-        hearer.hear(1, Change::Apply(RecommendationsApply { recommendations: broken })).unwrap();
+        broken[0].containers = vec![proto::ContainerRecommendation {
+            target,
+            ..Default::default()
+        }];
+        hearer
+            .hear(
+                1,
+                Change::Apply(RecommendationsApply {
+                    recommendations: broken,
+                }),
+            )
+            .unwrap();
         hearer.check(&["b@1.2"]);
     }
 }

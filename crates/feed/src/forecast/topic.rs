@@ -28,17 +28,36 @@ impl Topic for Forecast {
         const VALUE: usize = 8;
         let metric = |metric: &MetricForecast| {
             let series = metric.series.iter().map(|series| {
-                let labels = series.labels.iter().map(|(name, value)| name.len() + value.len() + VALUE);
+                let labels = series
+                    .labels
+                    .iter()
+                    .map(|(name, value)| name.len() + value.len() + VALUE);
                 NUMBERS + VALUE * series.values.len() + labels.sum::<usize>()
             });
             NUMBERS + metric.identifier.len() + metric.reason.len() + series.sum::<usize>()
         };
-        let Self { uid, namespace, name, observed_generation: _, metrics } = self;
-        NUMBERS + uid.len() + namespace.len() + name.len() + metrics.iter().map(metric).sum::<usize>()
+        let Self {
+            uid,
+            namespace,
+            name,
+            observed_generation: _,
+            metrics,
+        } = self;
+        NUMBERS
+            + uid.len()
+            + namespace.len()
+            + name.len()
+            + metrics.iter().map(metric).sum::<usize>()
     }
 
     fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Forecast {
-        let Self { uid, namespace, name, observed_generation, metrics } = self;
+        let Self {
+            uid,
+            namespace,
+            name,
+            observed_generation,
+            metrics,
+        } = self;
         proto::Forecast {
             uid: uid.clone(),
             namespace: namespace.clone(),
@@ -51,10 +70,26 @@ impl Topic for Forecast {
     }
 
     fn from_message(message: proto::Forecast) -> Result<Self, MessageError> {
-        let proto::Forecast { uid, namespace, name, observed_generation, revision: _, changed_at_ms: _, metrics } =
-            message;
-        let metrics = metrics.into_iter().map(MetricForecast::try_from).collect::<Result<_, _>>()?;
-        Ok(Self { uid, namespace, name, observed_generation, metrics })
+        let proto::Forecast {
+            uid,
+            namespace,
+            name,
+            observed_generation,
+            revision: _,
+            changed_at_ms: _,
+            metrics,
+        } = message;
+        let metrics = metrics
+            .into_iter()
+            .map(MetricForecast::try_from)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            uid,
+            namespace,
+            name,
+            observed_generation,
+            metrics,
+        })
     }
 
     fn stamp(message: &proto::Forecast) -> Stamp {
@@ -63,20 +98,35 @@ impl Topic for Forecast {
 
     fn pack(term: u64, change: Change<proto::Forecast>) -> ForecastsUpdate {
         let change = match change {
-            Change::Reset { values, first, complete } => {
-                Told::Reset(ForecastsReset { forecasts: values, first, complete })
-            }
+            Change::Reset {
+                values,
+                first,
+                complete,
+            } => Told::Reset(ForecastsReset {
+                forecasts: values,
+                first,
+                complete,
+            }),
             Change::Apply(forecasts) => Told::Apply(ForecastsApply { forecasts }),
             Change::Delete(uids) => Told::Delete(ForecastsDelete { uids }),
         };
-        ForecastsUpdate { term, change: Some(change) }
+        ForecastsUpdate {
+            term,
+            change: Some(change),
+        }
     }
 
     fn unpack(update: ForecastsUpdate) -> (u64, Option<Change<proto::Forecast>>) {
         let change = update.change.map(|change| match change {
-            Told::Reset(ForecastsReset { forecasts, first, complete }) => {
-                Change::Reset { values: forecasts, first, complete }
-            }
+            Told::Reset(ForecastsReset {
+                forecasts,
+                first,
+                complete,
+            }) => Change::Reset {
+                values: forecasts,
+                first,
+                complete,
+            },
             Told::Apply(ForecastsApply { forecasts }) => Change::Apply(forecasts),
             Told::Delete(ForecastsDelete { uids }) => Change::Delete(uids),
         });
@@ -84,6 +134,9 @@ impl Topic for Forecast {
     }
 
     async fn watch(mut client: FeedClient<Channel>) -> Result<Streaming<ForecastsUpdate>, Status> {
-        Ok(client.watch_forecasts(proto::WatchForecastsRequest {}).await?.into_inner())
+        Ok(client
+            .watch_forecasts(proto::WatchForecastsRequest {})
+            .await?
+            .into_inner())
     }
 }

@@ -8,7 +8,9 @@ use tonic::{Status, Streaming};
 use super::Recommendation;
 use crate::proto;
 use crate::proto::feed_client::FeedClient;
-use crate::proto::{RecommendationsApply, RecommendationsDelete, RecommendationsReset, RecommendationsUpdate};
+use crate::proto::{
+    RecommendationsApply, RecommendationsDelete, RecommendationsReset, RecommendationsUpdate,
+};
 use crate::quantities::MessageError;
 use crate::topic::{Change, Stamp, Topic};
 
@@ -27,16 +29,37 @@ impl Topic for Recommendation {
     fn size(&self) -> usize {
         const NUMBERS: usize = 64;
         const QUANTITY: usize = 48;
-        let list = |list: &ResourceList| list.iter().map(|(name, _)| name.as_str().len() + QUANTITY).sum::<usize>();
+        let list = |list: &ResourceList| {
+            list.iter()
+                .map(|(name, _)| name.as_str().len() + QUANTITY)
+                .sum::<usize>()
+        };
         let container = |container: &ContainerRecommendation| {
-            let ContainerRecommendation { container_name, target, lower_bound, upper_bound, uncapped_target } =
-                container;
+            let ContainerRecommendation {
+                container_name,
+                target,
+                lower_bound,
+                upper_bound,
+                uncapped_target,
+            } = container;
             let lists = [target, lower_bound, upper_bound, uncapped_target];
             container_name.len() + lists.into_iter().map(list).sum::<usize>()
         };
-        let Self { uid, namespace, name, observed_generation: _, recommendation } = self;
+        let Self {
+            uid,
+            namespace,
+            name,
+            observed_generation: _,
+            recommendation,
+        } = self;
         let names = uid.len() + namespace.len() + name.len();
-        NUMBERS + names + recommendation.containers.iter().map(container).sum::<usize>()
+        NUMBERS
+            + names
+            + recommendation
+                .containers
+                .iter()
+                .map(container)
+                .sum::<usize>()
     }
 
     fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Recommendation {
@@ -53,27 +76,47 @@ impl Topic for Recommendation {
 
     fn pack(term: u64, change: Change<proto::Recommendation>) -> RecommendationsUpdate {
         let change = match change {
-            Change::Reset { values, first, complete } => {
-                Told::Reset(RecommendationsReset { recommendations: values, first, complete })
-            }
+            Change::Reset {
+                values,
+                first,
+                complete,
+            } => Told::Reset(RecommendationsReset {
+                recommendations: values,
+                first,
+                complete,
+            }),
             Change::Apply(recommendations) => Told::Apply(RecommendationsApply { recommendations }),
             Change::Delete(uids) => Told::Delete(RecommendationsDelete { uids }),
         };
-        RecommendationsUpdate { term, change: Some(change) }
+        RecommendationsUpdate {
+            term,
+            change: Some(change),
+        }
     }
 
     fn unpack(update: RecommendationsUpdate) -> (u64, Option<Change<proto::Recommendation>>) {
         let change = update.change.map(|change| match change {
-            Told::Reset(RecommendationsReset { recommendations, first, complete }) => {
-                Change::Reset { values: recommendations, first, complete }
-            }
+            Told::Reset(RecommendationsReset {
+                recommendations,
+                first,
+                complete,
+            }) => Change::Reset {
+                values: recommendations,
+                first,
+                complete,
+            },
             Told::Apply(RecommendationsApply { recommendations }) => Change::Apply(recommendations),
             Told::Delete(RecommendationsDelete { uids }) => Change::Delete(uids),
         });
         (update.term, change)
     }
 
-    async fn watch(mut client: FeedClient<Channel>) -> Result<Streaming<RecommendationsUpdate>, Status> {
-        Ok(client.watch_recommendations(proto::WatchRecommendationsRequest {}).await?.into_inner())
+    async fn watch(
+        mut client: FeedClient<Channel>,
+    ) -> Result<Streaming<RecommendationsUpdate>, Status> {
+        Ok(client
+            .watch_recommendations(proto::WatchRecommendationsRequest {})
+            .await?
+            .into_inner())
     }
 }

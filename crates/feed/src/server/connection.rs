@@ -1,7 +1,9 @@
-//! Accepts connections: the TLS handshake, with limits on number and time, and whose certificate it was.
+//! Accepts connections: the TLS handshake, with limits on number and time, and whose certificate it
+//! was.
 //!
-//! Whoever connects is let try its handshake. Nobody without a certificate ends one, so those who only hold connections open hold
-//! none of those that clients may have; and when there are too many of them the oldest goes.
+//! Whoever connects is let try its handshake. Nobody without a certificate ends one, so those who
+//! only hold connections open hold none of those that clients may have; and when there are too many
+//! of them the oldest goes.
 
 mod handshakes;
 
@@ -66,7 +68,11 @@ impl Acceptor {
     ) -> impl Stream<Item = io::Result<Connection>> {
         let (ready, mut connections) = mpsc::channel(MAX_READY);
         tokio::spawn(shutdown.run_until_cancelled_owned(self.run(listener, ready)));
-        poll_fn(move |context| connections.poll_recv(context).map(|connection| connection.map(Ok)))
+        poll_fn(move |context| {
+            connections
+                .poll_recv(context)
+                .map(|connection| connection.map(Ok))
+        })
     }
 
     async fn run(self, listener: TcpListener, ready: mpsc::Sender<Connection>) {
@@ -81,10 +87,20 @@ impl Acceptor {
                 Ok((stream, _)) => {
                     let (acceptor, ready, free) = (self.clone(), ready.clone(), Arc::clone(&free));
                     handshakes.begin(async move {
-                        let Some((stream, peer)) = acceptor.handshake(stream).await else { return };
-                        let Ok(permit) = free.acquire_owned().await else { return };
+                        let Some((stream, peer)) = acceptor.handshake(stream).await else {
+                            return;
+                        };
+                        let Ok(permit) = free.acquire_owned().await else {
+                            return;
+                        };
                         // Nobody takes it after shutdown.
-                        let _ = ready.send(Connection { stream, peer, _permit: permit }).await;
+                        let _ = ready
+                            .send(Connection {
+                                stream,
+                                peer,
+                                _permit: permit,
+                            })
+                            .await;
                     });
                 }
                 Err(error) => {
@@ -103,8 +119,13 @@ impl Acceptor {
         let handshake = TlsAcceptor::from((self.tls)()).accept(stream);
         match timeout(self.limits.handshake_timeout, handshake).await {
             Ok(Ok(stream)) => {
-                let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-                let is_allowed = certificate.is_some_and(|certificate| self.allowed.include(certificate));
+                let certificate = stream
+                    .get_ref()
+                    .1
+                    .peer_certificates()
+                    .and_then(<[_]>::first);
+                let is_allowed =
+                    certificate.is_some_and(|certificate| self.allowed.include(certificate));
                 Some((stream, Peer { is_allowed }))
             }
             Ok(Err(error)) => {
@@ -129,13 +150,21 @@ impl Connected for Connection {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 

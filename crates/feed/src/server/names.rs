@@ -26,21 +26,32 @@ impl FromStr for AllowedClients {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         let names = names.map(|name| match ServerName::try_from(name.to_owned()) {
             Ok(name @ ServerName::DnsName(_)) => Ok(name),
             _ => Err(NameError::Invalid(name.to_owned())),
         });
         let names = names.collect::<Result<Vec<_>, _>>()?;
-        if names.is_empty() { Err(NameError::Empty) } else { Ok(Self(names)) }
+        if names.is_empty() {
+            Err(NameError::Empty)
+        } else {
+            Ok(Self(names))
+        }
     }
 }
 
 impl AllowedClients {
     /// Whether a certificate, whose issuer was checked before, names one of them.
     pub fn include(&self, certificate: &CertificateDer<'_>) -> bool {
-        let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return false };
-        self.0.iter().any(|name| verify_server_name(&certificate, name).is_ok())
+        let Ok(certificate) = ParsedCertificate::try_from(certificate) else {
+            return false;
+        };
+        self.0
+            .iter()
+            .any(|name| verify_server_name(&certificate, name).is_ok())
     }
 }
 
@@ -54,14 +65,25 @@ mod tests {
         let allowed: AllowedClients = allowed.parse().unwrap();
         let names: Vec<String> = certificate_names.iter().map(ToString::to_string).collect();
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
-        assert_eq!(allowed.include(certificate.der()), expected, "{certificate_names:?} in {allowed:?}");
+        let certificate = CertificateParams::new(names)
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
+        assert_eq!(
+            allowed.include(certificate.der()),
+            expected,
+            "{certificate_names:?} in {allowed:?}"
+        );
     }
 
     #[test]
     fn a_certificate_must_carry_one_of_the_names() {
         check("plimsoll-updater", &["plimsoll-updater"], true);
-        check("plimsoll-webhook, plimsoll-updater", &["other", "plimsoll-updater"], true);
+        check(
+            "plimsoll-webhook, plimsoll-updater",
+            &["other", "plimsoll-updater"],
+            true,
+        );
         check("plimsoll-updater", &["plimsoll-webhook"], false);
         check("plimsoll-updater", &["plimsoll-updater.example.com"], false);
         check("plimsoll-updater", &["127.0.0.1"], false);
@@ -72,7 +94,10 @@ mod tests {
     fn a_list_holds_at_least_one_name() {
         assert_eq!(" , ".parse::<AllowedClients>(), Err(NameError::Empty));
         for name in ["a b", "10.0.0.1", "-"] {
-            assert_eq!(name.parse::<AllowedClients>(), Err(NameError::Invalid(name.to_owned())));
+            assert_eq!(
+                name.parse::<AllowedClients>(),
+                Err(NameError::Invalid(name.to_owned()))
+            );
         }
     }
 }

@@ -46,7 +46,16 @@ impl Service {
     ) -> Self {
         let readers = Arc::new(Semaphore::new(limits.readers));
         let explanations = Arc::new(Semaphore::new(limits.explanations));
-        Self { publisher, forecasts, answer, limits, metrics, shutdown, readers, explanations }
+        Self {
+            publisher,
+            forecasts,
+            answer,
+            limits,
+            metrics,
+            shutdown,
+            readers,
+            explanations,
+        }
     }
 
     fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
@@ -89,17 +98,24 @@ impl Feed for Service {
         &self,
         _request: Request<WatchRecommendationsRequest>,
     ) -> Result<Response<Self::WatchRecommendationsStream>, Status> {
-        Ok(Response::new(Box::pin(self.watch(&self.publisher)?.messages())))
+        Ok(Response::new(Box::pin(
+            self.watch(&self.publisher)?.messages(),
+        )))
     }
 
     async fn watch_forecasts(
         &self,
         _request: Request<WatchForecastsRequest>,
     ) -> Result<Response<Self::WatchForecastsStream>, Status> {
-        Ok(Response::new(Box::pin(self.watch(&self.forecasts)?.messages())))
+        Ok(Response::new(Box::pin(
+            self.watch(&self.forecasts)?.messages(),
+        )))
     }
 
-    async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
+    async fn explain(
+        &self,
+        request: Request<ExplainRequest>,
+    ) -> Result<Response<ExplainResponse>, Status> {
         self.term(&self.publisher)?;
         let permit = self.permit(&self.explanations)?;
         let question = Question::from(request.into_inner());
@@ -111,8 +127,13 @@ impl Feed for Service {
         });
         match answered.await {
             Ok(Ok(explained)) => Ok(Response::new(explained.into())),
-            Ok(Err(Question { namespace, name, container })) => {
-                let message = format!("no recommendation for container {container} of {namespace}/{name}");
+            Ok(Err(Question {
+                namespace,
+                name,
+                container,
+            })) => {
+                let message =
+                    format!("no recommendation for container {container} of {namespace}/{name}");
                 Err(Status::not_found(message))
             }
             Err(_) => Err(Status::internal("the explanation failed")),

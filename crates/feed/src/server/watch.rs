@@ -1,5 +1,5 @@
-//! The stream of one reader. It holds a place on the board and no queue: the transport asks for the next message only when
-//! the reader has room for it.
+//! The stream of one reader. It holds a place on the board and no queue: the transport asks for the
+//! next message only when the reader has room for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,10 @@ pub(super) struct Counted {
 impl Counted {
     pub(super) fn new(readers: IntGauge, permit: OwnedSemaphorePermit) -> Self {
         readers.inc();
-        Self { readers, _permit: permit }
+        Self {
+            readers,
+            _permit: permit,
+        }
     }
 }
 
@@ -113,20 +116,41 @@ impl<V: Topic> Watch<V> {
     }
 
     fn update(&self, step: Step<Arc<V>>) -> V::Update {
-        let Step { change, coalesced, oldest } = step;
+        let Step {
+            change,
+            coalesced,
+            oldest,
+        } = step;
         let (kind, change) = match change {
-            Change::Reset { items, first, complete } => {
-                ("reset", topic::Change::Reset { values: messages(items), first, complete })
-            }
+            Change::Reset {
+                items,
+                first,
+                complete,
+            } => (
+                "reset",
+                topic::Change::Reset {
+                    values: messages(items),
+                    first,
+                    complete,
+                },
+            ),
             Change::Apply(items) => ("apply", topic::Change::Apply(messages(items))),
-            Change::Delete(keys) => ("delete", topic::Change::Delete(keys.iter().map(ToString::to_string).collect())),
+            Change::Delete(keys) => (
+                "delete",
+                topic::Change::Delete(keys.iter().map(ToString::to_string).collect()),
+            ),
         };
-        let waited = |since: Timestamp| Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
+        let waited = |since: Timestamp| {
+            Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default()
+        };
         self.metrics.sent(kind, coalesced, oldest.map(waited));
         V::pack(self.term, change)
     }
 }
 
 fn messages<V: Topic>(items: Vec<Item<Arc<V>>>) -> Vec<V::Message> {
-    items.into_iter().map(|item| item.value.to_message(item.revision, item.changed_at)).collect()
+    items
+        .into_iter()
+        .map(|item| item.value.to_message(item.revision, item.changed_at))
+        .collect()
 }

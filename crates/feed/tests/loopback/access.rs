@@ -12,17 +12,24 @@ use tonic::Code;
 use crate::certificates::Authority;
 use crate::stage::{Replica, recommendation};
 
-/// Whether a client gets the first message of the stream; otherwise the gRPC code, if it comes to a call at all.
+/// Whether a client gets the first message of the stream; otherwise the gRPC code, if it comes to a
+/// call at all.
 async fn attempt(replica: &Replica, tls: Arc<ClientConfig>) -> Result<(), Option<Code>> {
     let mut client = replica.client(tls).await.map_err(|_| None)?;
-    let stream = client.watch_recommendations(WatchRecommendationsRequest {}).await;
+    let stream = client
+        .watch_recommendations(WatchRecommendationsRequest {})
+        .await;
     let mut stream = stream.map_err(|status| Some(status.code()))?.into_inner();
-    let message = stream.message().await.map_err(|status| Some(status.code()))?;
+    let message = stream
+        .message()
+        .await
+        .map_err(|status| Some(status.code()))?;
     assert!(message.is_some());
     Ok(())
 }
 
-/// A refusal by TLS shows as a broken connection, whatever the code that the client library makes of it.
+/// A refusal by TLS shows as a broken connection, whatever the code that the client library makes
+/// of it.
 async fn is_refused_by_tls(replica: &Replica, tls: Arc<ClientConfig>) -> bool {
     let before = replica.metric("plimsoll_feed_refused_total");
     let outcome = attempt(replica, tls).await;
@@ -36,12 +43,22 @@ async fn only_clients_with_an_allowed_name_from_our_authority_are_let_in() {
     let replica = Replica::start(&ours).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
     for name in ["plimsoll-updater", "plimsoll-webhook"] {
-        assert_eq!(attempt(&replica, ours.client(Some((&ours, name)))).await, Ok(()), "{name}");
+        assert_eq!(
+            attempt(&replica, ours.client(Some((&ours, name)))).await,
+            Ok(()),
+            "{name}"
+        );
     }
     let denied = attempt(&replica, ours.client(Some((&ours, "plimsoll-stranger")))).await;
     assert_eq!(denied, Err(Some(Code::PermissionDenied)));
-    assert!(is_refused_by_tls(&replica, ours.client(None)).await, "no certificate");
-    assert!(is_refused_by_tls(&replica, ours.client(Some((&other, "plimsoll-updater")))).await, "another authority");
+    assert!(
+        is_refused_by_tls(&replica, ours.client(None)).await,
+        "no certificate"
+    );
+    assert!(
+        is_refused_by_tls(&replica, ours.client(Some((&other, "plimsoll-updater")))).await,
+        "another authority"
+    );
 }
 
 #[tokio::test]
@@ -49,7 +66,10 @@ async fn a_client_does_not_trust_a_server_of_another_authority() {
     let (ours, other) = (Authority::new(), Authority::new());
     let replica = Replica::start(&other).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
-    assert_eq!(attempt(&replica, ours.client(Some((&other, "plimsoll-updater")))).await, Err(None));
+    assert_eq!(
+        attempt(&replica, ours.client(Some((&other, "plimsoll-updater")))).await,
+        Err(None)
+    );
 }
 
 #[tokio::test]
@@ -58,37 +78,69 @@ async fn the_next_handshake_uses_new_certificates() {
     let replica = Replica::start(&old).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
     *replica.tls.lock().unwrap() = new.server();
-    assert_eq!(attempt(&replica, new.client(Some((&new, "plimsoll-updater")))).await, Ok(()));
-    assert_eq!(attempt(&replica, old.client(Some((&old, "plimsoll-updater")))).await, Err(None));
+    assert_eq!(
+        attempt(&replica, new.client(Some((&new, "plimsoll-updater")))).await,
+        Ok(())
+    );
+    assert_eq!(
+        attempt(&replica, old.client(Some((&old, "plimsoll-updater")))).await,
+        Err(None)
+    );
 }
 
 #[tokio::test]
 async fn strangers_who_hold_connections_open_keep_no_client_out() {
     let authority = Authority::new();
     // Nobody who waits for them to go is ever answered.
-    let limits = ServerLimits { handshake_timeout: Duration::from_hours(1), ..ServerLimits::default() };
+    let limits = ServerLimits {
+        handshake_timeout: Duration::from_hours(1),
+        ..ServerLimits::default()
+    };
     let replica = Replica::with(&authority, limits).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
     let mut strangers = Vec::new();
     for number in 0..4 * limits.connections {
         strangers.push(TcpStream::connect(&replica.address).await.unwrap());
         if number % limits.connections == 0 {
-            assert_eq!(attempt(&replica, authority.client(Some((&authority, "plimsoll-updater")))).await, Ok(()));
+            assert_eq!(
+                attempt(
+                    &replica,
+                    authority.client(Some((&authority, "plimsoll-updater")))
+                )
+                .await,
+                Ok(())
+            );
         }
     }
-    assert_eq!(attempt(&replica, authority.client(Some((&authority, "plimsoll-webhook")))).await, Ok(()));
+    assert_eq!(
+        attempt(
+            &replica,
+            authority.client(Some((&authority, "plimsoll-webhook")))
+        )
+        .await,
+        Ok(())
+    );
 }
 
 #[tokio::test]
 async fn there_are_no_more_readers_than_allowed() {
     let authority = Authority::new();
-    let limits = ServerLimits { readers: 1, ..ServerLimits::default() };
+    let limits = ServerLimits {
+        readers: 1,
+        ..ServerLimits::default()
+    };
     let replica = Replica::with(&authority, limits).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
     let tls = authority.client(Some((&authority, "plimsoll-updater")));
     let mut first = replica.client(Arc::clone(&tls)).await.unwrap();
-    let reading = first.watch_recommendations(WatchRecommendationsRequest {}).await.unwrap();
-    assert_eq!(attempt(&replica, tls).await, Err(Some(Code::ResourceExhausted)));
+    let reading = first
+        .watch_recommendations(WatchRecommendationsRequest {})
+        .await
+        .unwrap();
+    assert_eq!(
+        attempt(&replica, tls).await,
+        Err(Some(Code::ResourceExhausted))
+    );
     assert!((replica.metric("plimsoll_feed_readers") - 1.0).abs() < f64::EPSILON);
     drop(reading);
 }

@@ -30,14 +30,20 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap().der().clone();
-        Self { issuer: Issuer::new(params, key), certificate }
+        Self {
+            issuer: Issuer::new(params, key),
+            certificate,
+        }
     }
 
     fn issue(&self, name: &str) -> Pair {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new([name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        (
+            vec![certificate.der().clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
     }
 
     fn roots(&self) -> RootCertStore {
@@ -53,7 +59,11 @@ impl Authority {
     /// Puts what a server in another process needs into files.
     pub(crate) fn write_server(&self, folder: &Path) {
         let (chain, key) = self.issue(SERVER);
-        for (name, der) in [(AUTHORITY, &*self.certificate), (CERTIFICATE, &*chain[0]), (KEY, key.secret_der())] {
+        for (name, der) in [
+            (AUTHORITY, &*self.certificate),
+            (CERTIFICATE, &*chain[0]),
+            (KEY, key.secret_der()),
+        ] {
             fs::write(folder.join(name), der).unwrap();
         }
     }
@@ -61,7 +71,9 @@ impl Authority {
     /// A client that trusts this authority and shows a certificate of `issuer`, if any.
     pub(crate) fn client(&self, own: Option<(&Self, &str)>) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let builder = builder.with_root_certificates(self.roots());
         let mut config = match own.map(|(issuer, name)| issuer.issue(name)) {
             None => builder.with_no_client_auth(),
@@ -77,14 +89,28 @@ pub(crate) fn server_from(folder: &Path) -> Arc<ServerConfig> {
     let read = |name| fs::read(folder.join(name)).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(read(AUTHORITY).into()).unwrap();
-    server(roots, (vec![read(CERTIFICATE).into()], PrivateKeyDer::try_from(read(KEY)).unwrap()))
+    server(
+        roots,
+        (
+            vec![read(CERTIFICATE).into()],
+            PrivateKeyDer::try_from(read(KEY)).unwrap(),
+        ),
+    )
 }
 
 fn server(roots: RootCertStore, (chain, key): Pair) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap();
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap();
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()
+            .unwrap();
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let mut config = builder
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain, key)
+        .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     Arc::new(config)
 }

@@ -1,4 +1,5 @@
-//! Forecasts are told as recommendations are, in terms of their own: a leader that has forecast nothing yet tells nothing.
+//! Forecasts are told as recommendations are, in terms of their own: a leader that has forecast
+//! nothing yet tells nothing.
 
 use feed::{Following, Forecast, ForecastSeries, MetricForecast, Reader};
 use jiff::Timestamp;
@@ -10,19 +11,44 @@ use crate::certificates::Authority;
 use crate::stage::{LIMIT, Replica, server_name};
 
 fn forecast(uid: &str, value: f64) -> Forecast {
-    let series =
-        ForecastSeries { first_second: 1_700_000_000, step_seconds: 60, values: vec![value], ..Default::default() };
-    let metric = MetricForecast { identifier: "resource.cpu".to_owned(), series: vec![series], ..Default::default() };
-    Forecast { uid: uid.to_owned(), metrics: vec![metric], ..Forecast::default() }
+    let series = ForecastSeries {
+        first_second: 1_700_000_000,
+        step_seconds: 60,
+        values: vec![value],
+        ..Default::default()
+    };
+    let metric = MetricForecast {
+        identifier: "resource.cpu".to_owned(),
+        series: vec![series],
+        ..Default::default()
+    };
+    Forecast {
+        uid: uid.to_owned(),
+        metrics: vec![metric],
+        ..Forecast::default()
+    }
 }
 
 fn values(following: &Following<Forecast>) -> Vec<(&str, f64)> {
-    let value = |forecast: &Forecast| forecast.metric("resource.cpu").map_or(0.0, |metric| metric.series[0].values[0]);
-    following.iter().map(|(uid, heard)| (uid, value(&heard.value))).collect()
+    let value = |forecast: &Forecast| {
+        forecast
+            .metric("resource.cpu")
+            .map_or(0.0, |metric| metric.series[0].values[0])
+    };
+    following
+        .iter()
+        .map(|(uid, heard)| (uid, value(&heard.value)))
+        .collect()
 }
 
-async fn until(following: &mut watch::Receiver<Following<Forecast>>, is_stale: bool, expected: &[(&str, f64)]) {
-    let is_so = |now: &Following<Forecast>| now.stale_since().is_some() == is_stale && values(now) == expected;
+async fn until(
+    following: &mut watch::Receiver<Following<Forecast>>,
+    is_stale: bool,
+    expected: &[(&str, f64)],
+) {
+    let is_so = |now: &Following<Forecast>| {
+        now.stale_since().is_some() == is_stale && values(now) == expected
+    };
     let seen = timeout(LIMIT, following.wait_for(is_so)).await;
     assert!(matches!(seen, Ok(Ok(_))), "{expected:?} within {LIMIT:?}");
 }
@@ -35,7 +61,11 @@ async fn forecasts_are_told_changed_and_taken_back_and_outlive_their_leader() {
     let tls = authority.client(Some((&authority, "plimsoll-webhook")));
     let leader = watch::channel(Some(replica.address.clone()));
     let current = Arc::new(move || Arc::clone(&tls));
-    let reader = Reader { leaders: vec![leader.1], tls: current, server_name: server_name() };
+    let reader = Reader {
+        leaders: vec![leader.1],
+        tls: current,
+        server_name: server_name(),
+    };
     let (mut following, reading) = reader.follow::<Forecast>();
     tokio::spawn(reading);
     until(&mut following, true, &[]).await;
@@ -60,7 +90,11 @@ async fn a_forecast_that_is_too_large_is_left_out_and_the_others_are_told() {
     let tls = authority.client(Some((&authority, "plimsoll-webhook")));
     let leader = watch::channel(Some(replica.address.clone()));
     let current = Arc::new(move || Arc::clone(&tls));
-    let reader = Reader { leaders: vec![leader.1], tls: current, server_name: server_name() };
+    let reader = Reader {
+        leaders: vec![leader.1],
+        tls: current,
+        server_name: server_name(),
+    };
     let (mut following, reading) = reader.follow::<Forecast>();
     tokio::spawn(reading);
 

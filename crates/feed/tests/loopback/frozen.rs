@@ -1,4 +1,5 @@
-//! A connection that stands still at will, like that of a process that was stopped: nothing is read from either side.
+//! A connection that stands still at will, like that of a process that was stopped: nothing is read
+//! from either side.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -23,7 +24,9 @@ impl Freezer {
             while let Ok((client, _)) = listener.accept().await {
                 let (server, state) = (server.clone(), state.clone());
                 // Broken connections are their ends' business.
-                tokio::spawn(async move { pass_on(client, TcpStream::connect(server).await?, state).await });
+                tokio::spawn(async move {
+                    pass_on(client, TcpStream::connect(server).await?, state).await
+                });
             }
         });
         Self { address, is_frozen }
@@ -38,7 +41,11 @@ impl Freezer {
     }
 }
 
-async fn pass_on(client: TcpStream, server: TcpStream, state: watch::Receiver<bool>) -> io::Result<()> {
+async fn pass_on(
+    client: TcpStream,
+    server: TcpStream,
+    state: watch::Receiver<bool>,
+) -> io::Result<()> {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     tokio::select! {
@@ -54,9 +61,15 @@ async fn copy(
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {
-        is_frozen.wait_for(|frozen| !frozen).await.map_err(io::Error::other)?;
+        is_frozen
+            .wait_for(|frozen| !frozen)
+            .await
+            .map_err(io::Error::other)?;
         let count = from.read(&mut buffer).await?;
-        is_frozen.wait_for(|frozen| !frozen).await.map_err(io::Error::other)?;
+        is_frozen
+            .wait_for(|frozen| !frozen)
+            .await
+            .map_err(io::Error::other)?;
         if count == 0 {
             return Ok(());
         }

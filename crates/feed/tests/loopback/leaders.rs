@@ -25,7 +25,10 @@ async fn a_reader_follows_every_change() {
     follower.until_fresh(&[("a", 1), ("b", 3), ("c", 4)]).await;
     term.delete("a", Timestamp::UNIX_EPOCH);
     follower.until_fresh(&[("b", 3), ("c", 4)]).await;
-    term.reset([recommendation("c", 4), recommendation("d", 5)], Timestamp::UNIX_EPOCH);
+    term.reset(
+        [recommendation("c", 4), recommendation("d", 5)],
+        Timestamp::UNIX_EPOCH,
+    );
     follower.until_fresh(&[("c", 4), ("d", 5)]).await;
 }
 
@@ -39,7 +42,10 @@ async fn a_stand_by_serves_nobody_and_a_new_leader_not_before_it_has_decided() {
     term.apply(recommendation("a", 1), Timestamp::UNIX_EPOCH);
     follower.until_stale().await;
     follower.check(&[]);
-    term.reset([recommendation("a", 1), recommendation("b", 2)], Timestamp::UNIX_EPOCH);
+    term.reset(
+        [recommendation("a", 1), recommendation("b", 2)],
+        Timestamp::UNIX_EPOCH,
+    );
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
 }
 
@@ -61,7 +67,10 @@ async fn a_reader_keeps_the_last_value_and_resumes_with_what_changed() {
 #[tokio::test]
 async fn a_reader_goes_to_the_new_leader_and_never_back_to_an_older_value() {
     let authority = Authority::new();
-    let (first, second) = (Replica::start(&authority).await, Replica::start(&authority).await);
+    let (first, second) = (
+        Replica::start(&authority).await,
+        Replica::start(&authority).await,
+    );
     let old_term = first.lead(1, [recommendation("a", 1)]);
     for millicores in 2..50 {
         old_term.apply(recommendation("a", millicores), Timestamp::UNIX_EPOCH);
@@ -85,7 +94,9 @@ async fn a_reader_goes_to_the_new_leader_and_never_back_to_an_older_value() {
             follower.check(&[("a", 100)]);
         }
     };
-    tokio::time::timeout(LIMIT, tried_again).await.expect("it tries again");
+    tokio::time::timeout(LIMIT, tried_again)
+        .await
+        .expect("it tries again");
 
     drop(old_term);
     let _newest_term = first.lead(3, [recommendation("a", 51)]);
@@ -95,7 +106,10 @@ async fn a_reader_goes_to_the_new_leader_and_never_back_to_an_older_value() {
 #[tokio::test]
 async fn a_leader_that_dies_is_followed_by_the_next_without_a_gap() {
     let authority = Authority::new();
-    let (first, second) = (Replica::start(&authority).await, Replica::start(&authority).await);
+    let (first, second) = (
+        Replica::start(&authority).await,
+        Replica::start(&authority).await,
+    );
     let old_term = first.lead(1, [recommendation("a", 1)]);
     let mut follower = follower(&authority);
     follower.follow(&first);
@@ -118,7 +132,10 @@ async fn a_leader_that_dies_is_followed_by_the_next_without_a_gap() {
 #[tokio::test]
 async fn a_stream_that_has_lasted_long_enough_is_opened_anew() {
     let authority = Authority::new();
-    let limits = ServerLimits { stream_age: Duration::from_millis(20), ..ServerLimits::default() };
+    let limits = ServerLimits {
+        stream_age: Duration::from_millis(20),
+        ..ServerLimits::default()
+    };
     let replica = Replica::with(&authority, limits).await;
     let term = replica.lead(1, [recommendation("a", 1)]);
     let mut follower = follower(&authority);

@@ -1,9 +1,10 @@
-//! Readers that do not read leave the server's memory as it is, and get the newest state when they read again. The server has
-//! a process of its own here, so that its memory can be measured.
+//! Readers that do not read leave the server's memory as it is, and get the newest state when they
+//! read again. The server has a process of its own here, so that its memory can be measured.
 //!
-//! One reader keeps a stream open and takes nothing from it. The other one stands still as a whole, so that not even the
-//! answers to pings get through and the network's buffers fill. A short run counts rounds of changes; with
-//! `PLIMSOLL_SLOW_READER_SECONDS` set (`make bench-feed`) it lasts so long.
+//! One reader keeps a stream open and takes nothing from it. The other one stands still as a whole,
+//! so that not even the answers to pings get through and the network's buffers fill. A short run
+//! counts rounds of changes; with `PLIMSOLL_SLOW_READER_SECONDS` set (`make bench-feed`) it lasts
+//! so long.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -30,23 +31,41 @@ async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
     let authority = Authority::new();
     let mut server = Restless::start(&authority).await;
     let tls = authority.client(Some((&authority, "plimsoll-updater")));
-    let current: feed::client::CurrentTls = std::sync::Arc::new(move || std::sync::Arc::clone(&tls));
+    let current: feed::client::CurrentTls =
+        std::sync::Arc::new(move || std::sync::Arc::clone(&tls));
 
-    let mut idle = feed::client::client(&server.address, &current, &server_name()).await.unwrap();
-    let mut idle = idle.watch_recommendations(WatchRecommendationsRequest {}).await.unwrap().into_inner();
+    let mut idle = feed::client::client(&server.address, &current, &server_name())
+        .await
+        .unwrap();
+    let mut idle = idle
+        .watch_recommendations(WatchRecommendationsRequest {})
+        .await
+        .unwrap()
+        .into_inner();
     let freezer = Freezer::start(&server.address).await;
     let (_leader, leaders) = watch::channel(Some(freezer.address.clone()));
-    let reader = Reader { leaders: vec![leaders], tls: current, server_name: server_name() };
+    let reader = Reader {
+        leaders: vec![leaders],
+        tls: current,
+        server_name: server_name(),
+    };
     let (mut frozen, reading) = reader.follow();
     tokio::spawn(reading);
     let heard = frozen.wait_for(|now| now.iter().count() == OBJECTS as usize);
-    drop(tokio::time::timeout(LIMIT, heard).await.expect("the second reader hears everything").unwrap());
+    drop(
+        tokio::time::timeout(LIMIT, heard)
+            .await
+            .expect("the second reader hears everything")
+            .unwrap(),
+    );
     freezer.freeze();
 
     server.rounds(WARM_UP).await;
     let before = server.resident_bytes();
     let (mut most, mut rounds, started) = (before, 0, Instant::now());
-    let seconds = std::env::var("PLIMSOLL_SLOW_READER_SECONDS").ok().map(|text| text.parse::<u64>().unwrap());
+    let seconds = std::env::var("PLIMSOLL_SLOW_READER_SECONDS")
+        .ok()
+        .map(|text| text.parse::<u64>().unwrap());
     let lasts = |rounds| match seconds {
         Some(seconds) => started.elapsed() < Duration::from_secs(seconds),
         None => rounds < ROUNDS,
@@ -69,17 +88,25 @@ async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
 
     let last = server.stop().await;
     assert!(last + 1 >= WARM_UP + rounds, "{last} after {rounds} rounds");
-    let expected: BTreeMap<String, i64> = (0..OBJECTS).map(|object| (uid(object), millicores(last, object))).collect();
+    let expected: BTreeMap<String, i64> = (0..OBJECTS)
+        .map(|object| (uid(object), millicores(last, object)))
+        .collect();
     let read = catch_up(&mut idle, &expected).await;
-    // The walk over all objects, and what changed in the part that was written before: each object twice at most.
+    // The walk over all objects, and what changed in the part that was written before: each object
+    // twice at most.
     assert!(read <= 2 * OBJECTS, "{read} values for {OBJECTS} objects");
     freezer.thaw();
     let is_current = |now: &feed::Following| {
         now.stale_since().is_none()
-            && targets(now).into_iter().eq(expected.iter().map(|(uid, cpu)| (uid.as_str(), *cpu)))
+            && targets(now)
+                .into_iter()
+                .eq(expected.iter().map(|(uid, cpu)| (uid.as_str(), *cpu)))
     };
     drop(
-        tokio::time::timeout(LIMIT, frozen.wait_for(is_current)).await.expect("the second reader catches up").unwrap(),
+        tokio::time::timeout(LIMIT, frozen.wait_for(is_current))
+            .await
+            .expect("the second reader catches up")
+            .unwrap(),
     );
 }
 
@@ -90,8 +117,15 @@ async fn catch_up(
 ) -> i64 {
     let (mut known, mut read) = (BTreeMap::new(), 0);
     while known != *expected {
-        let message = tokio::time::timeout(LIMIT, stream.message()).await.expect("a message in time");
-        let items = match message.unwrap().expect("the stream goes on").change.unwrap() {
+        let message = tokio::time::timeout(LIMIT, stream.message())
+            .await
+            .expect("a message in time");
+        let items = match message
+            .unwrap()
+            .expect("the stream goes on")
+            .change
+            .unwrap()
+        {
             Change::Reset(reset) => reset.recommendations,
             Change::Apply(apply) => apply.recommendations,
             Change::Delete(delete) => panic!("nothing was deleted: {delete:?}"),

@@ -1,4 +1,5 @@
-//! A server in a process of its own whose objects change all the time: this program again, told to run one test only.
+//! A server in a process of its own whose objects change all the time: this program again, told to
+//! run one test only.
 
 use std::io::{BufRead as _, Write as _};
 use std::net::Ipv4Addr;
@@ -51,7 +52,12 @@ impl Restless {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut server = Self { address: String::new(), child, lines, _certificates: certificates };
+        let mut server = Self {
+            address: String::new(),
+            child,
+            lines,
+            _certificates: certificates,
+        };
         server.address = server.told("address ").await;
         server
     }
@@ -60,7 +66,12 @@ impl Restless {
     async fn told(&mut self, beginning: &str) -> String {
         let search = async {
             loop {
-                let line = self.lines.next_line().await.unwrap().expect("the server goes on");
+                let line = self
+                    .lines
+                    .next_line()
+                    .await
+                    .unwrap()
+                    .expect("the server goes on");
                 if let Some(rest) = line.strip_prefix(beginning) {
                     return rest.to_owned();
                 }
@@ -78,14 +89,24 @@ impl Restless {
 
     /// Lets nothing change any more, and gives the number of the last round.
     pub(crate) async fn stop(&mut self) -> i64 {
-        self.child.stdin.as_mut().unwrap().write_all(b"stop\n").await.unwrap();
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(b"stop\n")
+            .await
+            .unwrap();
         self.told("last ").await.parse().unwrap()
     }
 
     /// The memory of its process that is not swapped out.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
         line.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
     }
 }
@@ -98,7 +119,9 @@ fn round(round: i64) -> impl Iterator<Item = Recommendation> {
 /// Does nothing unless it is the other process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serve() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
     let tls = server_from(Path::new(&folder));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -112,11 +135,20 @@ async fn serve() {
         limits: ServerLimits::default(),
         metrics: Metrics::register(&Registry::new()).unwrap(),
     };
-    tokio::spawn(async move { server.serve(listener, CancellationToken::new()).await.unwrap() });
+    tokio::spawn(async move {
+        server
+            .serve(listener, CancellationToken::new())
+            .await
+            .unwrap()
+    });
     let (enough, ended) = (CancellationToken::new(), CancellationToken::new());
     let (on_line, on_end) = (enough.clone(), ended.clone().drop_guard());
     std::thread::spawn(move || {
-        std::io::stdin().lock().lines().map_while(Result::ok).for_each(|_| on_line.cancel());
+        std::io::stdin()
+            .lock()
+            .lines()
+            .map_while(Result::ok)
+            .for_each(|_| on_line.cancel());
         on_line.cancel();
         drop(on_end);
     });

@@ -17,30 +17,52 @@ use crate::stage::{Replica, recommendation, server_name};
 
 async fn channel(authority: &Authority, replica: &Replica, name: &str) -> Channel {
     let tls = authority.client(Some((authority, name)));
-    feed::client::connect(&replica.address, tls, server_name()).await.unwrap()
+    feed::client::connect(&replica.address, tls, server_name())
+        .await
+        .unwrap()
 }
 
 fn question(container: &str) -> ExplainRequest {
-    ExplainRequest { namespace: "shop".to_owned(), name: "web".to_owned(), container: container.to_owned() }
+    ExplainRequest {
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        container: container.to_owned(),
+    }
 }
 
 #[tokio::test]
 async fn explanations_come_from_the_leader() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
-    let mut client = replica.client(authority.client(Some((&authority, "plimsoll-updater")))).await.unwrap();
-    assert_eq!(client.explain(question("app")).await.unwrap_err().code(), Code::Unavailable);
+    let mut client = replica
+        .client(authority.client(Some((&authority, "plimsoll-updater"))))
+        .await
+        .unwrap();
+    assert_eq!(
+        client.explain(question("app")).await.unwrap_err().code(),
+        Code::Unavailable
+    );
     let _term = replica.lead(1, [recommendation("u-1", 126)]);
-    let explained = Explained::try_from(client.explain(question("app")).await.unwrap().into_inner()).unwrap();
-    assert_eq!(explained.published, recommendation("u-1", 126).recommendation.containers[0]);
+    let explained =
+        Explained::try_from(client.explain(question("app")).await.unwrap().into_inner()).unwrap();
+    assert_eq!(
+        explained.published,
+        recommendation("u-1", 126).recommendation.containers[0]
+    );
     assert!(explained.is_measured);
     let unknown = client.explain(question("other")).await.unwrap_err();
     assert_eq!(
         (unknown.code(), unknown.message()),
-        (Code::NotFound, "no recommendation for container other of shop/web")
+        (
+            Code::NotFound,
+            "no recommendation for container other of shop/web"
+        )
     );
     let long = question(&"x".repeat(100_000));
-    assert_eq!(client.explain(long).await.unwrap_err().code(), Code::OutOfRange);
+    assert_eq!(
+        client.explain(long).await.unwrap_err().code(),
+        Code::OutOfRange
+    );
 }
 
 #[tokio::test]
@@ -48,7 +70,13 @@ async fn health_follows_leadership() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let mut health = HealthClient::new(channel(&authority, &replica, "plimsoll-updater").await);
-    let mut states = health.watch(HealthCheckRequest { service: SERVICE_NAME.to_owned() }).await.unwrap().into_inner();
+    let mut states = health
+        .watch(HealthCheckRequest {
+            service: SERVICE_NAME.to_owned(),
+        })
+        .await
+        .unwrap()
+        .into_inner();
     let mut until = async |expected: ServingStatus| {
         while states.message().await.unwrap().unwrap().status() != expected {}
     };
@@ -63,18 +91,42 @@ async fn health_follows_leadership() {
 async fn reflection_lists_the_services() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
-    let mut reflection = ServerReflectionClient::new(channel(&authority, &replica, "plimsoll-updater").await);
+    let mut reflection =
+        ServerReflectionClient::new(channel(&authority, &replica, "plimsoll-updater").await);
     let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let requests = futures::stream::iter([request]);
-    let mut answers = reflection.server_reflection_info(Request::new(requests)).await.unwrap().into_inner();
-    let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
-    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
-    let mut names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
+    let mut answers = reflection
+        .server_reflection_info(Request::new(requests))
+        .await
+        .unwrap()
+        .into_inner();
+    let answer = answers
+        .message()
+        .await
+        .unwrap()
+        .unwrap()
+        .message_response
+        .unwrap();
+    let MessageResponse::ListServicesResponse(list) = answer else {
+        panic!("{answer:?}")
+    };
+    let mut names: Vec<_> = list
+        .service
+        .into_iter()
+        .map(|service| service.name)
+        .collect();
     names.sort();
-    assert_eq!(names, ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", SERVICE_NAME]);
+    assert_eq!(
+        names,
+        [
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+            SERVICE_NAME
+        ]
+    );
 }
 
 #[tokio::test]
@@ -82,9 +134,15 @@ async fn a_stranger_learns_nothing_from_health_and_reflection() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let channel = channel(&authority, &replica, "plimsoll-stranger").await;
-    let health = HealthClient::new(channel.clone()).check(HealthCheckRequest { service: String::new() }).await;
+    let health = HealthClient::new(channel.clone())
+        .check(HealthCheckRequest {
+            service: String::new(),
+        })
+        .await;
     assert_eq!(health.unwrap_err().code(), Code::PermissionDenied);
     let requests = futures::stream::iter([]);
-    let reflection = ServerReflectionClient::new(channel).server_reflection_info(Request::new(requests)).await;
+    let reflection = ServerReflectionClient::new(channel)
+        .server_reflection_info(Request::new(requests))
+        .await;
     assert_eq!(reflection.unwrap_err().code(), Code::PermissionDenied);
 }

@@ -15,11 +15,19 @@ struct Stage {
 
 impl Stage {
     async fn new(authority: &Authority) -> Self {
-        let (first, second) = (Replica::start(authority).await, Replica::start(authority).await);
-        let follower = Follower::of_shards(2, authority.client(Some((authority, "plimsoll-updater"))));
+        let (first, second) = (
+            Replica::start(authority).await,
+            Replica::start(authority).await,
+        );
+        let follower =
+            Follower::of_shards(2, authority.client(Some((authority, "plimsoll-updater"))));
         follower.follow_in(0, &first);
         follower.follow_in(1, &second);
-        Self { first, second, follower }
+        Self {
+            first,
+            second,
+            follower,
+        }
     }
 }
 
@@ -34,7 +42,11 @@ fn fresh(following: &Following) -> [bool; 2] {
 #[tokio::test]
 async fn a_reset_of_one_shard_leaves_the_others_alone() {
     let authority = Authority::new();
-    let Stage { first, second, mut follower } = Stage::new(&authority).await;
+    let Stage {
+        first,
+        second,
+        mut follower,
+    } = Stage::new(&authority).await;
     // Terms of different shards have nothing to do with each other.
     let one = first.lead(900, [recommendation("a", 1), recommendation("b", 2)]);
     let two = second.lead(1, [recommendation("c", 3)]);
@@ -49,15 +61,27 @@ async fn a_reset_of_one_shard_leaves_the_others_alone() {
 #[tokio::test]
 async fn one_shard_without_a_leader_does_not_disturb_the_others() {
     let authority = Authority::new();
-    let Stage { first, second, mut follower } = Stage::new(&authority).await;
+    let Stage {
+        first,
+        second,
+        mut follower,
+    } = Stage::new(&authority).await;
     let one = first.lead(5, [recommendation("a", 1)]);
     let two = second.lead(5, [recommendation("b", 2)]);
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
     drop((one, first));
-    follower.until("only the second is fresh", |now| fresh(now) == [false, true]).await;
+    follower
+        .until("only the second is fresh", |now| {
+            fresh(now) == [false, true]
+        })
+        .await;
     follower.check(&[("a", 1), ("b", 2)]);
     two.apply(recommendation("b", 3), at(1));
-    follower.until("the second's news", |now| now.get("b").is_some_and(|heard| heard.changed_at == at(1))).await;
+    follower
+        .until("the second's news", |now| {
+            now.get("b").is_some_and(|heard| heard.changed_at == at(1))
+        })
+        .await;
     assert_eq!(fresh(&follower.following.borrow()), [false, true]);
 
     let next = Replica::start(&authority).await;
@@ -75,9 +99,16 @@ async fn one_shard_without_a_leader_does_not_disturb_the_others() {
 #[tokio::test]
 async fn an_object_that_moves_to_another_shard_never_goes_back_to_an_older_value() {
     let authority = Authority::new();
-    let Stage { first, second, mut follower } = Stage::new(&authority).await;
+    let Stage {
+        first,
+        second,
+        mut follower,
+    } = Stage::new(&authority).await;
     let old = first.publisher.begin(7);
-    old.reset([recommendation("a", 1), recommendation("moves", 10)], at(10));
+    old.reset(
+        [recommendation("a", 1), recommendation("moves", 10)],
+        at(10),
+    );
     let new = second.publisher.begin(1);
     new.reset([recommendation("moves", 20)], at(20));
     follower.until_fresh(&[("a", 1), ("moves", 20)]).await;
@@ -86,7 +117,10 @@ async fn an_object_that_moves_to_another_shard_never_goes_back_to_an_older_value
     drop(old);
     follower.until_stale().await;
     let old = first.publisher.begin(8);
-    old.reset([recommendation("a", 2), recommendation("moves", 10)], at(30));
+    old.reset(
+        [recommendation("a", 2), recommendation("moves", 10)],
+        at(30),
+    );
     follower.until_fresh(&[("a", 2), ("moves", 20)]).await;
     old.reset([recommendation("a", 3)], at(40));
     follower.until_fresh(&[("a", 3), ("moves", 20)]).await;

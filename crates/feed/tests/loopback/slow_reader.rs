@@ -11,12 +11,15 @@ use crate::stage::{Replica, recommendation};
 
 const OBJECTS: i64 = 10_000;
 const ROUNDS: i64 = 20;
-/// What the transport takes before the reader does: the reader's window of 1 MiB and the server's buffer of 400 KiB, in
-/// messages of some 50 KiB here, and a few that are on their way between the two. All rounds would make 800 messages.
+/// What the transport takes before the reader does: the reader's window of 1 MiB and the server's
+/// buffer of 400 KiB, in messages of some 50 KiB here, and a few that are on their way between the
+/// two. All rounds would make 800 messages.
 const MAX_AHEAD: f64 = 48.0;
 
 fn round(round: i64) -> impl Iterator<Item = feed::Recommendation> {
-    (0..OBJECTS).map(move |object| recommendation(&format!("uid-{object:05}"), round * OBJECTS + object + 1))
+    (0..OBJECTS).map(move |object| {
+        recommendation(&format!("uid-{object:05}"), round * OBJECTS + object + 1)
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,12 +29,19 @@ async fn a_reader_that_stops_reading_is_owed_the_last_state_only() {
     let term = replica.lead(1, round(0));
     let tls = authority.client(Some((&authority, "plimsoll-updater")));
     let mut client = replica.client(tls).await.unwrap();
-    let mut stream = client.watch_recommendations(WatchRecommendationsRequest {}).await.unwrap().into_inner();
+    let mut stream = client
+        .watch_recommendations(WatchRecommendationsRequest {})
+        .await
+        .unwrap()
+        .into_inner();
 
     for number in 1..ROUNDS {
         term.reset(round(number), Timestamp::UNIX_EPOCH);
         let sent = replica.metric("plimsoll_feed_messages_total");
-        assert!(sent <= MAX_AHEAD, "{sent} messages were written for a reader that does not read");
+        assert!(
+            sent <= MAX_AHEAD,
+            "{sent} messages were written for a reader that does not read"
+        );
         assert_eq!(replica.publisher.len(), OBJECTS as usize);
     }
     term.delete("uid-00000", Timestamp::UNIX_EPOCH);
@@ -40,7 +50,10 @@ async fn a_reader_that_stops_reading_is_owed_the_last_state_only() {
         .filter(|object| object.uid != "uid-00000")
         .map(|object| {
             let cpu = object.recommendation.containers[0].target.clone();
-            (object.uid, cpu.get(&model::ResourceName::Cpu).unwrap().to_string())
+            (
+                object.uid,
+                cpu.get(&model::ResourceName::Cpu).unwrap().to_string(),
+            )
         })
         .collect();
     let mut known: BTreeMap<String, String> = BTreeMap::new();
@@ -56,9 +69,14 @@ async fn a_reader_that_stops_reading_is_owed_the_last_state_only() {
                 continue;
             }
         };
-        known.extend(items.into_iter().map(|item| (item.uid, item.containers[0].target["cpu"].clone())));
+        known.extend(
+            items
+                .into_iter()
+                .map(|item| (item.uid, item.containers[0].target["cpu"].clone())),
+        );
     }
-    // The reset walks all objects once; what changed in the part that was written before follows once.
+    // The reset walks all objects once; what changed in the part that was written before follows
+    // once.
     assert!(read <= 2 * OBJECTS / 100, "{read} messages");
     assert!(replica.metric("plimsoll_feed_coalesced_total") > 0.0);
 }

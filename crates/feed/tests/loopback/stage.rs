@@ -7,7 +7,8 @@ use std::time::Duration;
 use feed::proto::feed_client::FeedClient;
 use feed::server::Answer;
 use feed::{
-    Explained, Following, Forecast, Metrics, Publisher, Question, Reader, Recommendation, Server, ServerLimits, Term,
+    Explained, Following, Forecast, Metrics, Publisher, Question, Reader, Recommendation, Server,
+    ServerLimits, Term,
 };
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
@@ -42,7 +43,10 @@ impl Replica {
     pub(crate) async fn with(authority: &Authority, limits: ServerLimits) -> Self {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).unwrap();
-        let (publisher, forecasts) = (Publisher::default(), Publisher::default().counting(&metrics));
+        let (publisher, forecasts) = (
+            Publisher::default(),
+            Publisher::default().counting(&metrics),
+        );
         let tls = Arc::new(Mutex::new(authority.server()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -59,11 +63,22 @@ impl Replica {
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone().drop_guard();
         tokio::spawn(async move { server.serve(listener, shutdown).await.unwrap() });
-        Self { publisher, forecasts, address, registry, tls, _stop: stop }
+        Self {
+            publisher,
+            forecasts,
+            address,
+            registry,
+            tls,
+            _stop: stop,
+        }
     }
 
     /// Begins a term with these recommendations.
-    pub(crate) fn lead(&self, term: u64, recommendations: impl IntoIterator<Item = Recommendation>) -> Term {
+    pub(crate) fn lead(
+        &self,
+        term: u64,
+        recommendations: impl IntoIterator<Item = Recommendation>,
+    ) -> Term {
         let term = self.publisher.begin(term);
         term.reset(recommendations, Timestamp::UNIX_EPOCH);
         term
@@ -72,13 +87,26 @@ impl Replica {
     /// The sum of a counter or gauge over its labels.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let families = self.registry.gather();
-        let family = families.iter().find(|family| family.name() == name).expect(name);
+        let family = families
+            .iter()
+            .find(|family| family.name() == name)
+            .expect(name);
         let values = family.get_metric().iter();
-        values.map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value()).sum()
+        values
+            .map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value())
+            .sum()
     }
 
-    pub(crate) async fn client(&self, tls: Arc<ClientConfig>) -> Result<FeedClient<Channel>, tonic::transport::Error> {
-        feed::client::client(&self.address, &(Arc::new(move || Arc::clone(&tls)) as _), &server_name()).await
+    pub(crate) async fn client(
+        &self,
+        tls: Arc<ClientConfig>,
+    ) -> Result<FeedClient<Channel>, tonic::transport::Error> {
+        feed::client::client(
+            &self.address,
+            &(Arc::new(move || Arc::clone(&tls)) as _),
+            &server_name(),
+        )
+        .await
     }
 }
 
@@ -89,14 +117,25 @@ pub(crate) fn server_name() -> ServerName<'static> {
 /// Knows the container `app` only.
 pub(crate) fn answer() -> Answer {
     Arc::new(|question: &Question| {
-        let published = recommendation("u-1", 126).recommendation.containers.remove(0);
-        let explained = Explained { uid: "u-1".to_owned(), published, is_measured: true, ..Explained::default() };
+        let published = recommendation("u-1", 126)
+            .recommendation
+            .containers
+            .remove(0);
+        let explained = Explained {
+            uid: "u-1".to_owned(),
+            published,
+            is_measured: true,
+            ..Explained::default()
+        };
         (question.container == "app").then_some(explained)
     })
 }
 
 pub(crate) fn recommendation(uid: &str, millicores: i64) -> Recommendation {
-    let target = ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(1 << 20));
+    let target = ResourceList::of(
+        Cpu::from_millicores(millicores),
+        Memory::from_bytes(1 << 20),
+    );
     let container = ContainerRecommendation {
         container_name: "app".to_owned(),
         target: target.clone(),
@@ -109,7 +148,9 @@ pub(crate) fn recommendation(uid: &str, millicores: i64) -> Recommendation {
         namespace: "shop".to_owned(),
         name: uid.to_owned(),
         observed_generation: 1,
-        recommendation: model::Recommendation { containers: vec![container] },
+        recommendation: model::Recommendation {
+            containers: vec![container],
+        },
     }
 }
 
@@ -128,7 +169,11 @@ impl Follower {
     /// Of so many leaders.
     pub(crate) fn of_shards(count: usize, tls: Arc<ClientConfig>) -> Self {
         let (leaders, told) = (0..count).map(|_| watch::channel(None)).unzip();
-        let reader = Reader { leaders: told, tls: Arc::new(move || Arc::clone(&tls)), server_name: server_name() };
+        let reader = Reader {
+            leaders: told,
+            tls: Arc::new(move || Arc::clone(&tls)),
+            server_name: server_name(),
+        };
         let (following, reading) = reader.follow();
         tokio::spawn(reading);
         Self { leaders, following }
@@ -145,12 +190,22 @@ impl Follower {
 
     /// Waits until the reader is in a state.
     pub(crate) async fn until(&mut self, what: &str, is: impl FnMut(&Following) -> bool) {
-        let seen = matches!(tokio::time::timeout(LIMIT, self.following.wait_for(is)).await, Ok(Ok(_)));
-        assert!(seen, "{what} within {LIMIT:?}; it is {:?}", self.following.borrow());
+        let seen = matches!(
+            tokio::time::timeout(LIMIT, self.following.wait_for(is)).await,
+            Ok(Ok(_))
+        );
+        assert!(
+            seen,
+            "{what} within {LIMIT:?}; it is {:?}",
+            self.following.borrow()
+        );
     }
 
     pub(crate) async fn until_fresh(&mut self, expected: &[(&str, i64)]) {
-        self.until(&format!("fresh {expected:?}"), |now| now.stale_since().is_none() && targets(now) == expected).await;
+        self.until(&format!("fresh {expected:?}"), |now| {
+            now.stale_since().is_none() && targets(now) == expected
+        })
+        .await;
     }
 
     pub(crate) async fn until_stale(&mut self) {
@@ -164,9 +219,16 @@ impl Follower {
 
 /// The CPU of each target in millicores, by uid.
 pub(crate) fn targets(following: &Following) -> Vec<(&str, i64)> {
-    let target =
-        |heard: &feed::client::Heard| heard.value.recommendation.containers[0].target.cpu().map_or(0, Cpu::millicores);
-    let mut targets: Vec<_> = following.iter().map(|(uid, heard)| (uid, target(heard))).collect();
+    let target = |heard: &feed::client::Heard| {
+        heard.value.recommendation.containers[0]
+            .target
+            .cpu()
+            .map_or(0, Cpu::millicores)
+    };
+    let mut targets: Vec<_> = following
+        .iter()
+        .map(|(uid, heard)| (uid, target(heard)))
+        .collect();
     targets.sort_unstable();
     targets
 }

@@ -1,4 +1,5 @@
-//! How much of a quantile's error may be chance: errors of one day hang together, and a scored part has four or five days.
+//! How much of a quantile's error may be chance: errors of one day hang together, and a scored part
+//! has four or five days.
 
 /// Coverage so near to the share that was asked for holds.
 pub(crate) const NEAR: f64 = 0.02;
@@ -17,17 +18,20 @@ pub(crate) struct Outcome {
 /// Per quantile.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chance {
-    /// Whether the share that was asked for lies where 95 % of the coverages lie when days of the scored part are drawn anew.
+    /// Whether the share that was asked for lies where 95 % of the coverages lie when days of the
+    /// scored part are drawn anew.
     pub(crate) explains: [bool; 3],
-    /// Whether coverage is near in the scored part when the quantile's distance from the forecast is multiplied by what makes it exact over
-    /// the whole series, which only who knows the future could.
+    /// Whether coverage is near in the scored part when the quantile's distance from the forecast
+    /// is multiplied by what makes it exact over the whole series, which only who knows the future
+    /// could.
     pub(crate) exact_holds: [bool; 3],
 }
 
 impl Chance {
     pub(crate) fn of(outcomes: &[Outcome], scored_from: usize, per_day: usize) -> Self {
         let scored = &outcomes[outcomes.partition_point(|outcome| outcome.slot < scored_from)..];
-        let late = &outcomes[outcomes.partition_point(|outcome| outcome.slot < EARLY_DAYS * per_day)..];
+        let late =
+            &outcomes[outcomes.partition_point(|outcome| outcome.slot < EARLY_DAYS * per_day)..];
         Self {
             explains: std::array::from_fn(|which| {
                 let (low, high) = interval(&days(scored, which, per_day));
@@ -35,7 +39,10 @@ impl Chance {
             }),
             exact_holds: std::array::from_fn(|which| {
                 let exact = exact_factor(late, which);
-                let covered = scored.iter().filter(|outcome| factor(outcome, which) <= exact).count();
+                let covered = scored
+                    .iter()
+                    .filter(|outcome| factor(outcome, which) <= exact)
+                    .count();
                 (covered as f64 / scored.len() as f64 - SHARES[which]).abs() <= NEAR + 1e-9
             }),
         }
@@ -48,7 +55,10 @@ fn days(scored: &[Outcome], which: usize, per_day: usize) -> Vec<(f64, f64)> {
     scored
         .chunk_by(|a, b| (a.slot - first) / per_day == (b.slot - first) / per_day)
         .map(|day| {
-            let covered = day.iter().filter(|outcome| outcome.actual <= outcome.said[which + 1]).count();
+            let covered = day
+                .iter()
+                .filter(|outcome| outcome.actual <= outcome.said[which + 1])
+                .count();
             (covered as f64, day.len() as f64)
         })
         .collect()
@@ -60,7 +70,9 @@ fn interval(days: &[(f64, f64)]) -> (f64, f64) {
     let mut shares: Vec<f64> = (0..DRAWS)
         .map(|_| {
             let drawn = days.iter().map(|_| {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 days[(seed >> 33) as usize % days.len()]
             });
             let (covered, all) = drawn.fold((0.0, 0.0), |sum, day| (sum.0 + day.0, sum.1 + day.1));
@@ -74,11 +86,17 @@ fn interval(days: &[(f64, f64)]) -> (f64, f64) {
 /// How many times the quantile's distance from the forecast the value was from it.
 fn factor(outcome: &Outcome, which: usize) -> f64 {
     let [forecast, said] = [outcome.said[0], outcome.said[which + 1]];
-    (outcome.actual - forecast) / (said - forecast).max(1e-9 * forecast.abs()).max(f64::MIN_POSITIVE)
+    (outcome.actual - forecast)
+        / (said - forecast)
+            .max(1e-9 * forecast.abs())
+            .max(f64::MIN_POSITIVE)
 }
 
 fn exact_factor(outcomes: &[Outcome], which: usize) -> f64 {
-    let mut factors: Vec<f64> = outcomes.iter().map(|outcome| factor(outcome, which)).collect();
+    let mut factors: Vec<f64> = outcomes
+        .iter()
+        .map(|outcome| factor(outcome, which))
+        .collect();
     let rank = ((SHARES[which] * factors.len() as f64).ceil() as usize).saturating_sub(1);
     *factors.select_nth_unstable_by(rank, f64::total_cmp).1
 }

@@ -1,6 +1,8 @@
-//! Crane's DSP predictor as Crane runs it: a new model every twelve hours from fifteen days and an hour, used until it ends.
+//! Crane's DSP predictor as Crane runs it: a new model every twelve hours from fifteen days and an
+//! hour, used until it ends.
 //!
-//! Where there is no model the last value stands in, which is what a horizontal autoscaler works with then.
+//! Where there is no model the last value stands in, which is what a horizontal autoscaler works
+//! with then.
 
 use forecast::crane::{Dsp, DspForecast, Estimator};
 
@@ -18,7 +20,10 @@ pub(crate) struct CranePeer {
 impl CranePeer {
     pub(crate) fn new(slot_seconds: u32) -> Self {
         Self {
-            dsp: Dsp { step_seconds: slot_seconds, estimators: Estimator::defaults() },
+            dsp: Dsp {
+                step_seconds: slot_seconds,
+                estimators: Estimator::defaults(),
+            },
             step: i64::from(slot_seconds),
             samples: Vec::new(),
             next_refresh: None,
@@ -30,7 +35,9 @@ impl CranePeer {
     pub(crate) fn push(&mut self, second: i64, value: Option<f64>, is_scored: bool) {
         self.samples.extend(value.map(|value| (second, value)));
         if is_scored && self.next_refresh.is_none_or(|next| second >= next) {
-            let start = self.samples.partition_point(|(at, _)| *at < second - HISTORY_SECONDS);
+            let start = self
+                .samples
+                .partition_point(|(at, _)| *at < second - HISTORY_SECONDS);
             // A series that stops being periodic keeps its old model, as in Crane.
             if let Ok(model) = self.dsp.forecast(&self.samples[start..]) {
                 self.model = Some(model);

@@ -1,9 +1,11 @@
-//! How good the forecasts are, on recorded series: a table of ours, of the simple methods and of Crane's DSP predictor.
+//! How good the forecasts are, on recorded series: a table of ours, of the simple methods and of
+//! Crane's DSP predictor.
 //!
 //! `PLIMSOLL_TRACES=FOLDER cargo run --release -p forecast --example accuracy [-- FILTER]`
 //!
-//! The folder holds CSV files with `unix_seconds` first and one column per series; their names end in `__STEPs.csv`. Each slot of the last
-//! 30 % of a series is forecast 1 slot, 1 hour and 24 hours before, from what was known then.
+//! The folder holds CSV files with `unix_seconds` first and one column per series; their names end
+//! in `__STEPs.csv`. Each slot of the last 30 % of a series is forecast 1 slot, 1 hour and 24 hours
+//! before, from what was known then.
 
 mod calibration;
 mod crane_peer;

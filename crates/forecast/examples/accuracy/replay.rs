@@ -83,25 +83,45 @@ pub(crate) fn replay(trace: &Trace) -> Result {
     let time = |slot: usize| Timestamp::from_second(begin(slot)).expect("a recorded time");
     let horizons_seconds = [trace.slot_seconds, 3600, 86_400];
     let ahead = horizons_seconds.map(|seconds| (seconds / trace.slot_seconds) as usize);
-    let plan = Plan { step_seconds: trace.slot_seconds, horizons_seconds: horizons_seconds.to_vec() };
+    let plan = Plan {
+        step_seconds: trace.slot_seconds,
+        horizons_seconds: horizons_seconds.to_vec(),
+    };
     let per_day = (86_400 / trace.slot_seconds) as usize;
     // The unit is fixed by the first day, so that is what the forecaster starts with.
     let day = trace.slots.iter().take(per_day).enumerate();
-    let day = day.filter_map(|(slot, value)| Some((time(slot), (*value)?))).collect();
-    let mut forecaster = Forecaster::fit(&Series::new(day), &plan).expect("the first day has samples");
-    let (mut simple, mut crane) = (Simple::new(trace.slot_seconds), CranePeer::new(trace.slot_seconds));
+    let day = day
+        .filter_map(|(slot, value)| Some((time(slot), (*value)?)))
+        .collect();
+    let mut forecaster =
+        Forecaster::fit(&Series::new(day), &plan).expect("the first day has samples");
+    let (mut simple, mut crane) = (
+        Simple::new(trace.slot_seconds),
+        CranePeer::new(trace.slot_seconds),
+    );
 
     let scored_from = (trace.slots.len() as f64 * (1.0 - SCORED_SHARE)) as usize;
     let mut said: [VecDeque<Said>; 3] = Default::default();
     let mut trailing: [Trailing; 3] = Default::default();
     let mut outcomes: [Vec<Outcome>; 3] = Default::default();
-    let before: Vec<f64> = trace.slots[..scored_from].iter().flatten().map(|value| value.abs()).collect();
+    let before: Vec<f64> = trace.slots[..scored_from]
+        .iter()
+        .flatten()
+        .map(|value| value.abs())
+        .collect();
     let usual = before.iter().sum::<f64>() / before.len() as f64;
     let judged = simple::DAYS.map(|days| (days + 1) * per_day <= scored_from);
-    let mut scores: [Score; 3] = std::array::from_fn(|_| Score { usual, judged, ..Score::default() });
+    let mut scores: [Score; 3] = std::array::from_fn(|_| Score {
+        usual,
+        judged,
+        ..Score::default()
+    });
     for (slot, value) in trace.slots.iter().enumerate() {
         for which in 0..HORIZONS.len() {
-            let Some(before) = (said[which].len() == ahead[which]).then(|| said[which].pop_front()).flatten() else {
+            let Some(before) = (said[which].len() == ahead[which])
+                .then(|| said[which].pop_front())
+                .flatten()
+            else {
                 continue;
             };
             let Some(actual) = *value else { continue };
@@ -115,21 +135,32 @@ pub(crate) fn replay(trace: &Trace) -> Result {
                     .zip(before.simple)
                     .for_each(|(sum, said)| *sum += (actual - said).abs());
             }
-            trailing[which].push(before.simple.map(|forecast| actual - forecast), TRAILING_DAYS * per_day);
+            trailing[which].push(
+                before.simple.map(|forecast| actual - forecast),
+                TRAILING_DAYS * per_day,
+            );
         }
         simple.push(*value);
         crane.push(begin(slot), *value, slot + per_day >= scored_from);
         if let Some(value) = value
             && slot >= per_day
         {
-            forecaster.observe(time(slot), *value).expect("slots come in order");
+            forecaster
+                .observe(time(slot), *value)
+                .expect("slots come in order");
         }
-        forecaster.advance(time(slot + 1)).expect("no gap is as long");
+        forecaster
+            .advance(time(slot + 1))
+            .expect("no gap is as long");
         for which in 0..HORIZONS.len() {
             let target = slot + ahead[which];
             let opinions = simple.forecasts(ahead[which]);
             let is_scored = target >= scored_from;
-            let p95 = if is_scored { trailing[which].p95() } else { [0.0; METHODS] };
+            let p95 = if is_scored {
+                trailing[which].p95()
+            } else {
+                [0.0; METHODS]
+            };
             let ours = forecaster.forecast(horizons_seconds[which]).ok();
             said[which].push_back(Said {
                 ours: ours.map(|ours| [ours.expected, ours.p90, ours.p95, ours.p99]),
@@ -148,7 +179,10 @@ pub(crate) fn replay(trace: &Trace) -> Result {
         which += 1;
         is_own(which - 1).then_some(score)
     });
-    Result { name: trace.name.clone(), scores }
+    Result {
+        name: trace.name.clone(),
+        scores,
+    }
 }
 
 impl Score {
@@ -184,7 +218,9 @@ impl Score {
     /// The error of the simple method that was best before the scored part.
     pub(crate) fn best_before(&self) -> f64 {
         let known = self.simple.into_iter().zip(self.simple_before);
-        known.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(f64::INFINITY, |(error, _)| error)
+        known
+            .min_by(|(_, a), (_, b)| a.total_cmp(b))
+            .map_or(f64::INFINITY, |(error, _)| error)
     }
 
     /// The same, of all methods, whether or not they could be judged before.

@@ -1,4 +1,5 @@
-//! What anyone would try first: the last value, yesterday, last week, the mean of seven days, and that mean times the level of the last hour.
+//! What anyone would try first: the last value, yesterday, last week, the mean of seven days, and
+//! that mean times the level of the last hour.
 
 pub(crate) const METHODS: usize = 5;
 /// How many days of history each needs before it says anything of its own.
@@ -14,18 +15,26 @@ pub(crate) struct Simple {
 impl Simple {
     pub(crate) fn new(slot_seconds: u32) -> Self {
         let per = |seconds: u32| (seconds / slot_seconds).max(1) as usize;
-        Self { per_day: per(86_400), per_hour: per(3600), values: Vec::new() }
+        Self {
+            per_day: per(86_400),
+            per_hour: per(3600),
+            values: Vec::new(),
+        }
     }
 
     pub(crate) fn push(&mut self, value: Option<f64>) {
         let next = self.values.len();
-        let filled =
-            value.or_else(|| self.before(next, 7)).or_else(|| self.before(next, 1)).or(self.values.last().copied());
+        let filled = value
+            .or_else(|| self.before(next, 7))
+            .or_else(|| self.before(next, 1))
+            .or(self.values.last().copied());
         self.values.extend(filled);
     }
 
     fn before(&self, slot: usize, days: usize) -> Option<f64> {
-        self.values.get(slot.checked_sub(days * self.per_day)?).copied()
+        self.values
+            .get(slot.checked_sub(days * self.per_day)?)
+            .copied()
     }
 
     fn mean(&self, slot: usize) -> Option<f64> {
@@ -42,9 +51,21 @@ impl Simple {
         let hour = (newest + 1).saturating_sub(self.per_hour)..=newest;
         let (now, usual) = hour
             .filter_map(|slot| Some((self.values[slot], self.mean(slot)?)))
-            .fold((0.0, 0.0), |sum, (value, mean)| (sum.0 + value, sum.1 + mean));
-        let level = if usual == 0.0 { 1.0 } else { (now / usual).clamp(0.2, 5.0) };
+            .fold((0.0, 0.0), |sum, (value, mean)| {
+                (sum.0 + value, sum.1 + mean)
+            });
+        let level = if usual == 0.0 {
+            1.0
+        } else {
+            (now / usual).clamp(0.2, 5.0)
+        };
         let day = self.before(target, 1).unwrap_or(last);
-        [last, day, self.before(target, 7).unwrap_or(day), mean, mean * level]
+        [
+            last,
+            day,
+            self.before(target, 7).unwrap_or(day),
+            mean,
+            mean * level,
+        ]
     }
 }

@@ -11,7 +11,14 @@ pub(crate) fn print(results: &[Result]) {
     println!("|---|---|---|---|");
     let row = |name: &str, cell: &dyn Fn(&[&Score]) -> String| {
         let cells: Vec<String> = (0..HORIZONS.len())
-            .map(|which| cell(&results.iter().filter_map(|result| result.scores[which].as_ref()).collect::<Vec<_>>()))
+            .map(|which| {
+                cell(
+                    &results
+                        .iter()
+                        .filter_map(|result| result.scores[which].as_ref())
+                        .collect::<Vec<_>>(),
+                )
+            })
             .collect();
         println!("| {name} | {} |", cells.join(" | "));
     };
@@ -19,53 +26,126 @@ pub(crate) fn print(results: &[Result]) {
     let to_crane = |score: &Score| score.ours / score.crane;
     let to_pinball = |score: &Score| score.pinball / score.best_pinball();
     row("series", &|scores| scores.len().to_string());
-    row("WAPE / best simple method in hindsight [95 % over series]", &|scores| interval(scores, to_simple));
-    row("the same, with last week also where it could not be judged before", &|scores| {
-        interval(scores, |score| score.ours / score.best_of_all())
+    row(
+        "WAPE / best simple method in hindsight [95 % over series]",
+        &|scores| interval(scores, to_simple),
+    );
+    row(
+        "the same, with last week also where it could not be judged before",
+        &|scores| interval(scores, |score| score.ours / score.best_of_all()),
+    );
+    row("not worse than that", &|scores| {
+        share(scores, |score| to_simple(score) <= 1.0)
     });
-    row("not worse than that", &|scores| share(scores, |score| to_simple(score) <= 1.0));
     row("more than 5 % worse; the worst", &|scores| {
-        let worst = scores.iter().map(|score| to_simple(score)).fold(0.0, f64::max);
-        format!("{}; {worst:.2}", share(scores, |score| to_simple(score) > 1.05))
+        let worst = scores
+            .iter()
+            .map(|score| to_simple(score))
+            .fold(0.0, f64::max);
+        format!(
+            "{}; {worst:.2}",
+            share(scores, |score| to_simple(score) > 1.05)
+        )
     });
     row("the same of live series", &|scores| {
-        let live: Vec<&Score> = scores.iter().copied().filter(|score| score.is_live()).collect();
-        let worst = live.iter().map(|score| to_simple(score)).fold(0.0, f64::max);
-        format!("{}; {worst:.2}", share(&live, |score| to_simple(score) > 1.05))
+        let live: Vec<&Score> = scores
+            .iter()
+            .copied()
+            .filter(|score| score.is_live())
+            .collect();
+        let worst = live
+            .iter()
+            .map(|score| to_simple(score))
+            .fold(0.0, f64::max);
+        format!(
+            "{}; {worst:.2}",
+            share(&live, |score| to_simple(score) > 1.05)
+        )
     });
-    row("more than 5 % worse, of live series: the simple method that was best before the scored part", &|scores| {
-        let live: Vec<&Score> = scores.iter().copied().filter(|score| score.is_live()).collect();
-        share(&live, |score| score.best_before() / score.best() > 1.05)
-    });
+    row(
+        "more than 5 % worse, of live series: the simple method that was best before the scored part",
+        &|scores| {
+            let live: Vec<&Score> = scores
+                .iter()
+                .copied()
+                .filter(|score| score.is_live())
+                .collect();
+            share(&live, |score| score.best_before() / score.best() > 1.05)
+        },
+    );
     row("WAPE / Crane DSP; not worse on", &|scores| {
-        format!("{:.3}; {}", geometric(scores, to_crane), share(scores, |score| to_crane(score) <= 1.0))
+        format!(
+            "{:.3}; {}",
+            geometric(scores, to_crane),
+            share(scores, |score| to_crane(score) <= 1.0)
+        )
     });
-    row("pinball loss of p95 / (best simple + its trailing quantile); better on", &|scores| {
-        format!("{:.3}; {}", geometric(scores, to_pinball), share(scores, |score| to_pinball(score) < 1.0))
-    });
+    row(
+        "pinball loss of p95 / (best simple + its trailing quantile); better on",
+        &|scores| {
+            format!(
+                "{:.3}; {}",
+                geometric(scores, to_pinball),
+                share(scores, |score| to_pinball(score) < 1.0)
+            )
+        },
+    );
     for (quantile, target) in SHARES.into_iter().enumerate() {
         let covered = move |score: &Score| score.covered[quantile] / score.count;
         let is_near = move |score: &Score| (covered(score) - target).abs() <= NEAR + 1e-9;
-        row(&format!("p{:.0} holds within 2 points; mean error in points; mean", target * 100.0), &|scores| {
-            let near = share(scores, is_near);
-            let off = mean(scores, |score| (covered(score) - target).abs() * 100.0);
-            format!("{near}; {off:.1}; {:.3}", mean(scores, covered))
-        });
-        row("it holds, or chance of days explains why not; an exact quantile holds", &|scores| {
-            let explained = share(scores, |score| is_near(score) || score.chance.explains[quantile]);
-            format!("{explained}; {}", share(scores, |score| score.chance.exact_holds[quantile]))
-        });
+        row(
+            &format!(
+                "p{:.0} holds within 2 points; mean error in points; mean",
+                target * 100.0
+            ),
+            &|scores| {
+                let near = share(scores, is_near);
+                let off = mean(scores, |score| (covered(score) - target).abs() * 100.0);
+                format!("{near}; {off:.1}; {:.3}", mean(scores, covered))
+            },
+        );
+        row(
+            "it holds, or chance of days explains why not; an exact quantile holds",
+            &|scores| {
+                let explained = share(scores, |score| {
+                    is_near(score) || score.chance.explains[quantile]
+                });
+                format!(
+                    "{explained}; {}",
+                    share(scores, |score| score.chance.exact_holds[quantile])
+                )
+            },
+        );
     }
-    row("slots without a forecast", &|scores| scores.iter().map(|score| score.unforecast).sum::<u32>().to_string());
-    println!("\n| series: WAPE (best simple) p95 coverage | {} |", HORIZONS.join(" | "));
+    row("slots without a forecast", &|scores| {
+        scores
+            .iter()
+            .map(|score| score.unforecast)
+            .sum::<u32>()
+            .to_string()
+    });
+    println!(
+        "\n| series: WAPE (best simple) p95 coverage | {} |",
+        HORIZONS.join(" | ")
+    );
     println!("|---|---|---|---|");
     for result in results {
         let cell = |score: &Score| {
             let (ours, best) = (score.ours / score.actual, score.best() / score.actual);
-            format!("{ours:.3} ({best:.3}) {:.3}", score.covered[1] / score.count)
+            format!(
+                "{ours:.3} ({best:.3}) {:.3}",
+                score.covered[1] / score.count
+            )
         };
-        let cells = result.scores.iter().map(|score| score.as_ref().map_or("-".to_owned(), cell));
-        println!("| {} | {} |", result.name, cells.collect::<Vec<_>>().join(" | "));
+        let cells = result
+            .scores
+            .iter()
+            .map(|score| score.as_ref().map_or("-".to_owned(), cell));
+        println!(
+            "| {} | {} |",
+            result.name,
+            cells.collect::<Vec<_>>().join(" | ")
+        );
     }
 }
 
@@ -78,7 +158,11 @@ fn geometric(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> f64 {
 }
 
 fn share(scores: &[&Score], is_so: impl Fn(&Score) -> bool) -> String {
-    format!("{} of {}", scores.iter().filter(|score| is_so(score)).count(), scores.len())
+    format!(
+        "{} of {}",
+        scores.iter().filter(|score| is_so(score)).count(),
+        scores.len()
+    )
 }
 
 /// The geometric mean, and between what it lies when other series had been drawn.
@@ -89,7 +173,9 @@ fn interval(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> String {
             let drawn: Vec<&Score> = scores
                 .iter()
                 .map(|_| {
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    seed = seed
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     scores[(seed >> 33) as usize % scores.len()]
                 })
                 .collect();
@@ -98,5 +184,10 @@ fn interval(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> String {
         .collect();
     means.sort_by(f64::total_cmp);
     let at = |share: f64| means[(share * (means.len() - 1) as f64) as usize];
-    format!("{:.3} [{:.2}, {:.2}]", geometric(scores, &ratio), at(0.025), at(0.975))
+    format!(
+        "{:.3} [{:.2}, {:.2}]",
+        geometric(scores, &ratio),
+        at(0.025),
+        at(0.975)
+    )
 }

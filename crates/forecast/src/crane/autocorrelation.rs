@@ -1,7 +1,8 @@
-//! How alike a series is to itself, moved by each number of steps: 1 is the same, 0 unrelated. The end is followed by the beginning.
+//! How alike a series is to itself, moved by each number of steps: 1 is the same, 0 unrelated. The
+//! end is followed by the beginning.
 //!
-//! `r = inverse transform of |transform of z|^2 / n`, with `z` the values less their mean, over their standard deviation.
-//! Source: gocrane/crane `pkg/prediction/dsp/signal.go`.
+//! `r = inverse transform of |transform of z|^2 / n`, with `z` the values less their mean, over
+//! their standard deviation. Source: gocrane/crane `pkg/prediction/dsp/signal.go`.
 
 use super::fourier::{Bin, Fourier};
 
@@ -9,11 +10,21 @@ use super::fourier::{Bin, Fourier};
 pub fn autocorrelation(values: &[f64]) -> Vec<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / count;
     let deviation = variance.sqrt();
-    let standard: Vec<f64> = values.iter().map(|value| (value - mean) / deviation).collect();
+    let standard: Vec<f64> = values
+        .iter()
+        .map(|value| (value - mean) / deviation)
+        .collect();
     let mut fourier = Fourier::new(values.len());
-    let power: Vec<Bin> =
-        fourier.forward(&standard).into_iter().map(|bin| Bin::new(bin.norm_sqr() / count, 0.0)).collect();
+    let power: Vec<Bin> = fourier
+        .forward(&standard)
+        .into_iter()
+        .map(|bin| Bin::new(bin.norm_sqr() / count, 0.0))
+        .collect();
     fourier.back(&power)
 }

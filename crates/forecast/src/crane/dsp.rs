@@ -1,7 +1,9 @@
-//! Crane's DSP predictor: find the period, try each estimator on the last one, and let the best say what comes next.
+//! Crane's DSP predictor: find the period, try each estimator on the last one, and let the best say
+//! what comes next.
 //!
-//! Only periods of exactly a day or a week count, of which two must have been seen. A week is looked for where two are there.
-//! Source: gocrane/crane `pkg/prediction/dsp/prediction.go` (`updateAggregateSignals`, `findPeriod`, `bestEstimator`).
+//! Only periods of exactly a day or a week count, of which two must have been seen. A week is
+//! looked for where two are there. Source: gocrane/crane `pkg/prediction/dsp/prediction.go`
+//! (`updateAggregateSignals`, `findPeriod`, `bestEstimator`).
 
 use thiserror::Error;
 
@@ -56,7 +58,10 @@ pub struct Dsp {
 
 impl Default for Dsp {
     fn default() -> Self {
-        Self { step_seconds: 60, estimators: Estimator::defaults() }
+        Self {
+            step_seconds: 60,
+            estimators: Estimator::defaults(),
+        }
     }
 }
 
@@ -78,7 +83,11 @@ pub struct DspForecast {
 impl DspForecast {
     /// All values, one per step.
     pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
-        self.period.iter().copied().cycle().take(self.period.len() * self.periods)
+        self.period
+            .iter()
+            .copied()
+            .cycle()
+            .take(self.period.len() * self.periods)
     }
 }
 
@@ -88,7 +97,8 @@ impl Dsp {
         self.forecast_while(samples, || true)
     }
 
-    /// The same as [`Self::forecast`], but gives up before the next estimator once `is_wanted` returns false.
+    /// The same as [`Self::forecast`], but gives up before the next estimator once `is_wanted`
+    /// returns false.
     pub fn forecast_while(
         &self,
         samples: &[(i64, f64)],
@@ -97,7 +107,9 @@ impl Dsp {
         let regular = preprocess(samples, self.step_seconds)?;
         let first_second = regular.first_second.ok_or(DspError::NoSamples)?;
         let found_seconds = self.period(&regular.values);
-        let Some(period_seconds) = found_seconds.filter(|found| [DAY_SECONDS, WEEK_SECONDS].contains(found)) else {
+        let Some(period_seconds) =
+            found_seconds.filter(|found| [DAY_SECONDS, WEEK_SECONDS].contains(found))
+        else {
             return Err(DspError::NotPeriodic { found_seconds });
         };
         let per_period = (period_seconds / u64::from(self.step_seconds)) as usize;
@@ -112,7 +124,11 @@ impl Dsp {
             let error = is_wanted().then(|| prediction_error(last, &earlier.next(estimator)));
             error.ok_or(DspError::Cancelled)
         };
-        let errors = self.estimators.iter().map(judge).collect::<Result<Vec<f64>, _>>()?;
+        let errors = self
+            .estimators
+            .iter()
+            .map(judge)
+            .collect::<Result<Vec<f64>, _>>()?;
         let (best, estimator) = self.best(&errors).ok_or(DspError::NoEstimate)?;
         Ok(DspForecast {
             first_second: first_second + regular.values.len() as i64 * i64::from(self.step_seconds),
@@ -162,12 +178,23 @@ mod tests {
     #[test]
     fn a_forecast_that_is_not_wanted_any_more_ends_before_the_next_estimator() {
         let load = |number: i64| 10.0 + 5.0 * (TAU * number as f64 / 24.0).sin();
-        let samples: Vec<_> = (0..72).map(|number| (number * 3600, load(number))).collect();
-        let dsp = Dsp { step_seconds: 3600, ..Dsp::default() };
-        assert_eq!(dsp.forecast(&samples).map(|forecast| forecast.errors.len()), Ok(8));
+        let samples: Vec<_> = (0..72)
+            .map(|number| (number * 3600, load(number)))
+            .collect();
+        let dsp = Dsp {
+            step_seconds: 3600,
+            ..Dsp::default()
+        };
+        assert_eq!(
+            dsp.forecast(&samples).map(|forecast| forecast.errors.len()),
+            Ok(8)
+        );
         let tried = Cell::new(0);
         let is_wanted = || tried.replace(tried.get() + 1) < 3;
-        assert_eq!(dsp.forecast_while(&samples, is_wanted), Err(DspError::Cancelled));
+        assert_eq!(
+            dsp.forecast_while(&samples, is_wanted),
+            Err(DspError::Cancelled)
+        );
         assert_eq!(tried.get(), 4);
     }
 }

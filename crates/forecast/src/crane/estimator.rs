@@ -1,7 +1,8 @@
-//! Crane's two ways to say what the next period will be: the largest value at each place of it, or the last period without weak frequencies.
+//! Crane's two ways to say what the next period will be: the largest value at each place of it, or
+//! the last period without weak frequencies.
 //!
-//! Source: gocrane/crane `pkg/prediction/dsp/estimators.go`. As there, the mirror image of a low frequency counts as a high one, so that a
-//! slow and weak wave loses half of its height.
+//! Source: gocrane/crane `pkg/prediction/dsp/estimators.go`. As there, the mirror image of a low
+//! frequency counts as a high one, so that a slow and weak wave loses half of its height.
 
 use super::fourier::Bin;
 use super::spectrum::{magnitude, real_parts, spectrum};
@@ -28,7 +29,8 @@ pub struct Filter {
     pub margin: f64,
     /// Frequencies above this, in Hz, go when they are weak (`highFrequencyThreshold`).
     pub high_frequency_hz: f64,
-    /// What is at least this strong stays, in half the height of a wave in units of the metric (`lowAmplitudeThreshold`).
+    /// What is at least this strong stays, in half the height of a wave in units of the metric
+    /// (`lowAmplitudeThreshold`).
     pub low_amplitude: f64,
     /// At least this many of the strongest stay (`minNumOfSpectrumItems`).
     pub min_bins: usize,
@@ -38,7 +40,13 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { margin: 0.0, high_frequency_hz: 1.0 / 3600.0, low_amplitude: 1.0, min_bins: 3, max_bins: 100 }
+        Self {
+            margin: 0.0,
+            high_frequency_hz: 1.0 / 3600.0,
+            low_amplitude: 1.0,
+            min_bins: 3,
+            max_bins: 100,
+        }
     }
 }
 
@@ -47,7 +55,14 @@ impl Estimator {
     pub fn defaults() -> Vec<Self> {
         let margins = [0.01, 0.1, 0.15, 0.2];
         let of = |min_bins, low_amplitude| {
-            margins.map(|margin| Self::Fft(Filter { margin, low_amplitude, min_bins, ..Filter::default() }))
+            margins.map(|margin| {
+                Self::Fft(Filter {
+                    margin,
+                    low_amplitude,
+                    min_bins,
+                    ..Filter::default()
+                })
+            })
         };
         [of(3, 1.0), of(50, 0.05)].concat()
     }
@@ -64,35 +79,59 @@ pub struct Periods<'a> {
 impl<'a> Periods<'a> {
     /// Values that are whole periods of this many values each.
     pub fn new(values: &'a [f64], per_period: usize, step_seconds: u32) -> Self {
-        Self { values, per_period, step_seconds, bins: spectrum(values) }
+        Self {
+            values,
+            per_period,
+            step_seconds,
+            bins: spectrum(values),
+        }
     }
 
     /// One period of values that come next.
     pub fn next(&self, estimator: &Estimator) -> Vec<f64> {
         match estimator {
             Estimator::MaxValue { margin } => (0..self.per_period)
-                .map(|place| self.values.iter().skip(place).step_by(self.per_period).copied().fold(f64::MIN, f64::max))
+                .map(|place| {
+                    self.values
+                        .iter()
+                        .skip(place)
+                        .step_by(self.per_period)
+                        .copied()
+                        .fold(f64::MIN, f64::max)
+                })
                 .map(|largest| largest * (1.0 + margin))
                 .collect(),
             Estimator::Fft(filter) => {
                 let filtered = self.filtered(filter);
-                let last = filtered.get(filtered.len().saturating_sub(self.per_period)..).unwrap_or_default();
-                let positive = last.iter().map(|value| if *value <= 0.0 { SMALLEST } else { *value });
-                positive.map(|value| value * (1.0 + filter.margin)).collect()
+                let last = filtered
+                    .get(filtered.len().saturating_sub(self.per_period)..)
+                    .unwrap_or_default();
+                let positive = last
+                    .iter()
+                    .map(|value| if *value <= 0.0 { SMALLEST } else { *value });
+                positive
+                    .map(|value| value * (1.0 + filter.margin))
+                    .collect()
             }
         }
     }
 
     fn filtered(&self, filter: &Filter) -> Vec<f64> {
         let count = self.bins.len();
-        let amplitudes: Vec<f64> = self.bins.iter().map(|bin| magnitude(*bin) / count as f64).collect();
+        let amplitudes: Vec<f64> = self
+            .bins
+            .iter()
+            .map(|bin| magnitude(*bin) / count as f64)
+            .collect();
         let weakest = filter.weakest_kept(amplitudes.get(1..count / 2).unwrap_or_default());
         let rate = 1.0 / f64::from(self.step_seconds);
         let goes = |(index, amplitude): (usize, &f64)| {
             *amplitude < weakest && index as f64 * rate / count as f64 > filter.high_frequency_hz
         };
         let kept = self.bins.iter().zip(amplitudes.iter().enumerate());
-        let kept: Vec<Bin> = kept.map(|(bin, at)| if goes(at) { Bin::new(0.0, 0.0) } else { *bin }).collect();
+        let kept: Vec<Bin> = kept
+            .map(|(bin, at)| if goes(at) { Bin::new(0.0, 0.0) } else { *bin })
+            .collect();
         real_parts(&kept)
     }
 }
@@ -103,7 +142,9 @@ impl Filter {
         let mut sorted = amplitudes.to_vec();
         sorted.sort_by(|a, b| b.total_cmp(a));
         let ranked = |rank: usize| sorted.get(rank.saturating_sub(1)).copied();
-        let most = ranked(self.max_bins).or(sorted.last().copied()).unwrap_or_default();
+        let most = ranked(self.max_bins)
+            .or(sorted.last().copied())
+            .unwrap_or_default();
         let least = ranked(self.min_bins).unwrap_or(f64::INFINITY);
         most.max(self.low_amplitude).min(least)
     }

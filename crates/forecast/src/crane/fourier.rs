@@ -1,4 +1,5 @@
-//! The discrete Fourier transform of real values, and back. Any length, forward not scaled, back divided by the length.
+//! The discrete Fourier transform of real values, and back. Any length, forward not scaled, back
+//! divided by the length.
 
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
@@ -15,7 +16,10 @@ pub(super) struct Fourier {
 impl Fourier {
     /// For lists of this many values.
     pub(super) fn new(length: usize) -> Self {
-        Self { length, planner: RealFftPlanner::new() }
+        Self {
+            length,
+            planner: RealFftPlanner::new(),
+        }
     }
 
     /// Bins 0 to half the length; those above are their mirror images.
@@ -25,9 +29,14 @@ impl Fourier {
         }
         let transform = self.planner.plan_fft_forward(self.length);
         let mut input = transform.make_input_vec();
-        input.iter_mut().zip(values).for_each(|(place, value)| *place = *value);
+        input
+            .iter_mut()
+            .zip(values)
+            .for_each(|(place, value)| *place = *value);
         let mut bins = transform.make_output_vec();
-        transform.process(&mut input, &mut bins).expect("both lists were made for this transform");
+        transform
+            .process(&mut input, &mut bins)
+            .expect("both lists were made for this transform");
         bins
     }
 
@@ -38,8 +47,12 @@ impl Fourier {
         }
         let transform = self.planner.plan_fft_inverse(self.length);
         let mut input = transform.make_input_vec();
-        input.iter_mut().zip(bins).for_each(|(place, bin)| *place = *bin);
-        // Real values have no phase at the mean and at the highest frequency; what rounding left there is dropped.
+        input
+            .iter_mut()
+            .zip(bins)
+            .for_each(|(place, bin)| *place = *bin);
+        // Real values have no phase at the mean and at the highest frequency; what rounding left
+        // there is dropped.
         if let Some(first) = input.first_mut() {
             first.im = 0.0;
         }
@@ -49,7 +62,9 @@ impl Fourier {
             last.im = 0.0;
         }
         let mut values = transform.make_output_vec();
-        transform.process(&mut input, &mut values).expect("both lists were made for this transform");
+        transform
+            .process(&mut input, &mut values)
+            .expect("both lists were made for this transform");
         let scale = 1.0 / self.length as f64;
         for value in &mut values {
             *value *= scale;

@@ -1,10 +1,11 @@
 //! After how many steps a series repeats itself, as Crane finds it.
 //!
-//! A frequency is a hint where it is stronger than chance: than the second strongest of a hundred shuffles' strongest. A hint counts where the
-//! autocorrelation rises towards it and falls after it (slopes of least squares over up to four hours, or half the period). Of those the one
-//! with the largest autocorrelation is the period.
-//! Source: gocrane/crane `pkg/prediction/dsp/period.go`. Crane shuffles by the clock, so that it may answer differently each time; here the
-//! same series always has the same answer.
+//! A frequency is a hint where it is stronger than chance: than the second strongest of a hundred
+//! shuffles' strongest. A hint counts where the autocorrelation rises towards it and falls after it
+//! (slopes of least squares over up to four hours, or half the period). Of those the one with the
+//! largest autocorrelation is the period. Source: gocrane/crane `pkg/prediction/dsp/period.go`.
+//! Crane shuffles by the clock, so that it may answer differently each time; here the same series
+//! always has the same answer.
 
 use super::autocorrelation::autocorrelation;
 use super::fourier::{Bin, Fourier};
@@ -18,15 +19,24 @@ pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
     let threshold = chance(values);
     let count = values.len();
     let bins = Fourier::new(count).forward(values);
-    let strong = bins.iter().enumerate().take(count / 2).skip(2).filter(|(_, bin)| bin.norm() > threshold);
+    let strong = bins
+        .iter()
+        .enumerate()
+        .take(count / 2)
+        .skip(2)
+        .filter(|(_, bin)| bin.norm() > threshold);
     let mut lags: Vec<usize> = strong.map(|(index, _)| count / index).collect();
     lags.dedup();
     let correlation = autocorrelation(values);
     let width = SLOPE_SECONDS / step_seconds.max(1) as usize;
     let mut best: Option<(usize, f64)> = None;
     for lag in lags {
-        let Some(height) = correlation.get(lag).copied() else { continue };
-        if height > best.map_or(0.0, |(_, height)| height) && is_peak(&correlation, lag, width.min(lag / 2)) {
+        let Some(height) = correlation.get(lag).copied() else {
+            continue;
+        };
+        if height > best.map_or(0.0, |(_, height)| height)
+            && is_peak(&correlation, lag, width.min(lag / 2))
+        {
             best = Some((lag, height));
         }
     }
@@ -44,7 +54,11 @@ fn chance(values: &[f64]) -> f64 {
         .map(|_| {
             random.shuffle(&mut shuffled);
             let bins = fourier.forward(&shuffled);
-            let powers = bins.iter().take(values.len() / 2).skip(1).map(Bin::norm_sqr);
+            let powers = bins
+                .iter()
+                .take(values.len() / 2)
+                .skip(1)
+                .map(Bin::norm_sqr);
             powers.fold(0.0, f64::max).sqrt()
         })
         .collect();
@@ -73,7 +87,8 @@ fn slope(values: &[f64]) -> f64 {
     with / own
 }
 
-/// A plain generator (`SplitMix64`): what matters is that the order is mixed, and the same every time.
+/// A plain generator (`SplitMix64`): what matters is that the order is mixed, and the same every
+/// time.
 struct Random(u64);
 
 impl Random {

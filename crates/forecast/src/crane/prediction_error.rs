@@ -1,8 +1,9 @@
 //! How bad a prediction was: too little counts more than too much.
 //!
-//! The mean over all points of `(predicted - actual) / actual` where it was too much, and of `-ln(1 - x) / ln(1.25)` with
-//! `x = (actual - predicted) / actual` where it was too little. Where any actual value is below 0.001: the mean of the plain differences.
-//! Source: gocrane/crane `pkg/prediction/accuracy/prediction_error.go`.
+//! The mean over all points of `(predicted - actual) / actual` where it was too much, and of
+//! `-ln(1 - x) / ln(1.25)` with `x = (actual - predicted) / actual` where it was too little. Where
+//! any actual value is below 0.001: the mean of the plain differences. Source: gocrane/crane
+//! `pkg/prediction/accuracy/prediction_error.go`.
 
 const SMALL: f64 = 1e-3;
 
@@ -13,7 +14,11 @@ pub fn prediction_error(actual: &[f64], predicted: &[f64]) -> f64 {
     }
     let is_small = actual.iter().any(|value| *value < SMALL);
     let error = if is_small { difference } else { share };
-    let sum: f64 = actual.iter().zip(predicted).map(|(actual, predicted)| error(*actual, *predicted)).sum();
+    let sum: f64 = actual
+        .iter()
+        .zip(predicted)
+        .map(|(actual, predicted)| error(*actual, *predicted))
+        .sum();
     sum / actual.len() as f64
 }
 

@@ -1,9 +1,12 @@
-//! What Crane does to a history before it looks at it: fill gaps, cut to whole hours, take out outliers.
+//! What Crane does to a history before it looks at it: fill gaps, cut to whole hours, take out
+//! outliers.
 //!
-//! A gap of more than an hour ends what counts: only what lies after the last one stays. Shorter gaps are filled on a straight line. A sample
-//! that is not a whole number of steps after the one before makes the series useless. Of the oldest samples as many go as make the rest a
-//! whole number of hours. Values above the 99.9th or below the 0.1th percentile are replaced by the value before them.
-//! Source: gocrane/crane `pkg/prediction/dsp/prediction.go` (`preProcessTimeSeries`) and `signal.go`.
+//! A gap of more than an hour ends what counts: only what lies after the last one stays. Shorter
+//! gaps are filled on a straight line. A sample that is not a whole number of steps after the one
+//! before makes the series useless. Of the oldest samples as many go as make the rest a whole
+//! number of hours. Values above the 99.9th or below the 0.1th percentile are replaced by the value
+//! before them. Source: gocrane/crane `pkg/prediction/dsp/prediction.go` (`preProcessTimeSeries`)
+//! and `signal.go`.
 
 use super::DspError;
 
@@ -19,7 +22,8 @@ pub struct Regular {
     pub values: Vec<f64>,
 }
 
-/// Fills gaps, cuts to whole hours and takes out outliers. Samples are (second since 1970, value), oldest first.
+/// Fills gaps, cuts to whole hours and takes out outliers. Samples are (second since 1970, value),
+/// oldest first.
 pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<Regular, DspError> {
     let step = i64::from(step_seconds);
     if samples.is_empty() || step == 0 || step > HOUR_SECONDS {
@@ -41,14 +45,25 @@ pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<Regular, 
     let surplus = values.len() % per_hour;
     values.drain(..surplus);
     replace_outliers(&mut values);
-    let first = kept.first().map(|(second, _)| second + surplus as i64 * step);
-    Ok(Regular { first_second: first.filter(|_| !values.is_empty()), values })
+    let first = kept
+        .first()
+        .map(|(second, _)| second + surplus as i64 * step);
+    Ok(Regular {
+        first_second: first.filter(|_| !values.is_empty()),
+        values,
+    })
 }
 
 fn fill(samples: &[(i64, f64)], step: i64) -> Vec<f64> {
-    let mut values: Vec<f64> = samples.first().map(|(_, value)| *value).into_iter().collect();
+    let mut values: Vec<f64> = samples
+        .first()
+        .map(|(_, value)| *value)
+        .into_iter()
+        .collect();
     for pair in samples.windows(2) {
-        let [(before_second, before), (second, value)] = pair else { continue };
+        let [(before_second, before), (second, value)] = pair else {
+            continue;
+        };
         let steps = (second - before_second) / step;
         let rise = (value - before) / steps as f64;
         values.extend((1..steps).map(|number| before + rise * number as f64));
@@ -60,7 +75,12 @@ fn fill(samples: &[(i64, f64)], step: i64) -> Vec<f64> {
 fn replace_outliers(values: &mut [f64]) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (Some(low), Some(high)) = (percentile(&sorted, OUTLIERS.0), percentile(&sorted, OUTLIERS.1)) else { return };
+    let (Some(low), Some(high)) = (
+        percentile(&sorted, OUTLIERS.0),
+        percentile(&sorted, OUTLIERS.1),
+    ) else {
+        return;
+    };
     let mut before = None;
     for value in values {
         if let Some(before) = before
@@ -72,7 +92,8 @@ fn replace_outliers(values: &mut [f64]) {
     }
 }
 
-/// The value at rank `percent` of a sorted list, or the mean of the two around it; none where the rank lies before the first value.
+/// The value at rank `percent` of a sorted list, or the mean of the two around it; none where the
+/// rank lies before the first value.
 fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     if let [only] = sorted {
         return Some(*only);
@@ -81,5 +102,8 @@ fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let below = (rank as usize).checked_sub(1)?;
     let (value, next) = (sorted.get(below)?, sorted.get(below + 1));
     let is_whole = rank.fract() == 0.0;
-    Some(next.filter(|_| !is_whole).map_or(*value, |next| f64::midpoint(*value, *next)))
+    Some(
+        next.filter(|_| !is_whole)
+            .map_or(*value, |next| f64::midpoint(*value, *next)),
+    )
 }

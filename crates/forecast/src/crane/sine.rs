@@ -1,6 +1,8 @@
-//! Sine and cosine with the same bits as Go's `math.Sincos`: the Cephes polynomials over an eighth of a turn.
+//! Sine and cosine with the same bits as Go's `math.Sincos`: the Cephes polynomials over an eighth
+//! of a turn.
 
-/// A quarter of pi in three parts, of which the first two are short enough that small multiples are exact.
+/// A quarter of pi in three parts, of which the first two are short enough that small multiples are
+/// exact.
 const EIGHTH: [f64; 3] = [
     f64::from_bits(0x3fe9_21fb_4000_0000),
     f64::from_bits(0x3e64_442d_0000_0000),
@@ -44,7 +46,10 @@ pub(super) fn sine_cosine(angle: f64) -> (f64, f64) {
 
 fn polynomial(coefficients: [u64; 6], at: f64) -> f64 {
     let [first, rest @ ..] = coefficients;
-    rest.into_iter().fold(f64::from_bits(first), |sum, coefficient| sum * at + f64::from_bits(coefficient))
+    rest.into_iter()
+        .fold(f64::from_bits(first), |sum, coefficient| {
+            sum * at + f64::from_bits(coefficient)
+        })
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The discrete Fourier transform with the same rounding as Crane's.
 //!
-//! Bins below the upper half are the mirror images of those above, but not to the last bit; and whether the weakest bin that stays
-//! loses its mirror image depends on that bit, as does whether a value is above zero. So this follows the order of operations there: chirps for lengths that are no power
-//! of two, halving for those that are. Source: mjibson/go-dsp `fft/bluestein.go`, `fft/radix2.go`, which Crane uses.
+//! Bins below the upper half are the mirror images of those above, but not to the last bit; and
+//! whether the weakest bin that stays loses its mirror image depends on that bit, as does whether a
+//! value is above zero. So this follows the order of operations there: chirps for lengths that are
+//! no power of two, halving for those that are. Source: mjibson/go-dsp `fft/bluestein.go`,
+//! `fft/radix2.go`, which Crane uses.
 
 use std::f64::consts::PI;
 
@@ -19,7 +21,10 @@ pub(super) fn spectrum(values: &[f64]) -> Vec<Bin> {
 /// The real parts of what has these bins.
 pub(super) fn real_parts(bins: &[Bin]) -> Vec<f64> {
     let scale = bins.len() as f64;
-    transform(turned(bins)).into_iter().map(|bin| bin.re / scale).collect()
+    transform(turned(bins))
+        .into_iter()
+        .map(|bin| bin.re / scale)
+        .collect()
 }
 
 fn transform(values: Vec<Bin>) -> Vec<Bin> {
@@ -59,7 +64,11 @@ fn chirp(values: &[Bin]) -> Vec<Bin> {
             Bin::new(cosine, sine)
         })
         .collect();
-    let mut left: Vec<Bin> = values.iter().zip(&factors).map(|(value, factor)| value * factor.conj()).collect();
+    let mut left: Vec<Bin> = values
+        .iter()
+        .zip(&factors)
+        .map(|(value, factor)| value * factor.conj())
+        .collect();
     left.resize(padded, ZERO);
     let mut right = vec![ZERO; padded];
     for (index, factor) in factors.iter().enumerate() {
@@ -67,10 +76,19 @@ fn chirp(values: &[Bin]) -> Vec<Bin> {
         right[(padded - index) % padded] = *factor;
     }
     let (left, right) = (halving(&left), halving(&right));
-    let product: Vec<Bin> = left.iter().zip(&right).map(|(left, right)| left * right).collect();
+    let product: Vec<Bin> = left
+        .iter()
+        .zip(&right)
+        .map(|(left, right)| left * right)
+        .collect();
     let scale = padded as f64;
-    let convolved = halving(&turned(&product)).into_iter().map(|bin| Bin::new(bin.re / scale, bin.im / scale));
-    convolved.zip(&factors).map(|(bin, factor)| bin * factor.conj()).collect()
+    let convolved = halving(&turned(&product))
+        .into_iter()
+        .map(|bin| Bin::new(bin.re / scale, bin.im / scale));
+    convolved
+        .zip(&factors)
+        .map(|(bin, factor)| bin * factor.conj())
+        .collect()
 }
 
 /// Lengths that are a power of two (Cooley and Tukey, decimation in time).
@@ -88,7 +106,11 @@ fn halving(values: &[Bin]) -> Vec<Bin> {
         for start in (0..count).step_by(stage) {
             for offset in 0..half {
                 let (low, high) = (from[start + offset], from[start + offset + half]);
-                let turned = if stage == 2 { high } else { high * factors[stride * offset] };
+                let turned = if stage == 2 {
+                    high
+                } else {
+                    high * factors[stride * offset]
+                };
                 to[start + offset] = low + turned;
                 to[start + offset + half] = low - turned;
             }
@@ -101,7 +123,12 @@ fn halving(values: &[Bin]) -> Vec<Bin> {
 
 /// The roots of one, each computed at the shortest length that has it.
 fn roots(count: usize) -> Vec<Bin> {
-    let mut roots = vec![Bin::new(1.0, 0.0), Bin::new(0.0, -1.0), Bin::new(-1.0, 0.0), Bin::new(0.0, 1.0)];
+    let mut roots = vec![
+        Bin::new(1.0, 0.0),
+        Bin::new(0.0, -1.0),
+        Bin::new(-1.0, 0.0),
+        Bin::new(0.0, 1.0),
+    ];
     while roots.len() < count {
         let length = roots.len() * 2;
         let step = -2.0 * PI / length as f64;

@@ -14,11 +14,18 @@ struct Case {
 
 #[test]
 fn vectors_crane_dsp_autocorrelation() {
-    for (number, case) in load::<Case>("crane/dsp_autocorrelation").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/dsp_autocorrelation")
+        .into_iter()
+        .enumerate()
+    {
         let found = autocorrelation(&case.samples);
         assert_eq!(found.len(), case.expect.len(), "case {number}");
         for (lag, (found, expected)) in found.iter().zip(&case.expect).enumerate() {
-            assert!(is_close(*found, expected.0, 1e-9), "case {number}, lag {lag}: {found} for {}", expected.0);
+            assert!(
+                is_close(*found, expected.0, 1e-9),
+                "case {number}, lag {lag}: {found} for {}",
+                expected.0
+            );
         }
     }
 }

@@ -18,6 +18,10 @@ struct Case {
 fn vectors_crane_dsp_error() {
     for (number, case) in load::<Case>("crane/dsp_error").into_iter().enumerate() {
         let found = prediction_error(&case.actual, &case.predicted);
-        assert!(is_close(found, case.expect, 1e-12), "case {number}: {found} for {}", case.expect);
+        assert!(
+            is_close(found, case.expect, 1e-12),
+            "case {number}: {found} for {}",
+            case.expect
+        );
     }
 }

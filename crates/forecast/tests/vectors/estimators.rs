@@ -41,7 +41,9 @@ impl Written {
     pub(crate) fn estimator(&self) -> Estimator {
         let default = Filter::default();
         match *self {
-            Self::MaxValue { margin_fraction } => Estimator::MaxValue { margin: margin_fraction },
+            Self::MaxValue { margin_fraction } => Estimator::MaxValue {
+                margin: margin_fraction,
+            },
             Self::Fft {
                 margin_fraction,
                 high_frequency_threshold,
@@ -70,9 +72,15 @@ fn vectors_crane_dsp_estimators() {
         let periods = Periods::new(whole, per_period, step_seconds);
         for output in &case.outputs {
             let estimator = output.estimator.estimator();
-            let tolerance = if matches!(estimator, Estimator::MaxValue { .. }) { 1e-15 } else { 1e-6 };
+            let tolerance = if matches!(estimator, Estimator::MaxValue { .. }) {
+                1e-15
+            } else {
+                1e-6
+            };
             let found = periods.next(&estimator);
-            output.expect.check(&found, tolerance, &format!("case {number}, {estimator:?}"));
+            output
+                .expect
+                .check(&found, tolerance, &format!("case {number}, {estimator:?}"));
         }
     }
 }

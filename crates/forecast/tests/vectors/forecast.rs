@@ -41,25 +41,57 @@ fn vectors_crane_dsp_forecast() {
     for (number, case) in load::<Case>("crane/dsp_forecast").into_iter().enumerate() {
         let samples = case.source.samples();
         let regular = preprocess(&samples, case.step_seconds);
-        assert_eq!(regular.is_err(), case.expect.rejected, "case {number}: {regular:?}");
+        assert_eq!(
+            regular.is_err(),
+            case.expect.rejected,
+            "case {number}: {regular:?}"
+        );
         let Ok(regular) = regular else { continue };
-        assert_eq!(regular.first_second, case.expect.first_timestamp, "case {number}");
-        let preprocessed = case.expect.preprocessed.as_ref().expect("what is not rejected was preprocessed");
-        preprocessed.check(&regular.values, 1e-6, &format!("case {number}, preprocessed"));
+        assert_eq!(
+            regular.first_second, case.expect.first_timestamp,
+            "case {number}"
+        );
+        let preprocessed = case
+            .expect
+            .preprocessed
+            .as_ref()
+            .expect("what is not rejected was preprocessed");
+        preprocessed.check(
+            &regular.values,
+            1e-6,
+            &format!("case {number}, preprocessed"),
+        );
 
         let estimators = case
             .estimators
             .as_deref()
-            .map_or_else(Estimator::defaults, |written| written.iter().map(Written::estimator).collect());
-        let dsp = Dsp { step_seconds: case.step_seconds, estimators };
-        let period = dsp.period(&regular.values).map_or_else(|| "none".to_owned(), |seconds| seconds.to_string());
+            .map_or_else(Estimator::defaults, |written| {
+                written.iter().map(Written::estimator).collect()
+            });
+        let dsp = Dsp {
+            step_seconds: case.step_seconds,
+            estimators,
+        };
+        let period = dsp
+            .period(&regular.values)
+            .map_or_else(|| "none".to_owned(), |seconds| seconds.to_string());
         if case.expect.period_stable {
-            assert!(case.expect.period_seconds_answers.contains_key(&period), "case {number}: {period}");
-            check(&case.expect, dsp.forecast(&samples), &format!("case {number}"));
+            assert!(
+                case.expect.period_seconds_answers.contains_key(&period),
+                "case {number}: {period}"
+            );
+            check(
+                &case.expect,
+                dsp.forecast(&samples),
+                &format!("case {number}"),
+            );
             compared += 1;
         }
     }
-    assert!(compared > 30, "{compared} cases have a period that does not depend on chance");
+    assert!(
+        compared > 30,
+        "{compared} cases have a period that does not depend on chance"
+    );
 }
 
 fn check(expected: &Expected, found: Result<forecast::crane::DspForecast, DspError>, which: &str) {
@@ -69,11 +101,19 @@ fn check(expected: &Expected, found: Result<forecast::crane::DspForecast, DspErr
     };
     let found = found.unwrap_or_else(|error| panic!("{which}: {error}"));
     assert_eq!(Some(found.periods), expected.periods, "{which}");
-    assert_eq!(Some(found.first_second), expected.forecast_first_timestamp, "{which}");
+    assert_eq!(
+        Some(found.first_second),
+        expected.forecast_first_timestamp,
+        "{which}"
+    );
     let errors = expected.estimator_errors.as_deref().unwrap_or_default();
     assert_eq!(found.errors.len(), errors.len(), "{which}");
     for (index, (found, expected)) in found.errors.iter().zip(errors).enumerate() {
-        assert!(is_close(*found, expected.0, 1e-6), "{which}, error {index}: {found} for {}", expected.0);
+        assert!(
+            is_close(*found, expected.0, 1e-6),
+            "{which}, error {index}: {found} for {}",
+            expected.0
+        );
     }
     assert_eq!(Some(found.best), expected.best_estimator, "{which}");
     summary.check(&found.values().collect::<Vec<_>>(), 1e-6, which);

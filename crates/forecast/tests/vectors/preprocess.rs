@@ -24,13 +24,23 @@ struct Expected {
 fn vectors_crane_dsp_preprocess() {
     for (number, case) in load::<Case>("crane/dsp_preprocess").into_iter().enumerate() {
         let found = preprocess(&case.samples, case.step_seconds);
-        assert_eq!(found.is_err(), case.expect.rejected, "case {number}: {found:?}");
+        assert_eq!(
+            found.is_err(),
+            case.expect.rejected,
+            "case {number}: {found:?}"
+        );
         let Ok(found) = found else { continue };
         let expected = case.expect.values.unwrap_or_default();
-        assert_eq!(found.first_second, case.expect.first_timestamp, "case {number}");
+        assert_eq!(
+            found.first_second, case.expect.first_timestamp,
+            "case {number}"
+        );
         assert_eq!(found.values.len(), expected.len(), "case {number}");
         for (index, (found, expected)) in found.values.iter().zip(&expected).enumerate() {
-            assert!(is_close(*found, *expected, 1e-12), "case {number}, value {index}: {found} for {expected}");
+            assert!(
+                is_close(*found, *expected, 1e-12),
+                "case {number}, value {index}: {found} for {expected}"
+            );
         }
     }
 }

@@ -22,13 +22,26 @@ impl Summary {
         assert_eq!(sampled.len(), self.every_nth.len(), "{which}");
         let parts = [
             (values.iter().sum(), self.sum, "sum".to_owned()),
-            (values.iter().copied().fold(f64::MIN, f64::max), self.max, "max".to_owned()),
-            (values.iter().copied().fold(f64::MAX, f64::min), self.min, "min".to_owned()),
+            (
+                values.iter().copied().fold(f64::MIN, f64::max),
+                self.max,
+                "max".to_owned(),
+            ),
+            (
+                values.iter().copied().fold(f64::MAX, f64::min),
+                self.min,
+                "min".to_owned(),
+            ),
         ];
         let nth = sampled.into_iter().zip(&self.every_nth).enumerate();
-        let nth = nth.map(|(index, (found, expected))| (found, *expected, format!("value {}", index * self.stride)));
+        let nth = nth.map(|(index, (found, expected))| {
+            (found, *expected, format!("value {}", index * self.stride))
+        });
         for (found, expected, part) in parts.into_iter().chain(nth) {
-            assert!(is_close(found, expected, tolerance), "{which}, {part}: {found} for {expected}");
+            assert!(
+                is_close(found, expected, tolerance),
+                "{which}, {part}: {found} for {expected}"
+            );
         }
     }
 }

@@ -44,8 +44,14 @@ impl NodeTerm {
     pub(super) fn holds(&self, name: &str, labels: &Labels) -> bool {
         let field = |key: &str| (key == "metadata.name").then_some(name);
         !(self.labels.is_empty() && self.fields.is_empty())
-            && self.labels.iter().all(|requirement| requirement.holds(labels.get(&requirement.key)))
-            && self.fields.iter().all(|requirement| requirement.holds(field(&requirement.key)))
+            && self
+                .labels
+                .iter()
+                .all(|requirement| requirement.holds(labels.get(&requirement.key)))
+            && self
+                .fields
+                .iter()
+                .all(|requirement| requirement.holds(field(&requirement.key)))
     }
 }
 
@@ -57,8 +63,12 @@ impl NodeRequirement {
             NodeOperator::NotIn => !found.is_some_and(is_listed),
             NodeOperator::Exists => found.is_some(),
             NodeOperator::DoesNotExist => found.is_none(),
-            NodeOperator::GreaterThan => self.numbers(found).is_some_and(|(found, value)| found > value),
-            NodeOperator::LessThan => self.numbers(found).is_some_and(|(found, value)| found < value),
+            NodeOperator::GreaterThan => self
+                .numbers(found)
+                .is_some_and(|(found, value)| found > value),
+            NodeOperator::LessThan => self
+                .numbers(found)
+                .is_some_and(|(found, value)| found < value),
         }
     }
 

@@ -35,7 +35,10 @@ impl Toleration {
     /// Whether it is about this taint.
     pub fn covers(&self, taint: &Taint) -> bool {
         (self.key.is_empty() || self.key == taint.key)
-            && self.value.as_ref().is_none_or(|value| *value == taint.value)
+            && self
+                .value
+                .as_ref()
+                .is_none_or(|value| *value == taint.value)
             && self.effect.is_none_or(|effect| effect == taint.effect)
     }
 }

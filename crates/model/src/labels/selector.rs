@@ -53,19 +53,23 @@ impl Requirement {
     }
 }
 
-/// Conditions that must all hold; equal selectors are equal values, whatever order they were written in.
+/// Conditions that must all hold; equal selectors are equal values, whatever order they were
+/// written in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Selector(Option<Vec<Requirement>>);
 
 /// Why a text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseSelectorError {
-    /// A condition that is none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`, `key notin (values)`,
-    /// `key>number`, `key<number`.
+    /// A condition that is none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`,
+    /// `key notin (values)`, `key>number`, `key<number`.
     #[error("unable to parse selector requirement {0:?}")]
     Requirement(String),
-    /// A match expression with an operator that does not exist, or without the values that it needs.
-    #[error("invalid match expression for label {key:?}: operator {operator:?} with {values} values")]
+    /// A match expression with an operator that does not exist, or without the values that it
+    /// needs.
+    #[error(
+        "invalid match expression for label {key:?}: operator {operator:?} with {values} values"
+    )]
     Expression {
         /// The label's key.
         key: String,
@@ -96,18 +100,31 @@ impl Selector {
     }
 
     /// Selects the objects with all of these labels (`matchLabels`).
-    pub fn match_labels<K: Into<String>, V: Into<String>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
-        Self::new(labels.into_iter().map(|(key, value)| Requirement::In(key.into(), [value.into()].into())))
+    pub fn match_labels<K: Into<String>, V: Into<String>>(
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        Self::new(
+            labels
+                .into_iter()
+                .map(|(key, value)| Requirement::In(key.into(), [value.into()].into())),
+        )
     }
 
-    /// The selector that an API object holds. Its expressions are key, operator (`In`, `NotIn`, `Exists`, `DoesNotExist`) and values.
+    /// The selector that an API object holds. Its expressions are key, operator (`In`, `NotIn`,
+    /// `Exists`, `DoesNotExist`) and values.
     pub fn from_parts(
         labels: &BTreeMap<String, String>,
         expressions: impl IntoIterator<Item = (String, String, Vec<String>)>,
     ) -> Result<Self, ParseSelectorError> {
-        let equal = labels.iter().map(|(key, value)| Ok(Requirement::In(key.clone(), [value.clone()].into())));
-        let expressions = expressions.into_iter().map(|(key, operator, values)| expression(key, &operator, values));
-        Ok(Self::new(equal.chain(expressions).collect::<Result<Vec<_>, _>>()?))
+        let equal = labels
+            .iter()
+            .map(|(key, value)| Ok(Requirement::In(key.clone(), [value.clone()].into())));
+        let expressions = expressions
+            .into_iter()
+            .map(|(key, operator, values)| expression(key, &operator, values));
+        Ok(Self::new(
+            equal.chain(expressions).collect::<Result<Vec<_>, _>>()?,
+        ))
     }
 
     /// Whether an object with these labels is selected.
@@ -117,10 +134,15 @@ impl Selector {
 
     /// Whether an object is selected, of whose labels `label` tells the values.
     pub fn matches_where<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.as_ref().is_some_and(|requirements| requirements.iter().all(|requirement| requirement.holds(&label)))
+        self.0.as_ref().is_some_and(|requirements| {
+            requirements
+                .iter()
+                .all(|requirement| requirement.holds(&label))
+        })
     }
 
-    /// Whether no object can be selected, whatever its labels, because this is [`Selector::nothing`].
+    /// Whether no object can be selected, whatever its labels, because this is
+    /// [`Selector::nothing`].
     pub fn is_nothing(&self) -> bool {
         self.0.is_none()
     }
@@ -131,7 +153,11 @@ impl Selector {
     }
 }
 
-fn expression(key: String, operator: &str, values: Vec<String>) -> Result<Requirement, ParseSelectorError> {
+fn expression(
+    key: String,
+    operator: &str,
+    values: Vec<String>,
+) -> Result<Requirement, ParseSelectorError> {
     let count = values.len();
     let set = values.into_iter().collect();
     match (operator, count) {
@@ -139,7 +165,11 @@ fn expression(key: String, operator: &str, values: Vec<String>) -> Result<Requir
         ("NotIn", 1..) => Ok(Requirement::NotIn(key, set)),
         ("Exists", 0) => Ok(Requirement::Exists(key)),
         ("DoesNotExist", 0) => Ok(Requirement::DoesNotExist(key)),
-        _ => Err(ParseSelectorError::Expression { key, operator: operator.to_owned(), values: count }),
+        _ => Err(ParseSelectorError::Expression {
+            key,
+            operator: operator.to_owned(),
+            values: count,
+        }),
     }
 }
 
@@ -150,7 +180,11 @@ impl FromStr for Selector {
         if text.trim().is_empty() {
             return Ok(Self::everything());
         }
-        Ok(Self::new(split_conditions(text).map(condition).collect::<Result<Vec<_>, _>>()?))
+        Ok(Self::new(
+            split_conditions(text)
+                .map(condition)
+                .collect::<Result<Vec<_>, _>>()?,
+        ))
     }
 }
 
@@ -169,14 +203,26 @@ fn condition(text: &str) -> Result<Requirement, ParseSelectorError> {
     let requirement = if let Some(values) = trimmed.strip_suffix(')') {
         set_condition(values)
     } else if let Some((key, value)) = trimmed.split_once("!=") {
-        Some(Requirement::NotIn(key.trim().to_owned(), [value.trim().to_owned()].into()))
+        Some(Requirement::NotIn(
+            key.trim().to_owned(),
+            [value.trim().to_owned()].into(),
+        ))
     } else if let Some((key, value)) = trimmed.split_once('=') {
         let value = value.strip_prefix('=').unwrap_or(value);
-        Some(Requirement::In(key.trim().to_owned(), [value.trim().to_owned()].into()))
+        Some(Requirement::In(
+            key.trim().to_owned(),
+            [value.trim().to_owned()].into(),
+        ))
     } else if let Some((key, than)) = trimmed.split_once('>') {
-        than.trim().parse().ok().map(|than| Requirement::GreaterThan(key.trim().to_owned(), than))
+        than.trim()
+            .parse()
+            .ok()
+            .map(|than| Requirement::GreaterThan(key.trim().to_owned(), than))
     } else if let Some((key, than)) = trimmed.split_once('<') {
-        than.trim().parse().ok().map(|than| Requirement::LessThan(key.trim().to_owned(), than))
+        than.trim()
+            .parse()
+            .ok()
+            .map(|than| Requirement::LessThan(key.trim().to_owned(), than))
     } else if let Some(key) = trimmed.strip_prefix('!') {
         Some(Requirement::DoesNotExist(key.trim().to_owned()))
     } else {
@@ -189,7 +235,10 @@ fn condition(text: &str) -> Result<Requirement, ParseSelectorError> {
 fn set_condition(text: &str) -> Option<Requirement> {
     let (head, values) = text.split_once('(')?;
     let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
-    let values = values.split(',').map(|value| value.trim().to_owned()).collect();
+    let values = values
+        .split(',')
+        .map(|value| value.trim().to_owned())
+        .collect();
     match operator {
         "in" => Some(Requirement::In(key.trim().to_owned(), values)),
         "notin" => Some(Requirement::NotIn(key.trim().to_owned(), values)),
@@ -199,7 +248,10 @@ fn set_condition(text: &str) -> Option<Requirement> {
 
 /// Keys are needed, and neither keys nor values hold characters of the selector language.
 fn is_well_formed(requirement: &Requirement) -> bool {
-    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+    let plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
+    };
     let values = match requirement {
         Requirement::In(_, values) | Requirement::NotIn(_, values) => Some(values),
         _ => None,
@@ -220,7 +272,13 @@ impl fmt::Display for Selector {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let joined = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let joined = |values: &BTreeSet<String>| {
+            values
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
         match self {
             Self::In(key, values) if values.len() == 1 => write!(f, "{key}={}", joined(values)),
             Self::NotIn(key, values) if values.len() == 1 => write!(f, "{key}!={}", joined(values)),

@@ -1,7 +1,8 @@
 //! Exact signed decimal numbers: digits times a power of ten, never finer than 1e-9 (nano).
 //!
-//! Most amounts fit 64 bits; longer ones, which the Kubernetes API accepts as well, are kept as decimal digits.
-//! Source: the amounts behind `k8s.io/apimachinery/pkg/api/resource.Quantity` (`int64Amount` and `inf.Dec`).
+//! Most amounts fit 64 bits; longer ones, which the Kubernetes API accepts as well, are kept as
+//! decimal digits. Source: the amounts behind `k8s.io/apimachinery/pkg/api/resource.Quantity`
+//! (`int64Amount` and `inf.Dec`).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,11 +12,12 @@ use super::digits;
 /// The finest power of ten that is kept; anything finer is rounded away from zero.
 const NANO: i64 = -9;
 
-/// Two numbers further apart than this many decimal places are not added: the smaller one is dropped.
-/// It bounds the memory that `1e2000000000 + 1` would need.
+/// Two numbers further apart than this many decimal places are not added: the smaller one is
+/// dropped. It bounds the memory that `1e2000000000 + 1` would need.
 const MAX_ALIGNED_PLACES: i64 = 4096;
 
-/// A sign, an integer without trailing zeros, and a power of ten. Zero is `0 * 10^0`, so equal values are equal structs.
+/// A sign, an integer without trailing zeros, and a power of ten. Zero is `0 * 10^0`, so equal
+/// values are equal structs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Decimal {
     negative: bool,
@@ -31,16 +33,23 @@ enum Magnitude {
 }
 
 impl Decimal {
-    pub(super) const ZERO: Self = Self { negative: false, magnitude: Magnitude::Small(0), exponent: 0 };
+    pub(super) const ZERO: Self = Self {
+        negative: false,
+        magnitude: Magnitude::Small(0),
+        exponent: 0,
+    };
 
     /// `value * 10^exponent`, rounded away from zero to whole nanos.
     pub(super) fn new(value: i128, exponent: i64) -> Self {
         let magnitude = value.unsigned_abs();
-        let small = u64::try_from(magnitude).ok().and_then(|small| Self::of_small(value < 0, small, exponent));
+        let small = u64::try_from(magnitude)
+            .ok()
+            .and_then(|small| Self::of_small(value < 0, small, exponent));
         small.unwrap_or_else(|| Self::from_digits(value < 0, &digits::of(magnitude), exponent))
     }
 
-    /// The same for most numbers, which need no list of digits; none where it would have to be rounded.
+    /// The same for most numbers, which need no list of digits; none where it would have to be
+    /// rounded.
     fn of_small(negative: bool, mut magnitude: u64, mut exponent: i64) -> Option<Self> {
         if magnitude == 0 {
             return Some(Self::ZERO);
@@ -50,10 +59,15 @@ impl Decimal {
             exponent += 1;
         }
         let magnitude = Magnitude::Small(magnitude);
-        (exponent >= NANO).then(|| Self { negative, magnitude, exponent: clamp_exponent(exponent) })
+        (exponent >= NANO).then(|| Self {
+            negative,
+            magnitude,
+            exponent: clamp_exponent(exponent),
+        })
     }
 
-    /// The number with these digits (most significant first) times `10^exponent`, rounded away from zero to whole nanos.
+    /// The number with these digits (most significant first) times `10^exponent`, rounded away from
+    /// zero to whole nanos.
     pub(super) fn from_digits(negative: bool, all: &[u8], exponent: i64) -> Self {
         let mut kept = digits::trim_leading_zeros(all).to_vec();
         let mut exponent = exponent + digits::drop_trailing_zeros(&mut kept);
@@ -68,7 +82,11 @@ impl Decimal {
             Some(small) => Magnitude::Small(small),
             None => Magnitude::Large(kept.into()),
         };
-        Self { negative, magnitude, exponent: clamp_exponent(exponent) }
+        Self {
+            negative,
+            magnitude,
+            exponent: clamp_exponent(exponent),
+        }
     }
 
     pub(super) fn is_zero(&self) -> bool {
@@ -85,7 +103,10 @@ impl Decimal {
     }
 
     pub(super) fn negate(&self) -> Self {
-        Self { negative: !self.negative && !self.is_zero(), ..self.clone() }
+        Self {
+            negative: !self.negative && !self.is_zero(),
+            ..self.clone()
+        }
     }
 
     /// The digits, most significant first, without trailing zeros.
@@ -100,7 +121,9 @@ impl Decimal {
     pub(super) fn write_digits(&self, out: &mut impl fmt::Write) -> fmt::Result {
         match &self.magnitude {
             Magnitude::Small(value) => write!(out, "{value}"),
-            Magnitude::Large(digits) => digits.iter().try_for_each(|digit| out.write_char(char::from(b'0' + digit))),
+            Magnitude::Large(digits) => digits
+                .iter()
+                .try_for_each(|digit| out.write_char(char::from(b'0' + digit))),
         }
     }
 
@@ -117,10 +140,12 @@ impl Decimal {
         let shift = i64::from(self.exponent) - i64::from(exponent);
         let magnitude = match self.magnitude {
             Magnitude::Small(0) => 0,
-            Magnitude::Small(value) if shift >= 0 => {
-                power_of_ten(shift).map_or(u64::MAX, |factor| value.saturating_mul(factor)).into()
-            }
-            Magnitude::Small(value) => power_of_ten(-shift).map_or(1, |divisor| value.div_ceil(divisor)).into(),
+            Magnitude::Small(value) if shift >= 0 => power_of_ten(shift)
+                .map_or(u64::MAX, |factor| value.saturating_mul(factor))
+                .into(),
+            Magnitude::Small(value) => power_of_ten(-shift)
+                .map_or(1, |divisor| value.div_ceil(divisor))
+                .into(),
             Magnitude::Large(_) => self.large_in_units(shift),
         };
         saturate(self.negative, magnitude)
@@ -162,22 +187,33 @@ impl Decimal {
 
     /// The signed integer that times `10^exponent` gives this number, when it surely fits 127 bits.
     fn aligned(&self, exponent: i32) -> Option<i128> {
-        let Magnitude::Small(value) = self.magnitude else { return None };
+        let Magnitude::Small(value) = self.magnitude else {
+            return None;
+        };
         let gap = u32::try_from(i64::from(self.exponent) - i64::from(exponent)).ok()?;
         let value = i128::from(value).checked_mul(10_i128.checked_pow(gap)?)?;
         Some(if self.negative { -value } else { value })
     }
 
     fn add_digits(&self, other: &Self) -> Self {
-        let (large, small) = if self.cmp_magnitude(other).is_ge() { (self, other) } else { (other, self) };
+        let (large, small) = if self.cmp_magnitude(other).is_ge() {
+            (self, other)
+        } else {
+            (other, self)
+        };
         let low = i64::from(large.exponent.min(small.exponent));
-        if i64::from(large.exponent) - low > MAX_ALIGNED_PLACES || i64::from(small.exponent) - low > MAX_ALIGNED_PLACES
+        if i64::from(large.exponent) - low > MAX_ALIGNED_PLACES
+            || i64::from(small.exponent) - low > MAX_ALIGNED_PLACES
         {
             return large.clone();
         }
         let a = large.digits_at(low);
         let b = small.digits_at(low);
-        let result = if large.negative == small.negative { digits::add(&a, &b) } else { digits::subtract(&a, &b) };
+        let result = if large.negative == small.negative {
+            digits::add(&a, &b)
+        } else {
+            digits::subtract(&a, &b)
+        };
         Self::from_digits(large.negative, &result, low)
     }
 
@@ -198,7 +234,9 @@ impl Decimal {
         let (a, b) = (self.digits(), other.digits());
         let places = |digits: &[u8], exponent: i32| digits.len() as i64 + i64::from(exponent);
         // Without trailing zeros, numbers with the same number of places compare like their digits.
-        places(&a, self.exponent).cmp(&places(&b, other.exponent)).then_with(|| a.cmp(&b))
+        places(&a, self.exponent)
+            .cmp(&places(&b, other.exponent))
+            .then_with(|| a.cmp(&b))
     }
 }
 
@@ -231,7 +269,11 @@ fn power_of_ten(exponent: i64) -> Option<u64> {
 fn cmp_small((a, a_exponent): (u64, i32), (b, b_exponent): (u64, i32)) -> Ordering {
     let gap = a_exponent.abs_diff(b_exponent);
     // A power of ten that 128 bits do not hold is above whatever 64 bits hold.
-    let raised = |value: u64| 10_u128.checked_pow(gap).map_or(u128::MAX, |power| power.saturating_mul(value.into()));
+    let raised = |value: u64| {
+        10_u128
+            .checked_pow(gap)
+            .map_or(u128::MAX, |power| power.saturating_mul(value.into()))
+    };
     match a_exponent.cmp(&b_exponent) {
         Ordering::Equal => a.cmp(&b),
         Ordering::Greater => raised(a).cmp(&b.into()),

@@ -1,19 +1,34 @@
-//! School arithmetic on decimal digits, most significant first, for numbers that no machine integer holds.
+//! School arithmetic on decimal digits, most significant first, for numbers that no machine integer
+//! holds.
 
 /// The digits of `value`; none for zero.
 pub(super) fn of(value: u128) -> Vec<u8> {
-    if value == 0 { Vec::new() } else { value.to_string().bytes().map(|digit| digit - b'0').collect() }
+    if value == 0 {
+        Vec::new()
+    } else {
+        value
+            .to_string()
+            .bytes()
+            .map(|digit| digit - b'0')
+            .collect()
+    }
 }
 
 /// The part after the leading zeros.
 pub(super) fn trim_leading_zeros(digits: &[u8]) -> &[u8] {
-    let start = digits.iter().position(|&digit| digit != 0).unwrap_or(digits.len());
+    let start = digits
+        .iter()
+        .position(|&digit| digit != 0)
+        .unwrap_or(digits.len());
     &digits[start..]
 }
 
 /// Removes trailing zeros and says how many there were.
 pub(super) fn drop_trailing_zeros(digits: &mut Vec<u8>) -> i64 {
-    let kept = digits.iter().rposition(|&digit| digit != 0).map_or(0, |last| last + 1);
+    let kept = digits
+        .iter()
+        .rposition(|&digit| digit != 0)
+        .map_or(0, |last| last + 1);
     let dropped = digits.len() - kept;
     digits.truncate(kept);
     dropped as i64
@@ -95,9 +110,14 @@ pub(super) fn to_u128(digits: &[u8], zeros: u64) -> Option<u128> {
         .iter()
         .copied()
         .chain(zeros)
-        .try_fold(0_u128, |value, digit| value.checked_mul(10)?.checked_add(u128::from(digit)))
+        .try_fold(0_u128, |value, digit| {
+            value.checked_mul(10)?.checked_add(u128::from(digit))
+        })
 }
 
 fn from_end(digits: &[u8], place: usize) -> u8 {
-    digits.len().checked_sub(place + 1).map_or(0, |index| digits[index])
+    digits
+        .len()
+        .checked_sub(place + 1)
+        .map_or(0, |index| digits[index])
 }

@@ -1,4 +1,5 @@
-//! Reads a quantity from text, with the exact tolerance of Kubernetes: what its API server accepts is accepted, nothing else.
+//! Reads a quantity from text, with the exact tolerance of Kubernetes: what its API server accepts
+//! is accepted, nothing else.
 //!
 //! Source: `ParseQuantity` and `parseQuantityString` in `k8s.io/apimachinery/pkg/api/resource`.
 
@@ -10,7 +11,9 @@ use super::{Format, Quantity, decimal::Decimal, digits};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParseQuantityError {
     /// The text does not look like a number with a suffix.
-    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    #[error(
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )]
     Format,
     /// There is no digit in the number.
     #[error("unable to parse numeric part of quantity")]
@@ -57,15 +60,22 @@ fn in_full(text: &str) -> Result<Quantity, ParseQuantityError> {
         return Err(ParseQuantityError::Numeric);
     }
     let (amount, format) = amount(&parts, &suffix);
-    let parsed = Quantity { amount, format, written: None };
+    let parsed = Quantity {
+        amount,
+        format,
+        written: None,
+    };
     if short && keeps_writing(&parts, &suffix) && parsed.canonical().as_deref() != Ok(text) {
-        return Ok(Quantity { written: Some(text.into()), ..parsed });
+        return Ok(Quantity {
+            written: Some(text.into()),
+            ..parsed
+        });
     }
     Ok(parsed)
 }
 
-/// What is written nearly always, and read without any list of digits: a whole number that does not begin with zero, and a unit.
-/// Such a text is canonical, or not kept.
+/// What is written nearly always, and read without any list of digits: a whole number that does not
+/// begin with zero, and a unit. Such a text is canonical, or not kept.
 fn plain(text: &str) -> Option<Quantity> {
     let (number, suffix) = split_digits(text);
     if number.starts_with('0') {
@@ -77,7 +87,11 @@ fn plain(text: &str) -> Option<Quantity> {
         Format::BinarySi => Decimal::new(number.checked_mul(1 << exponent)?.into(), 0),
         Format::DecimalExponent => return None,
     };
-    Some(Quantity { amount, format, written: None })
+    Some(Quantity {
+        amount,
+        format,
+        written: None,
+    })
 }
 
 fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
@@ -91,12 +105,22 @@ fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
     if !is_suffix_shape(suffix) {
         return Err(ParseQuantityError::Format);
     }
-    let has_digits = after_zeros.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
-    Ok(Parts { negative: text.starts_with('-'), whole, fraction, has_digits, suffix })
+    let has_digits =
+        after_zeros.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
+    Ok(Parts {
+        negative: text.starts_with('-'),
+        whole,
+        fraction,
+        has_digits,
+        suffix,
+    })
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+    text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    )
 }
 
 fn is_suffix_shape(suffix: &str) -> bool {
@@ -123,20 +147,26 @@ fn interpret(suffix: &str) -> Option<Suffix> {
         "Ti" => (Format::BinarySi, 40),
         "Pi" => (Format::BinarySi, 50),
         "Ei" => (Format::BinarySi, 60),
-        // Kubernetes cuts a 64-bit exponent to 32 bits without a word; doing the same keeps the values equal.
-        _ => (Format::DecimalExponent, suffix.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32),
+        // Kubernetes cuts a 64-bit exponent to 32 bits without a word; doing the same keeps the
+        // values equal.
+        _ => (
+            Format::DecimalExponent,
+            suffix.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32,
+        ),
     };
     Some(Suffix { format, exponent })
 }
 
-/// Whether Kubernetes reads the text with machine integers. Only then does it keep the text as it was written,
-/// and only then does a number without digits count as zero.
+/// Whether Kubernetes reads the text with machine integers. Only then does it keep the text as it
+/// was written, and only then does a number without digits count as zero.
 fn is_short(parts: &Parts<'_>, suffix: &Suffix) -> bool {
     let whole = parts.whole.len().max(1) as i64;
     let fraction = parts.fraction.len() as i64;
     match suffix.format {
         Format::BinarySi => {
-            fraction == 0 && 14 - whole - i64::from(suffix.exponent * 3 / 10) >= 0 && binary_fits(parts, suffix)
+            fraction == 0
+                && 14 - whole - i64::from(suffix.exponent * 3 / 10) >= 0
+                && binary_fits(parts, suffix)
         }
         Format::DecimalSi | Format::DecimalExponent => {
             whole + fraction <= 18 && i64::from(suffix.exponent) - fraction >= -9
@@ -145,7 +175,9 @@ fn is_short(parts: &Parts<'_>, suffix: &Suffix) -> bool {
 }
 
 fn binary_fits(parts: &Parts<'_>, suffix: &Suffix) -> bool {
-    whole_number(parts).checked_mul(1 << suffix.exponent).is_some()
+    whole_number(parts)
+        .checked_mul(1 << suffix.exponent)
+        .is_some()
 }
 
 /// The digits before the point, of which a short number has at most 18.
@@ -153,7 +185,8 @@ fn whole_number(parts: &Parts<'_>) -> i64 {
     parts.whole.parse().unwrap_or(0)
 }
 
-/// Kubernetes prints these texts as they were written, although not all of them are canonical (`+1`, `01`, `1.500`).
+/// Kubernetes prints these texts as they were written, although not all of them are canonical
+/// (`+1`, `01`, `1.500`).
 fn keeps_writing(parts: &Parts<'_>, suffix: &Suffix) -> bool {
     if suffix.format == Format::BinarySi {
         return whole_number(parts) & 7 != 0;
@@ -168,16 +201,28 @@ fn keeps_writing(parts: &Parts<'_>, suffix: &Suffix) -> bool {
 }
 
 fn amount(parts: &Parts<'_>, suffix: &Suffix) -> (Decimal, Format) {
-    let written: Vec<u8> = parts.whole.bytes().chain(parts.fraction.bytes()).map(|digit| digit - b'0').collect();
+    let written: Vec<u8> = parts
+        .whole
+        .bytes()
+        .chain(parts.fraction.bytes())
+        .map(|digit| digit - b'0')
+        .collect();
     let fraction = parts.fraction.len() as i64;
     if suffix.format != Format::BinarySi {
         let exponent = i64::from(suffix.exponent) - fraction;
-        return (Decimal::from_digits(parts.negative, &written, exponent), suffix.format);
+        return (
+            Decimal::from_digits(parts.negative, &written, exponent),
+            suffix.format,
+        );
     }
     let bytes = digits::times_power_of_two(&written, suffix.exponent.unsigned_abs());
     let size = Decimal::from_digits(false, &bytes, -fraction).min(Decimal::new(MAX_BINARY, 0));
     let below_one = !size.is_zero() && size < Decimal::new(1, 0);
-    let format = if below_one { Format::DecimalSi } else { Format::BinarySi };
+    let format = if below_one {
+        Format::DecimalSi
+    } else {
+        Format::BinarySi
+    };
     (if parts.negative { size.negate() } else { size }, format)
 }
 

@@ -1,4 +1,5 @@
-//! Quantities in JSON: written as their text; read from text, a number or null (zero), as the API server does.
+//! Quantities in JSON: written as their text; read from text, a number or null (zero), as the API
+//! server does.
 
 use std::fmt;
 

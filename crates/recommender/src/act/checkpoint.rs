@@ -1,14 +1,15 @@
-//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. There is no status subresource: the status is part of
-//! the main resource, as upstream has it.
+//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. There is no status subresource:
+//! the status is part of the main resource, as upstream has it.
 //!
-//! Checkpoints take at most half of what the API client may ask for, so that recommendations never wait for them.
+//! Checkpoints take at most half of what the API client may ask for, so that recommendations never
+//! wait for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use api::checkpoint::{
-    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
-    status_patch,
+    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
+    VerticalPodAutoscalerCheckpointStatus, status_patch,
 };
 use api::patch::put_status;
 use api::vpa::VerticalPodAutoscaler;
@@ -83,9 +84,13 @@ impl Outcome {
         Self::NotLeading,
     ];
 
-    /// Whether what is known is stored, or never will be: an object with too many container names has a condition and a counter of its own.
+    /// Whether what is known is stored, or never will be: an object with too many container names
+    /// has a condition and a counter of its own.
     pub(crate) fn is_stored(self) -> bool {
-        matches!(self, Self::Written | Self::Unchanged | Self::Newer | Self::TooMany)
+        matches!(
+            self,
+            Self::Written | Self::Unchanged | Self::Newer | Self::TooMany
+        )
     }
 }
 
@@ -99,7 +104,10 @@ pub(crate) struct Writer {
 impl Writer {
     /// Takes half of `qps` requests per second through `client`, and half of `burst` at once.
     pub(crate) fn new(client: Client, qps: f64, burst: u32) -> Self {
-        Self { client, pace: Arc::new(Mutex::new(Throttle::new(qps / 2.0, burst / 2))) }
+        Self {
+            client,
+            pace: Arc::new(Mutex::new(Throttle::new(qps / 2.0, burst / 2))),
+        }
     }
 
     /// Writes one checkpoint, if this process still leads.
@@ -118,14 +126,19 @@ impl Writer {
         match self.send(key, how, spec, &status).await {
             Ok(()) => Outcome::Written,
             Err(error) => {
-                let outcome = if is_refused(&error) { Outcome::Refused } else { Outcome::Failed };
+                let outcome = if is_refused(&error) {
+                    Outcome::Refused
+                } else {
+                    Outcome::Failed
+                };
                 tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
                 outcome
             }
         }
     }
 
-    /// The object may have come or gone since it was last seen; then the other way of writing it is the right one.
+    /// The object may have come or gone since it was last seen; then the other way of writing it is
+    /// the right one.
     async fn send(
         &self,
         key: &ObjectKey,
@@ -140,10 +153,18 @@ impl Writer {
                 created => created,
             },
             How::Replace => match self.patch(key, replacement).await {
-                Err(Error::Api(answer)) if answer.code == 404 => self.create(key, spec, status).await,
+                Err(Error::Api(answer)) if answer.code == 404 => {
+                    self.create(key, spec, status).await
+                }
                 patched => patched,
             },
-            How::Fill => self.patch(key, of_container(&spec, put_status(status).map_err(Error::SerdeError)?)).await,
+            How::Fill => {
+                self.patch(
+                    key,
+                    of_container(&spec, put_status(status).map_err(Error::SerdeError)?),
+                )
+                .await
+            }
         }
     }
 
@@ -155,17 +176,21 @@ impl Writer {
     ) -> Result<(), Error> {
         let mut object = VerticalPodAutoscalerCheckpoint::new(&key.name, spec);
         object.status = Some(status.clone());
-        let api: Api<VerticalPodAutoscalerCheckpoint> = Api::namespaced(self.client.clone(), &key.namespace);
+        let api: Api<VerticalPodAutoscalerCheckpoint> =
+            Api::namespaced(self.client.clone(), &key.namespace);
         api.create(&PostParams::default(), &object).await.map(drop)
     }
 
     async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
         let api = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&self.client, &key.namespace);
-        api.patch(&key.name, &PatchParams::default(), &Body::Json::<()>(patch)).await.map(drop)
+        api.patch(&key.name, &PatchParams::default(), &Body::Json::<()>(patch))
+            .await
+            .map(drop)
     }
 
-    /// Deletes a checkpoint of no use; gives whether it did. What is asked of the API server decides, not what was seen:
-    /// a VPA object that does not parse is not seen, and there all the same.
+    /// Deletes a checkpoint of no use; gives whether it did. What is asked of the API server
+    /// decides, not what was seen: a VPA object that does not parse is not seen, and there all the
+    /// same.
     pub(crate) async fn collect(&self, useless: &Useless, leading: &Leading) -> bool {
         self.turn().await;
         if !leading.holds(Instant::now()) {
@@ -182,12 +207,23 @@ impl Writer {
     }
 
     async fn delete(&self, useless: &Useless) -> Result<bool, Error> {
-        let Useless { key, uid, autoscaler, reason } = useless;
+        let Useless {
+            key,
+            uid,
+            autoscaler,
+            reason,
+        } = useless;
         if *reason == Reason::NoAutoscaler && self.exists(autoscaler).await? {
             return Ok(false);
         }
-        let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let preconditions = Preconditions {
+            uid: Some(uid.clone()),
+            resource_version: None,
+        };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
         let api = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&self.client, &key.namespace);
         api.delete(&key.name, &params).await?;
         tracing::info!(checkpoint = %key, reason = reason.name(), "deleted a checkpoint of no use");
@@ -204,15 +240,27 @@ impl Writer {
 
     async fn turn(&self) {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
-        let wait = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+        let wait = self
+            .pace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(Instant::now());
         tokio::time::sleep(wait).await;
     }
 }
 
-/// The patch, preceded by tests that the object is of this container: `a-b` and `c` make the same name as `a` and `b-c`.
+/// The patch, preceded by tests that the object is of this container: `a-b` and `c` make the same
+/// name as `a` and `b-c`.
 fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
-    let VerticalPodAutoscalerCheckpointSpec { vpa_object_name, container_name } = spec;
-    let tests = [("vpaObjectName", vpa_object_name), ("containerName", container_name)].map(|(field, value)| {
+    let VerticalPodAutoscalerCheckpointSpec {
+        vpa_object_name,
+        container_name,
+    } = spec;
+    let tests = [
+        ("vpaObjectName", vpa_object_name),
+        ("containerName", container_name),
+    ]
+    .map(|(field, value)| {
         PatchOperation::Test(TestOperation {
             path: PointerBuf::from_tokens(["spec", field]),
             value: value.as_str().into(),
@@ -236,7 +284,12 @@ mod tests {
 
     impl Server {
         fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
-            let failure = |code: u16| (code, json!({"kind": "Status", "status": "Failure", "code": code}));
+            let failure = |code: u16| {
+                (
+                    code,
+                    json!({"kind": "Status", "status": "Failure", "code": code}),
+                )
+            };
             let mut object = self.0.lock().expect("whole");
             if method == Method::POST {
                 return failure(409);
@@ -258,14 +311,20 @@ mod tests {
                     let body = request.into_body().collect_bytes().await.expect("a body");
                     let (code, body) = server.answer(&method, &body);
                     let body = kube::client::Body::from(body.to_string().into_bytes());
-                    Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response"))
+                    Ok::<_, Infallible>(
+                        Response::builder()
+                            .status(code)
+                            .body(body)
+                            .expect("a response"),
+                    )
                 }
             });
             Client::new(service, "default")
         }
     }
 
-    /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how many that has then.
+    /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how
+    /// many that has then.
     async fn samples_after(how: How, autoscaler: &str, container: &str) -> (Outcome, Value) {
         let server = Server(Arc::new(Mutex::new(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
@@ -274,11 +333,22 @@ mod tests {
             "status": {"totalSamplesCount": 5},
         }))));
         let writer = Writer::new(server.client(), 100.0, 100);
-        let spec =
-            VerticalPodAutoscalerCheckpointSpec { vpa_object_name: "a".to_owned(), container_name: "b-c".to_owned() };
-        let status = VerticalPodAutoscalerCheckpointStatus { total_samples_count: 7, ..Default::default() };
+        let spec = VerticalPodAutoscalerCheckpointSpec {
+            vpa_object_name: "a".to_owned(),
+            container_name: "b-c".to_owned(),
+        };
+        let status = VerticalPodAutoscalerCheckpointStatus {
+            total_samples_count: 7,
+            ..Default::default()
+        };
         let outcome = writer
-            .write(&ObjectKey::new("shop", "a-b-c"), how, spec, status, &Leading::alone(jiff::Timestamp::UNIX_EPOCH))
+            .write(
+                &ObjectKey::new("shop", "a-b-c"),
+                how,
+                spec,
+                status,
+                &Leading::alone(jiff::Timestamp::UNIX_EPOCH),
+            )
             .await;
         let count = server.0.lock().expect("whole")["status"]["totalSamplesCount"].clone();
         (outcome, count)
@@ -287,10 +357,18 @@ mod tests {
     #[tokio::test]
     async fn a_checkpoint_of_another_container_is_not_overwritten() {
         for how in [How::Create, How::Replace, How::Fill] {
-            assert_eq!(samples_after(how, "a", "b-c").await, (Outcome::Written, json!(7)), "{how:?}");
+            assert_eq!(
+                samples_after(how, "a", "b-c").await,
+                (Outcome::Written, json!(7)),
+                "{how:?}"
+            );
             for (autoscaler, container) in [("a-b", "c"), ("a", "other"), ("other", "b-c")] {
                 let found = samples_after(how, autoscaler, container).await;
-                assert_eq!(found, (Outcome::Refused, json!(5)), "{how:?} {autoscaler} {container}");
+                assert_eq!(
+                    found,
+                    (Outcome::Refused, json!(5)),
+                    "{how:?} {autoscaler} {container}"
+                );
             }
         }
     }

@@ -1,7 +1,9 @@
-//! Writes on behalf of effective autoscalers: what they own, the size of a workload in a preview, their status and events about them.
+//! Writes on behalf of effective autoscalers: what they own, the size of a workload in a preview,
+//! their status and events about them.
 //!
-//! An object that is there is changed only if it is the owner's, or if the plan adopts it, and only in the version that was read. What others
-//! put on it stays, but for its specification; that of an adopted native autoscaler is kept in an annotation, and put back at the end.
+//! An object that is there is changed only if it is the owner's, or if the plan adopts it, and only
+//! in the version that was read. What others put on it stays, but for its specification; that of an
+//! adopted native autoscaler is kept in an annotation, and put back at the end.
 
 mod adoption;
 mod kinds;
@@ -70,53 +72,89 @@ pub(crate) enum Put {
 impl Writer {
     pub(crate) fn new(client: Client) -> Self {
         let events = Events::new(client.clone());
-        Self { client, events, kinds: Kinds::default(), leading: None }
+        Self {
+            client,
+            events,
+            kinds: Kinds::default(),
+            leading: None,
+        }
     }
 
     /// The same for one term of leadership.
     pub(crate) fn during(self, leading: &Leading) -> Self {
-        Self { leading: Some(leading.clone()), ..self }
+        Self {
+            leading: Some(leading.clone()),
+            ..self
+        }
     }
 
     /// Before each write: between two of them a process may have been stopped for longer than its term.
     fn still_leads(&self) -> Result<(), Error> {
-        let leads = self.leading.as_ref().is_some_and(|leading| leading.holds(Instant::now()));
-        if leads { Ok(()) } else { Err(refused("another recommender leads by now")) }
+        let leads = self
+            .leading
+            .as_ref()
+            .is_some_and(|leading| leading.holds(Instant::now()));
+        if leads {
+            Ok(())
+        } else {
+            Err(refused("another recommender leads by now"))
+        }
     }
 
     /// The scale subresource of a workload.
-    pub(crate) async fn target(&self, object: &EffectiveHorizontalPodAutoscaler) -> Result<Target, Error> {
+    pub(crate) async fn target(
+        &self,
+        object: &EffectiveHorizontalPodAutoscaler,
+    ) -> Result<Target, Error> {
         let api = self.scaled(object).await?;
         let scale = api.get_scale(&object.spec.scale_target_ref.name).await?;
         let status = scale.status.unwrap_or_default();
         Ok(Target {
-            spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or_default(),
+            spec_replicas: scale
+                .spec
+                .and_then(|spec| spec.replicas)
+                .unwrap_or_default(),
             status_replicas: status.replicas,
             selector: status.selector.unwrap_or_default(),
         })
     }
 
     /// Gives a workload so many replicas.
-    pub(crate) async fn scale(&self, object: &EffectiveHorizontalPodAutoscaler, replicas: i32) -> Result<(), Error> {
+    pub(crate) async fn scale(
+        &self,
+        object: &EffectiveHorizontalPodAutoscaler,
+        replicas: i32,
+    ) -> Result<(), Error> {
         let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
         let api = self.scaled(object).await?;
         self.still_leads()?;
-        api.patch_scale(&object.spec.scale_target_ref.name, &patching(), &patch).await.map(drop)
+        api.patch_scale(&object.spec.scale_target_ref.name, &patching(), &patch)
+            .await
+            .map(drop)
     }
 
-    async fn scaled(&self, object: &EffectiveHorizontalPodAutoscaler) -> Result<Api<DynamicObject>, Error> {
+    async fn scaled(
+        &self,
+        object: &EffectiveHorizontalPodAutoscaler,
+    ) -> Result<Api<DynamicObject>, Error> {
         let target = &object.spec.scale_target_ref;
         let resource = if let Some(resource) = well_known(&target.api_version, &target.kind) {
             resource
         } else {
-            self.kinds.resource(&self.client, &target.api_version, &target.kind).await?
+            self.kinds
+                .resource(&self.client, &target.api_version, &target.kind)
+                .await?
         };
         let namespace = object.namespace().unwrap_or_default();
-        Ok(Api::namespaced_with(self.client.clone(), &namespace, &resource))
+        Ok(Api::namespaced_with(
+            self.client.clone(),
+            &namespace,
+            &resource,
+        ))
     }
 
-    /// Makes an object as it should be. Where another client writes it meanwhile, as the controller manager does with the status of
-    /// autoscalers, it is read and changed anew.
+    /// Makes an object as it should be. Where another client writes it meanwhile, as the controller
+    /// manager does with the status of autoscalers, it is read and changed anew.
     pub(crate) async fn put<K>(&self, wanted: &K, writable: Writable) -> Result<Put, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
@@ -128,7 +166,10 @@ impl Writer {
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
-        let api = loosely_typed::<K>(&self.client, wanted.meta().namespace.as_deref().unwrap_or_default());
+        let api = loosely_typed::<K>(
+            &self.client,
+            wanted.meta().namespace.as_deref().unwrap_or_default(),
+        );
         let name = wanted.meta().name.as_deref().unwrap_or_default();
         let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
         let Some(there) = api.get_opt(name).await? else {
@@ -143,7 +184,11 @@ impl Writer {
         if let Some(why) = refusal(&there, wanted.meta(), writable) {
             return Err(refused(&format!("{} {why}", named(wanted))));
         }
-        let changed = merged(with_original(there.clone(), wanted.meta()), wanted.meta(), &body["spec"]);
+        let changed = merged(
+            with_original(there.clone(), wanted.meta()),
+            wanted.meta(),
+            &body["spec"],
+        );
         if changed == there {
             return Ok(Put::Kept);
         }
@@ -153,19 +198,29 @@ impl Writer {
         Ok(if is_same { Put::Kept } else { Put::Changed })
     }
 
-    /// Gives an adopted native autoscaler its own specification back. False if it is gone, or not adopted by this one any more.
+    /// Gives an adopted native autoscaler its own specification back. False if it is gone, or not
+    /// adopted by this one any more.
     pub(crate) async fn restore(&self, key: &ObjectKey, adopted_by: &str) -> Result<bool, Error> {
         let api = loosely_typed::<HorizontalPodAutoscaler>(&self.client, &key.namespace);
         let (reference, adopter) = retrying(async || {
             let there = api.get_opt(&key.name).await?;
-            let is_adopted =
-                |there: &DynamicObject| there.annotations().get(ADOPTED_BY).is_some_and(|by| by == adopted_by);
-            let Some(there) = there.filter(is_adopted) else { return Ok(None) };
+            let is_adopted = |there: &DynamicObject| {
+                there
+                    .annotations()
+                    .get(ADOPTED_BY)
+                    .is_some_and(|by| by == adopted_by)
+            };
+            let Some(there) = there.filter(is_adopted) else {
+                return Ok(None);
+            };
             let reference = reference::<HorizontalPodAutoscaler>(&there);
             let restored = restored(there);
             self.still_leads()?;
             api.replace(&key.name, &posting(), &restored).await?;
-            Ok(Some((reference, adopted_by.split('/').next().unwrap_or_default())))
+            Ok(Some((
+                reference,
+                adopted_by.split('/').next().unwrap_or_default(),
+            )))
         })
         .await?
         .unzip();
@@ -173,26 +228,47 @@ impl Writer {
             let note = format!(
                 "has the specification again that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
             );
-            self.events.tell(reference, &event(EventType::Normal, "HPARestored", "Reconcile", &note)).await;
+            self.events
+                .tell(
+                    reference,
+                    &event(EventType::Normal, "HPARestored", "Reconcile", &note),
+                )
+                .await;
         }
         Ok(reference.is_some())
     }
 
     /// Whether the object that adopted a native autoscaler is there and is not being deleted.
-    pub(crate) async fn is_there(&self, namespace: &str, adopter: Adopter<'_>) -> Result<bool, Error> {
+    pub(crate) async fn is_there(
+        &self,
+        namespace: &str,
+        adopter: Adopter<'_>,
+    ) -> Result<bool, Error> {
         let api = loosely_typed::<EffectiveHorizontalPodAutoscaler>(&self.client, namespace);
-        let found = api.get_metadata_opt(adopter.name).await?.map(|found| found.metadata);
-        Ok(found.is_some_and(|it| it.uid.as_deref() == Some(adopter.uid) && it.deletion_timestamp.is_none()))
+        let found = api
+            .get_metadata_opt(adopter.name)
+            .await?
+            .map(|found| found.metadata);
+        Ok(found.is_some_and(|it| {
+            it.uid.as_deref() == Some(adopter.uid) && it.deletion_timestamp.is_none()
+        }))
     }
 
     /// Writes the status of an object that we made.
-    pub(crate) async fn put_status<K>(&self, key: &ObjectKey, status: &impl Serialize) -> Result<(), Error>
+    pub(crate) async fn put_status<K>(
+        &self,
+        key: &ObjectKey,
+        status: &impl Serialize,
+    ) -> Result<(), Error>
     where
         K: Resource<DynamicType = ()>,
     {
         let patch = Body::Merge(json!({ "status": status }));
         self.still_leads()?;
-        loosely_typed::<K>(&self.client, &key.namespace).patch_status(&key.name, &patching(), &patch).await.map(drop)
+        loosely_typed::<K>(&self.client, &key.namespace)
+            .patch_status(&key.name, &patching(), &patch)
+            .await
+            .map(drop)
     }
 
     /// Removes an object that is the owner's. False if there is none.
@@ -201,7 +277,9 @@ impl Writer {
         K: Resource<DynamicType = ()>,
     {
         let api = loosely_typed::<K>(&self.client, &key.namespace);
-        let Some(seen) = owned(&api, &key.name, |reference| reference.uid == owner).await? else { return Ok(false) };
+        let Some(seen) = owned(&api, &key.name, |reference| reference.uid == owner).await? else {
+            return Ok(false);
+        };
         self.still_leads()?;
         delete(&api, &key.name, &seen).await
     }
@@ -214,20 +292,37 @@ impl Writer {
     ) -> Result<(), Error> {
         let uid = object.uid().unwrap_or_default();
         let patch = guarded(&uid, put_status(status).map_err(Error::SerdeError)?);
-        let api =
-            loosely_typed::<EffectiveHorizontalPodAutoscaler>(&self.client, &object.namespace().unwrap_or_default());
+        let api = loosely_typed::<EffectiveHorizontalPodAutoscaler>(
+            &self.client,
+            &object.namespace().unwrap_or_default(),
+        );
         self.still_leads()?;
-        api.patch_status(&object.name_any(), &patching(), &Body::Json::<()>(patch)).await.map(drop)
+        api.patch_status(&object.name_any(), &patching(), &Body::Json::<()>(patch))
+            .await
+            .map(drop)
     }
 
-    /// Tells people of an effective autoscaler. They are told best, so an event that cannot be written is no failure.
-    pub(crate) async fn tell(&self, object: &EffectiveHorizontalPodAutoscaler, reason: &str, note: &str, is_bad: bool) {
+    /// Tells people of an effective autoscaler. They are told best, so an event that cannot be
+    /// written is no failure.
+    pub(crate) async fn tell(
+        &self,
+        object: &EffectiveHorizontalPodAutoscaler,
+        reason: &str,
+        note: &str,
+        is_bad: bool,
+    ) {
         if self.still_leads().is_err() {
             return;
         }
-        let kind = if is_bad { EventType::Warning } else { EventType::Normal };
+        let kind = if is_bad {
+            EventType::Warning
+        } else {
+            EventType::Normal
+        };
         let reference = reference::<EffectiveHorizontalPodAutoscaler>(object);
-        self.events.tell(&reference, &event(kind, reason, "Reconcile", note)).await;
+        self.events
+            .tell(&reference, &event(kind, reason, "Reconcile", note))
+            .await;
     }
 }
 
@@ -253,8 +348,8 @@ fn reference<K: Resource<DynamicType = ()>>(object: &impl kube::ResourceExt) -> 
     }
 }
 
-/// The resource of a kind that everybody knows, in the version that there is: objects may name one that is gone, as the native autoscaler lets
-/// them.
+/// The resource of a kind that everybody knows, in the version that there is: objects may name one
+/// that is gone, as the native autoscaler lets them.
 fn well_known(api_version: &str, kind: &str) -> Option<ApiResource> {
     let known = WellKnown::of_kind(kind)?;
     let (group, version) = parts(known.api_version());
@@ -274,9 +369,15 @@ fn parts(api_version: &str) -> (&str, &str) {
 
 /// The object with the wanted specification, owner, labels and annotations.
 fn merged(mut there: DynamicObject, wanted: &ObjectMeta, spec: &Value) -> DynamicObject {
-    let extended = |there: Option<BTreeMap<String, String>>, wanted: &Option<BTreeMap<String, String>>| {
+    let extended = |there: Option<BTreeMap<String, String>>,
+                    wanted: &Option<BTreeMap<String, String>>| {
         let mut all = there.unwrap_or_default();
-        all.extend(wanted.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        all.extend(
+            wanted
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.clone())),
+        );
         Some(all).filter(|all| !all.is_empty())
     };
     there.metadata.labels = extended(there.metadata.labels.take(), &wanted.labels);
@@ -296,7 +397,9 @@ fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
 }
 
 fn refused(message: &str) -> Error {
-    Error::Api(Box::new(kube::core::Status::failure(message, OUR_REFUSAL).with_code(409)))
+    Error::Api(Box::new(
+        kube::core::Status::failure(message, OUR_REFUSAL).with_code(409),
+    ))
 }
 
 #[cfg(test)]
@@ -305,7 +408,12 @@ mod tests {
 
     fn check(api_version: &str, kind: &str, expected: Option<&str>) {
         let found = well_known(api_version, kind);
-        let found = found.map(|resource| format!("{}/{} {}", resource.group, resource.version, resource.plural));
+        let found = found.map(|resource| {
+            format!(
+                "{}/{} {}",
+                resource.group, resource.version, resource.plural
+            )
+        });
         assert_eq!(found.as_deref(), expected, "{api_version} {kind}");
     }
 
@@ -313,7 +421,11 @@ mod tests {
     fn a_version_that_is_gone_means_the_one_that_there_is() {
         check("apps/v1", "Deployment", Some("apps/v1 deployments"));
         check("apps/v1beta2", "StatefulSet", Some("apps/v1 statefulsets"));
-        check("v1", "ReplicationController", Some("/v1 replicationcontrollers"));
+        check(
+            "v1",
+            "ReplicationController",
+            Some("/v1 replicationcontrollers"),
+        );
         check("example.com/v1", "Deployment", None);
         check("v1", "Deployment", None);
         check("argoproj.io/v1alpha1", "Rollout", None);

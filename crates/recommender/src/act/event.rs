@@ -1,5 +1,6 @@
-//! Events: what people are told of objects. Of `VerticalPodAutoscaler` objects they are told that history cannot be fetched, and that it
-//! has come after all; that a recommendation is held to what can be scheduled, and that it no longer is.
+//! Events: what people are told of objects. Of `VerticalPodAutoscaler` objects they are told that
+//! history cannot be fetched, and that it has come after all; that a recommendation is held to what
+//! can be scheduled, and that it no longer is.
 //!
 //! Events tell people what conditions tell programs, so one that cannot be written is no failure.
 
@@ -11,8 +12,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use crate::decide::HistoryNews;
 use crate::schedulable::CapNews;
 
-/// The most characters of a note. The API server takes notes of up to 1024 bytes; a character here has one, but for a few in words of
-/// others.
+/// The most characters of a note. The API server takes notes of up to 1024 bytes; a character here
+/// has one, but for a few in words of others.
 const MOST_OF_NOTE: usize = 1000;
 
 /// Who reports.
@@ -24,12 +25,19 @@ pub(super) struct Events(Recorder);
 
 impl Events {
     pub(super) fn new(client: Client) -> Self {
-        Self(Recorder::new(client, Reporter { controller: CONTROLLER.to_owned(), instance: None }))
+        Self(Recorder::new(
+            client,
+            Reporter {
+                controller: CONTROLLER.to_owned(),
+                instance: None,
+            },
+        ))
     }
 
     /// Tells of an object what has changed about its history.
     pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryNews<'_>) {
-        self.tell(&autoscaler.reference(), &history_event(news)).await;
+        self.tell(&autoscaler.reference(), &history_event(news))
+            .await;
     }
 
     /// Tells of an object what has changed about what it is held to.
@@ -49,7 +57,11 @@ impl Events {
 fn history_event(news: HistoryNews) -> Event {
     let (type_, reason, note) = match news {
         HistoryNews::Missing(why) => (EventType::Warning, "HistoryMissing", why),
-        HistoryNews::Come => (EventType::Normal, "HistoryFetched", "History has come from Prometheus"),
+        HistoryNews::Come => (
+            EventType::Normal,
+            "HistoryFetched",
+            "History has come from Prometheus",
+        ),
     };
     event(type_, reason, "FetchHistory", note)
 }
@@ -57,7 +69,11 @@ fn history_event(news: HistoryNews) -> Event {
 fn caps_event(news: CapNews) -> Event {
     let (type_, reason, note) = match news {
         CapNews::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
-        CapNews::Free => (EventType::Normal, "RecommendationUncapped", "What is recommended can be scheduled as it is"),
+        CapNews::Free => (
+            EventType::Normal,
+            "RecommendationUncapped",
+            "What is recommended can be scheduled as it is",
+        ),
     };
     event(type_, reason, "CapToSchedulable", note)
 }
@@ -65,5 +81,11 @@ fn caps_event(news: CapNews) -> Event {
 /// An event with this in its note.
 pub(super) fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
     let note = Some(note.chars().take(MOST_OF_NOTE).collect());
-    Event { type_, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None }
+    Event {
+        type_,
+        reason: reason.to_owned(),
+        note,
+        action: action.to_owned(),
+        secondary: None,
+    }
 }

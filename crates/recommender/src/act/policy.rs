@@ -1,13 +1,16 @@
-//! Writes on behalf of sizing policies: their `VerticalPodAutoscaler` objects, their status and events about them.
+//! Writes on behalf of sizing policies: their `VerticalPodAutoscaler` objects, their status and
+//! events about them.
 //!
-//! No write can hit an object that no policy owns. One is made only where there is none of its name; it is changed by a patch that
-//! tests its uid and its owners first; and it is removed only in the very version in which the policy was seen to own it.
+//! No write can hit an object that no policy owns. One is made only where there is none of its
+//! name; it is changed by a patch that tests its uid and its owners first; and it is removed only
+//! in the very version in which the policy was seen to own it.
 
 use std::time::Instant;
 
 use api::patch::guarded;
 use api::sizing_policy::{
-    API_VERSION, ClusterSizingPolicy, ShardReport, SizingPolicy, SizingPolicyStatus, report_patch, status_patch,
+    API_VERSION, ClusterSizingPolicy, ShardReport, SizingPolicy, SizingPolicyStatus, report_patch,
+    status_patch,
 };
 use api::vpa::VerticalPodAutoscaler;
 use cluster::{ObjectKey, Policy, Reach};
@@ -86,7 +89,13 @@ impl Writer {
     }
 
     /// Writes one object, if this process still leads.
-    pub(crate) async fn write(&self, key: &ObjectKey, action: &Action, policy: &Policy, leading: &Leading) -> Outcome {
+    pub(crate) async fn write(
+        &self,
+        key: &ObjectKey,
+        action: &Action,
+        policy: &Policy,
+        leading: &Leading,
+    ) -> Outcome {
         if !leading.holds(Instant::now()) {
             return Outcome::NotLeading;
         }
@@ -99,7 +108,12 @@ impl Writer {
     }
 
     /// Writes what there is to say into the status of a policy, if this process still leads.
-    pub(crate) async fn write_status(&self, policy: &Policy, said: &Said, leading: &Leading) -> Outcome {
+    pub(crate) async fn write_status(
+        &self,
+        policy: &Policy,
+        said: &Said,
+        leading: &Leading,
+    ) -> Outcome {
         if !leading.holds(Instant::now()) {
             return Outcome::NotLeading;
         }
@@ -110,14 +124,27 @@ impl Writer {
         outcome(sent, &policy.key, "status")
     }
 
-    /// Tells people of a policy what is new. They are told best, so an event that cannot be written is no failure.
+    /// Tells people of a policy what is new. They are told best, so an event that cannot be written
+    /// is no failure.
     pub(crate) async fn tell(&self, policy: &Policy, news: &[News], made: &Made) {
-        let mut events: Vec<Event> =
-            news.iter().map(|news| event(EventType::Warning, &news.reason, ACTION, &news.note)).collect();
+        let mut events: Vec<Event> = news
+            .iter()
+            .map(|news| event(EventType::Warning, &news.reason, ACTION, &news.note))
+            .collect();
         if *made != Made::default() {
-            let Made { created, changed, removed } = made;
-            let note = format!("{created} autoscalers created, {changed} changed, {removed} removed");
-            events.push(event(EventType::Normal, "AutoscalersWritten", ACTION, &note));
+            let Made {
+                created,
+                changed,
+                removed,
+            } = made;
+            let note =
+                format!("{created} autoscalers created, {changed} changed, {removed} removed");
+            events.push(event(
+                EventType::Normal,
+                "AutoscalersWritten",
+                ACTION,
+                &note,
+            ));
         }
         for event in events {
             self.events.tell(&reference(policy), &event).await;
@@ -131,8 +158,17 @@ impl Writer {
         match api.create(&posting(), &object).await {
             // What was seen may be a moment old: our own object need not be made twice.
             Err(Error::Api(answer)) if answer.code == 409 => {
-                let owners = api.get_metadata(&key.name).await?.metadata.owner_references.unwrap_or_default();
-                if owners.iter().any(is_policy) { Ok(()) } else { Err(Error::Api(answer)) }
+                let owners = api
+                    .get_metadata(&key.name)
+                    .await?
+                    .metadata
+                    .owner_references
+                    .unwrap_or_default();
+                if owners.iter().any(is_policy) {
+                    Ok(())
+                } else {
+                    Err(Error::Api(answer))
+                }
             }
             created => created.map(drop),
         }
@@ -140,34 +176,55 @@ impl Writer {
 
     async fn change(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
         let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &key.namespace);
-        api.patch(&key.name, &patching(), &Body::Json::<()>(patch)).await.map(drop)
+        api.patch(&key.name, &patching(), &Body::Json::<()>(patch))
+            .await
+            .map(drop)
     }
 
     async fn remove(&self, key: &ObjectKey, owner: &str) -> Result<(), Error> {
         let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &key.namespace);
         let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
-        let Some(seen) = owned(&api, &key.name, is_right).await? else { return Ok(()) };
+        let Some(seen) = owned(&api, &key.name, is_right).await? else {
+            return Ok(());
+        };
         delete(&api, &key.name, &seen).await.map(drop)
     }
 
     async fn put_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {
-        let patch = guarded(&policy.uid, status_patch(status).map_err(Error::SerdeError)?);
+        let patch = guarded(
+            &policy.uid,
+            status_patch(status).map_err(Error::SerdeError)?,
+        );
         let (api, params) = (self.policies(policy), PatchParams::default());
-        api.patch_status(&policy.key.name, &params, &Body::Json::<()>(patch)).await.map(drop)
+        api.patch_status(&policy.key.name, &params, &Body::Json::<()>(patch))
+            .await
+            .map(drop)
     }
 
-    async fn put_report(&self, policy: &Policy, shard: u16, report: &ShardReport) -> Result<(), Error> {
+    async fn put_report(
+        &self,
+        policy: &Policy,
+        shard: u16,
+        report: &ShardReport,
+    ) -> Result<(), Error> {
         let patch = Body::Merge(report_patch(&policy.uid, shard, report));
-        self.policies(policy).patch_status(&policy.key.name, &PatchParams::default(), &patch).await.map(drop)
+        self.policies(policy)
+            .patch_status(&policy.key.name, &PatchParams::default(), &patch)
+            .await
+            .map(drop)
     }
 
     fn policies(&self, policy: &Policy) -> Api<DynamicObject> {
         let client = self.client.clone();
         match policy.reach {
-            Reach::Namespace => {
-                Api::namespaced_with(client, &policy.key.namespace, &ApiResource::erase::<SizingPolicy>(&()))
+            Reach::Namespace => Api::namespaced_with(
+                client,
+                &policy.key.namespace,
+                &ApiResource::erase::<SizingPolicy>(&()),
+            ),
+            Reach::Cluster(_) => {
+                Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&()))
             }
-            Reach::Cluster(_) => Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&())),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Writes what is predicted into the status of `TimeSeriesPrediction` objects, and events about them.
+//! Writes what is predicted into the status of `TimeSeriesPrediction` objects, and events about
+//! them.
 
 use std::time::Instant;
 
@@ -27,8 +28,8 @@ impl Writer {
         Self { client, events }
     }
 
-    /// Writes the status of an object, if this process still leads; returns whether it was sent. An object that is gone, or another one
-    /// of its name, is left alone.
+    /// Writes the status of an object, if this process still leads; returns whether it was sent. An
+    /// object that is gone, or another one of its name, is left alone.
     pub(crate) async fn say(
         &self,
         key: &ObjectKey,
@@ -41,16 +42,31 @@ impl Writer {
         }
         let patch = guarded(uid, put_status(status).map_err(Error::SerdeError)?);
         let api = loosely_typed::<TimeSeriesPrediction>(&self.client, &key.namespace);
-        match api.patch_status(&key.name, &patching(), &Body::Json::<()>(patch)).await {
+        match api
+            .patch_status(&key.name, &patching(), &Body::Json::<()>(patch))
+            .await
+        {
             // It is gone.
             Err(Error::Api(answer)) if answer.code == 404 => Ok(true),
             written => written.map(|_| true),
         }
     }
 
-    /// Tells people of an object. They are told best, so an event that cannot be written is no failure.
-    pub(crate) async fn tell(&self, key: &ObjectKey, uid: &str, reason: &str, note: &str, is_bad: bool) {
-        let kind = if is_bad { EventType::Warning } else { EventType::Normal };
+    /// Tells people of an object. They are told best, so an event that cannot be written is no
+    /// failure.
+    pub(crate) async fn tell(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        reason: &str,
+        note: &str,
+        is_bad: bool,
+    ) {
+        let kind = if is_bad {
+            EventType::Warning
+        } else {
+            EventType::Normal
+        };
         let reference = ObjectReference {
             api_version: Some(TimeSeriesPrediction::api_version(&()).into_owned()),
             kind: Some(TimeSeriesPrediction::kind(&()).into_owned()),
@@ -59,7 +75,9 @@ impl Writer {
             uid: Some(uid.to_owned()),
             ..ObjectReference::default()
         };
-        self.events.tell(&reference, &event(kind, reason, "Predict", note)).await;
+        self.events
+            .tell(&reference, &event(kind, reason, "Predict", note))
+            .await;
     }
 }
 
@@ -80,13 +98,25 @@ mod tests {
         let service = tower::service_fn(move |_: Request<kube::client::Body>| {
             counted.fetch_add(1, Ordering::Relaxed);
             let object = r#"{"apiVersion": "v1", "kind": "Any", "metadata": {"name": "web"}}"#;
-            async move { Ok::<_, Infallible>(Response::new(kube::client::Body::from(object.as_bytes().to_vec()))) }
+            async move {
+                Ok::<_, Infallible>(Response::new(kube::client::Body::from(
+                    object.as_bytes().to_vec(),
+                )))
+            }
         });
         let writer = Writer::new(Client::new(service, "default"));
-        let (key, leading) = (ObjectKey::new("shop", "web"), Leading::alone(jiff::Timestamp::UNIX_EPOCH));
+        let (key, leading) = (
+            ObjectKey::new("shop", "web"),
+            Leading::alone(jiff::Timestamp::UNIX_EPOCH),
+        );
         for (is_sent, count) in [(true, 1), (false, 1)] {
-            let sent = writer.say(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading).await;
-            assert_eq!((sent.expect("answered"), requests.load(Ordering::Relaxed)), (is_sent, count));
+            let sent = writer
+                .say(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading)
+                .await;
+            assert_eq!(
+                (sent.expect("answered"), requests.load(Ordering::Relaxed)),
+                (is_sent, count)
+            );
             leading.lost().cancel();
         }
     }

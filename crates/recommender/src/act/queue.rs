@@ -1,5 +1,6 @@
-//! Which status is written next: urgent ones first, of each object only the latest, and never two of one object at the
-//! same time. So an older status cannot take the place of a newer one, whichever way they come.
+//! Which status is written next: urgent ones first, of each object only the latest, and never two
+//! of one object at the same time. So an older status cannot take the place of a newer one,
+//! whichever way they come.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,11 +38,17 @@ struct Waiting {
 
 impl Queue {
     pub(super) fn new(workers: usize) -> Self {
-        Self { workers, waiting: BTreeMap::new(), order: BTreeMap::new(), arrivals: 0, writing: BTreeMap::new() }
+        Self {
+            workers,
+            waiting: BTreeMap::new(),
+            order: BTreeMap::new(),
+            arrivals: 0,
+            writing: BTreeMap::new(),
+        }
     }
 
-    /// A decision that was made after all that were put in before. What waits of the same object is never written; the
-    /// better place of the two stays.
+    /// A decision that was made after all that were put in before. What waits of the same object is
+    /// never written; the better place of the two stays.
     pub(super) fn put(&mut self, decision: Arc<Decision>, lane: Lane) {
         self.arrivals += 1;
         let key = decision.autoscaler.key.clone();
@@ -63,7 +70,9 @@ impl Queue {
 
     /// What is to be written now, if anything is. It counts as being written until it is `done`.
     pub(super) fn take(&mut self) -> Option<(Arc<Decision>, Lane)> {
-        let place = [Lane::Urgent, Lane::Ordinary].into_iter().find_map(|lane| self.next_of(lane))?;
+        let place = [Lane::Urgent, Lane::Ordinary]
+            .into_iter()
+            .find_map(|lane| self.next_of(lane))?;
         let key = self.order.remove(&place)?;
         let waiting = self.waiting.remove(&key)?;
         self.writing.insert(key, place.0);
@@ -85,7 +94,9 @@ impl Queue {
             return None;
         }
         let mut waiting = self.order.range((lane, 0)..=(lane, u64::MAX));
-        waiting.find(|(_, key)| !self.writing.contains_key(*key)).map(|(place, _)| *place)
+        waiting
+            .find(|(_, key)| !self.writing.contains_key(*key))
+            .map(|(place, _)| *place)
     }
 }
 
@@ -102,9 +113,17 @@ mod tests {
 
     /// The generation tells decisions of one object apart.
     fn decision(name: &str, generation: i64) -> Arc<Decision> {
-        let status = VerticalPodAutoscalerStatus { observed_generation: generation, ..Default::default() };
+        let status = VerticalPodAutoscalerStatus {
+            observed_generation: generation,
+            ..Default::default()
+        };
         let autoscaler = Arc::new(shop::autoscaler(name, &json!({})));
-        Arc::new(Decision { autoscaler, status, pods: 1, unsupported: false })
+        Arc::new(Decision {
+            autoscaler,
+            status,
+            pods: 1,
+            unsupported: false,
+        })
     }
 
     enum Step {
@@ -123,9 +142,12 @@ mod tests {
                 Put(name, generation, lane) => queue.put(decision(name, *generation), *lane),
                 Take(expected) => {
                     let taken = queue.take();
-                    let taken = taken
-                        .as_ref()
-                        .map(|(taken, _)| (taken.autoscaler.key.name.as_str(), taken.status.observed_generation));
+                    let taken = taken.as_ref().map(|(taken, _)| {
+                        (
+                            taken.autoscaler.key.name.as_str(),
+                            taken.status.observed_generation,
+                        )
+                    });
                     assert_eq!(taken, *expected, "step {index}");
                 }
                 Done(name) => queue.done(&ObjectKey::new("shop", *name)),
@@ -153,9 +175,24 @@ mod tests {
 
     #[test]
     fn only_the_latest_decision_is_written_and_it_keeps_the_better_place() {
-        check(&[Put("a", 1, Ordinary), Put("b", 1, Ordinary), Put("b", 2, Urgent), Take(Some(("b", 2)))]);
-        check(&[Put("a", 1, Urgent), Put("b", 1, Urgent), Put("a", 2, Ordinary), Take(Some(("a", 2)))]);
-        check(&[Put("a", 1, Ordinary), Put("b", 1, Ordinary), Put("a", 2, Ordinary), Take(Some(("a", 2)))]);
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Put("b", 2, Urgent),
+            Take(Some(("b", 2))),
+        ]);
+        check(&[
+            Put("a", 1, Urgent),
+            Put("b", 1, Urgent),
+            Put("a", 2, Ordinary),
+            Take(Some(("a", 2))),
+        ]);
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Put("a", 2, Ordinary),
+            Take(Some(("a", 2))),
+        ]);
     }
 
     #[test]
@@ -186,8 +223,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of puts and ends, decisions about one object are written in the order in which they were
-        /// made, one at a time, and the last one is written.
+        /// Whatever the order of puts and ends, decisions about one object are written in the order
+        /// in which they were made, one at a time, and the last one is written.
         #[test]
         fn no_older_status_follows_a_newer_one(steps in proptest::collection::vec((0usize..4, 0usize..3), 1..60)) {
             const NAMES: [&str; 3] = ["a", "b", "c"];

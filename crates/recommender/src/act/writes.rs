@@ -1,4 +1,5 @@
-//! Writes statuses, several at a time, for one term of leadership. What was begun ends with the term.
+//! Writes statuses, several at a time, for one term of leadership. What was begun ends with the
+//! term.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -22,7 +23,12 @@ pub(crate) struct Writes {
 impl Writes {
     /// At most `workers` of each lane at the same time.
     pub(crate) fn new(writer: Writer, workers: usize, leading: Leading) -> Self {
-        Self { writer, leading, queue: Queue::new(workers), running: JoinSet::new() }
+        Self {
+            writer,
+            leading,
+            queue: Queue::new(workers),
+            running: JoinSet::new(),
+        }
     }
 
     /// Writes a decision as soon as it is its turn, if it changes anything.
@@ -37,7 +43,9 @@ impl Writes {
 
     /// What became of the next write that ends; waits for ever while there is none.
     pub(crate) async fn ended(&mut self) -> Outcome {
-        let Some(ended) = self.running.join_next().await else { return std::future::pending().await };
+        let Some(ended) = self.running.join_next().await else {
+            return std::future::pending().await;
+        };
         let (key, outcome) = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
         self.queue.done(&key);
         self.start();

@@ -5,8 +5,8 @@ use clap::Args;
 /// How many of Crane's metrics are shown.
 #[derive(Debug, Clone, Args)]
 pub struct CraneMetricsArgs {
-    /// The most series of Crane's metrics (`crane_autoscaling_*`, `crane_prediction_tsp`); 0 shows none. One metric counts those that are left
-    /// out.
+    /// The most series of Crane's metrics (`crane_autoscaling_*`, `crane_prediction_tsp`); 0 shows
+    /// none. One metric counts those that are left out.
     #[arg(long, default_value_t = 20_000, value_name = "SERIES")]
     pub crane_metrics_limit: u32,
 }
@@ -17,8 +17,17 @@ mod tests {
 
     #[test]
     fn there_is_always_a_limit() {
-        assert_eq!(parse("").expect("a line").crane_metrics.crane_metrics_limit, 20_000);
-        assert_eq!(parse("--crane-metrics-limit=0").expect("a line").crane_metrics.crane_metrics_limit, 0);
+        assert_eq!(
+            parse("").expect("a line").crane_metrics.crane_metrics_limit,
+            20_000
+        );
+        assert_eq!(
+            parse("--crane-metrics-limit=0")
+                .expect("a line")
+                .crane_metrics
+                .crane_metrics_limit,
+            0
+        );
         assert!(parse("--crane-metrics-limit=-1").is_err());
     }
 }

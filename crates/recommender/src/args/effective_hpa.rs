@@ -46,16 +46,32 @@ mod tests {
     use crate::ehpa::Propagation;
 
     fn check(line: &str, expected: &Propagation) {
-        assert_eq!(parse(line).expect(line).effective_hpa.propagation(), *expected, "{line}");
+        assert_eq!(
+            parse(line).expect(line).effective_hpa.propagation(),
+            *expected,
+            "{line}"
+        );
     }
 
     #[test]
     fn nothing_is_passed_on_unless_it_is_named() {
         check("", &Propagation::default());
         let labels = vec!["team".to_owned(), "tier".to_owned()];
-        check("--ehpa-propagation-labels=team,tier,", &Propagation { labels, ..Propagation::default() });
+        check(
+            "--ehpa-propagation-labels=team,tier,",
+            &Propagation {
+                labels,
+                ..Propagation::default()
+            },
+        );
         let annotation_prefixes = vec!["example.com/".to_owned()];
-        let expected = Propagation { annotation_prefixes, ..Propagation::default() };
-        check("--ehpa-propagation-annotation-prefixes=example.com/", &expected);
+        let expected = Propagation {
+            annotation_prefixes,
+            ..Propagation::default()
+        };
+        check(
+            "--ehpa-propagation-annotation-prefixes=example.com/",
+            &expected,
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The flags that let usage come from an adapter of external metrics: upstream's names and defaults.
+//! The flags that let usage come from an adapter of external metrics: upstream's names and
+//! defaults.
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -7,8 +8,8 @@ use sources::external_metrics::ExternalMetricNames;
 /// Where usage comes from, unless from the metrics API.
 #[derive(Debug, Clone, Args)]
 pub struct ExternalMetricsArgs {
-    /// Read usage from external.metrics.k8s.io in place of metrics.k8s.io. --container-name-label names the label with
-    /// the name of the container.
+    /// Read usage from external.metrics.k8s.io in place of metrics.k8s.io. --container-name-label
+    /// names the label with the name of the container.
     #[arg(long)]
     pub use_external_metrics: bool,
     /// External metric of a container's CPU usage in cores. Empty: CPU is not measured.
@@ -22,12 +23,21 @@ pub struct ExternalMetricsArgs {
 impl ExternalMetricsArgs {
     /// The metrics to read; none where usage comes from the metrics API.
     pub fn names(self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
-        let Self { use_external_metrics, external_metrics_cpu_metric, external_metrics_memory_metric } = self;
+        let Self {
+            use_external_metrics,
+            external_metrics_cpu_metric,
+            external_metrics_memory_metric,
+        } = self;
         let given = |name: String| Some(name).filter(|name| !name.is_empty());
-        let (cpu, memory) = (given(external_metrics_cpu_metric), given(external_metrics_memory_metric));
+        let (cpu, memory) = (
+            given(external_metrics_cpu_metric),
+            given(external_metrics_memory_metric),
+        );
         if !use_external_metrics {
             if cpu.is_some() || memory.is_some() {
-                tracing::warn!("--external-metrics-*-metric have no effect without --use-external-metrics");
+                tracing::warn!(
+                    "--external-metrics-*-metric have no effect without --use-external-metrics"
+                );
             }
             return Ok(None);
         }
@@ -49,15 +59,21 @@ mod tests {
     /// `expected`: the metrics, none for the metrics API, or a part of the error.
     fn check(line: &str, expected: Result<Option<[Option<&str>; 2]>, &str>) {
         let args = parse(line).expect(line);
-        match (args.external.names(&args.history.container_name_label), expected) {
+        match (
+            args.external.names(&args.history.container_name_label),
+            expected,
+        ) {
             (Ok(names), Ok(expected)) => {
                 let expected = expected.map(|[cpu, memory]| {
                     let name = |name: Option<&str>| name.map(str::to_owned);
-                    ExternalMetricNames::new(name(cpu), name(memory), "name".to_owned()).expect("names")
+                    ExternalMetricNames::new(name(cpu), name(memory), "name".to_owned())
+                        .expect("names")
                 });
                 assert_eq!(names, expected, "{line}");
             }
-            (Err(error), Err(part)) => assert!(format!("{error:#}").contains(part), "{line}: {error:#}"),
+            (Err(error), Err(part)) => {
+                assert!(format!("{error:#}").contains(part), "{line}: {error:#}")
+            }
             (names, expected) => panic!("{line}: {names:?}, expected {expected:?}"),
         }
     }
@@ -66,10 +82,19 @@ mod tests {
     fn external_metrics_need_a_name_and_the_switch() {
         check("", Ok(None));
         check("--external-metrics-cpu-metric=cpu", Ok(None));
-        check("--use-external-metrics --external-metrics-cpu-metric=cpu", Ok(Some([Some("cpu"), None])));
+        check(
+            "--use-external-metrics --external-metrics-cpu-metric=cpu",
+            Ok(Some([Some("cpu"), None])),
+        );
         let both = "--use_external_metrics=true --external_metrics_cpu_metric=a --external_metrics_memory_metric=b";
         check(both, Ok(Some([Some("a"), Some("b")])));
-        check("--use-external-metrics", Err("needs --external-metrics-cpu-metric"));
-        check("--use-external-metrics --external-metrics-cpu-metric=a/b", Err("is not the name of a metric"));
+        check(
+            "--use-external-metrics",
+            Err("needs --external-metrics-cpu-metric"),
+        );
+        check(
+            "--use-external-metrics --external-metrics-cpu-metric=a/b",
+            Err("is not the name of a metric"),
+        );
     }
 }

@@ -8,14 +8,16 @@ use runtime::ListenAddress;
 /// Flags of the feed to the other services. It is off unless the three files are given.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FeedArgs {
-    /// Where the gRPC feed is served, as host:port; no host means all interfaces. Needs --feed-tls-cert-file.
+    /// Where the gRPC feed is served, as host:port; no host means all interfaces. Needs
+    /// --feed-tls-cert-file.
     #[arg(long, default_value = ":8950", value_name = "ADDRESS")]
     pub feed_address: ListenAddress,
-    /// Host under which the other services reach this replica, such as the pod's IP address. The Lease tells it to them.
-    /// Needed where --feed-address has no host.
+    /// Host under which the other services reach this replica, such as the pod's IP address. The
+    /// Lease tells it to them. Needed where --feed-address has no host.
     #[arg(long, default_value = "", value_name = "HOST")]
     pub feed_advertised_host: String,
-    /// Certificate chain (PEM) of the feed. Reread when it changes; while it is missing, the feed waits for it.
+    /// Certificate chain (PEM) of the feed. Reread when it changes; while it is missing, the feed
+    /// waits for it.
     #[arg(long, value_name = "FILE", requires_all = ["feed_tls_private_key_file", "feed_client_ca_file"])]
     pub feed_tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --feed-tls-cert-file.
@@ -25,7 +27,11 @@ pub struct FeedArgs {
     #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
     pub feed_client_ca_file: Option<PathBuf>,
     /// DNS names, separated by commas, of which a client's certificate must carry one.
-    #[arg(long, default_value = "plimsoll-updater,plimsoll-webhook,plimsoll-adapter", value_name = "NAMES")]
+    #[arg(
+        long,
+        default_value = "plimsoll-updater,plimsoll-webhook,plimsoll-adapter",
+        value_name = "NAMES"
+    )]
     pub feed_allowed_clients: AllowedClients,
 }
 
@@ -39,11 +45,23 @@ mod tests {
         let key = "--feed-tls-private-key-file=b";
         let authority = "--feed-client-ca-file=c";
         assert!(parse(&[certificate, key, authority].join(" ")).is_ok());
-        for some in [&[certificate][..], &[key], &[authority], &[certificate, key], &[key, authority]] {
+        for some in [
+            &[certificate][..],
+            &[key],
+            &[authority],
+            &[certificate, key],
+            &[key, authority],
+        ] {
             assert!(parse(&some.join(" ")).is_err(), "{some:?}");
         }
         assert!(parse("--feed-allowed-clients=,").is_err());
         let feed = parse("").expect("no flag is required").feed;
-        assert_eq!((feed.feed_address.to_string().as_str(), feed.feed_tls_cert_file), (":8950", None));
+        assert_eq!(
+            (
+                feed.feed_address.to_string().as_str(),
+                feed.feed_tls_cert_file
+            ),
+            (":8950", None)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The flags that say where history is: upstream's names and defaults, and a few more for TLS and for secrets in files.
+//! The flags that say where history is: upstream's names and defaults, and a few more for TLS and
+//! for secrets in files.
 
 use std::path::PathBuf;
 
@@ -14,12 +15,17 @@ use crate::history::Settings;
 #[derive(Debug, Clone, Args)]
 pub struct HistoryArgs {
     /// Address of Prometheus or of another store with its query language and HTTP API.
-    #[arg(long, default_value = "http://prometheus.monitoring.svc", value_name = "URL")]
+    #[arg(
+        long,
+        default_value = "http://prometheus.monitoring.svc",
+        value_name = "URL"
+    )]
     pub prometheus_address: String,
     /// Do not check the certificate of Prometheus.
     #[arg(long)]
     pub prometheus_insecure: bool,
-    /// Authority (PEM) that signed the certificate of Prometheus. Without it those of the machine are trusted.
+    /// Authority (PEM) that signed the certificate of Prometheus. Without it those of the machine
+    /// are trusted.
     #[arg(long, value_name = "FILE")]
     pub prometheus_ca_file: Option<PathBuf>,
     /// Certificate (PEM) to show to Prometheus. Needs --prometheus-client-key-file.
@@ -41,7 +47,12 @@ pub struct HistoryArgs {
     #[arg(long, default_value = "", value_name = "NAME")]
     pub username: String,
     /// Password for Prometheus. Also read from `PROMETHEUS_PASSWORD`.
-    #[arg(long, default_value = "", value_name = "PASSWORD", hide_env_values = true)]
+    #[arg(
+        long,
+        default_value = "",
+        value_name = "PASSWORD",
+        hide_env_values = true
+    )]
     pub password: String,
     /// File with such a password. It is read anew for each attempt.
     #[arg(long, default_value = "", value_name = "FILE")]
@@ -53,15 +64,24 @@ pub struct HistoryArgs {
     /// Distance of the points of history.
     #[arg(long, default_value = "1h", value_name = "DURATION")]
     pub history_resolution: Step,
-    /// Scrape job of the usage series; empty for any. While this and the flags for their names and labels have their
-    /// defaults and there are no such series, the names that the usual collectors write are tried.
+    /// Scrape job of the usage series; empty for any. While this and the flags for their names and
+    /// labels have their defaults and there are no such series, the names that the usual collectors
+    /// write are tried.
     #[arg(long, default_value = "kubernetes-cadvisor", value_name = "NAME")]
     pub prometheus_cadvisor_job_name: String,
     /// Series that count seconds of CPU.
-    #[arg(long, default_value = "container_cpu_usage_seconds_total", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "container_cpu_usage_seconds_total",
+        value_name = "NAME"
+    )]
     pub history_cpu_metric: String,
     /// Series of memory in use.
-    #[arg(long, default_value = "container_memory_working_set_bytes", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "container_memory_working_set_bytes",
+        value_name = "NAME"
+    )]
     pub history_memory_metric: String,
     /// Label of the usage series with the namespace.
     #[arg(long, default_value = "namespace", value_name = "LABEL")]
@@ -72,9 +92,14 @@ pub struct HistoryArgs {
     /// Label of the usage series with the name of the container.
     #[arg(long, default_value = "name", value_name = "LABEL")]
     pub container_name_label: String,
-    /// Series with the labels of pods, which tell to whom pods that are gone belonged. While this and the next three
-    /// have their defaults and there are no such series, kube-state-metrics' and OpenTelemetry's are tried.
-    #[arg(long, default_value = r#"up{job="kubernetes-pods"}"#, value_name = "QUERY")]
+    /// Series with the labels of pods, which tell to whom pods that are gone belonged. While this
+    /// and the next three have their defaults and there are no such series, kube-state-metrics' and
+    /// OpenTelemetry's are tried.
+    #[arg(
+        long,
+        default_value = r#"up{job="kubernetes-pods"}"#,
+        value_name = "QUERY"
+    )]
     pub metric_for_pod_labels: String,
     /// What the names of pod labels start with in these series.
     #[arg(long, default_value = "pod_label_", value_name = "PREFIX")]
@@ -89,7 +114,10 @@ pub struct HistoryArgs {
 
 impl HistoryArgs {
     /// What the flags say together. `environment` gives the value of a variable.
-    pub fn settings(self, environment: impl Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
+    pub fn settings(
+        self,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Settings> {
         let Self {
             prometheus_address,
             prometheus_insecure,
@@ -116,7 +144,9 @@ impl HistoryArgs {
             pod_name_label,
         } = self;
         ensure!(
-            prometheus_bearer_token.is_empty() || prometheus_bearer_token_file.is_empty() || username.is_empty(),
+            prometheus_bearer_token.is_empty()
+                || prometheus_bearer_token_file.is_empty()
+                || username.is_empty(),
             "--prometheus-bearer-token, --prometheus-bearer-token-file and --username exclude each other"
         );
         ensure!(
@@ -174,9 +204,14 @@ fn basic(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Option<Credentials> {
     let variable = |name| environment(name).filter(|value| !value.is_empty());
-    let username = Some(username).filter(|name| !name.is_empty()).or_else(|| variable("PROMETHEUS_USERNAME"))?;
+    let username = Some(username)
+        .filter(|name| !name.is_empty())
+        .or_else(|| variable("PROMETHEUS_USERNAME"))?;
     let password = password.or_else(|| variable("PROMETHEUS_PASSWORD").map(Secret::Text));
-    Some(Credentials::Basic { username, password: password.unwrap_or(Secret::Text(String::new())) })
+    Some(Credentials::Basic {
+        username,
+        password: password.unwrap_or(Secret::Text(String::new())),
+    })
 }
 
 #[cfg(test)]
@@ -186,26 +221,44 @@ mod tests {
 
     /// `expected`: what the settings look like, or a part of the error.
     fn check(line: &str, environment: &[(&str, &str)], expected: Result<&str, &str>) {
-        let variable =
-            |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        let settings = parse(line).map_err(anyhow::Error::msg).and_then(|args| args.history.settings(variable));
+        let variable = |name: &str| {
+            environment
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        let settings = parse(line)
+            .map_err(anyhow::Error::msg)
+            .and_then(|args| args.history.settings(variable));
         match (settings, expected) {
             (Ok(settings), Ok(part)) => {
                 let shown = format!("{settings:?}");
                 assert!(shown.contains(part), "{line}: {shown}");
             }
-            (Err(error), Err(part)) => assert!(format!("{error:#}").contains(part), "{line}: {error:#}"),
+            (Err(error), Err(part)) => {
+                assert!(format!("{error:#}").contains(part), "{line}: {error:#}")
+            }
             (settings, expected) => panic!("{line}: {settings:?}, expected {expected:?}"),
         }
     }
 
     #[test]
     fn defaults_are_upstreams() {
-        let settings = parse("").expect("no flag is required").history.settings(|_| None).expect("valid");
+        let settings = parse("")
+            .expect("no flag is required")
+            .history
+            .settings(|_| None)
+            .expect("valid");
         assert_eq!(settings.usage, UsageSettings::default());
         assert_eq!(settings.pod_labels, PodLabelSettings::default());
-        assert_eq!((settings.length.to_string(), settings.resolution.to_string()), ("8d".into(), "1h".into()));
-        assert_eq!(settings.connection.address, "http://prometheus.monitoring.svc");
+        assert_eq!(
+            (settings.length.to_string(), settings.resolution.to_string()),
+            ("8d".into(), "1h".into())
+        );
+        assert_eq!(
+            settings.connection.address,
+            "http://prometheus.monitoring.svc"
+        );
         assert_eq!(settings.connection.query_timeout.as_secs(), 300);
         assert!(matches!(settings.connection.credentials, Credentials::None));
     }
@@ -213,20 +266,38 @@ mod tests {
     #[test]
     fn each_flag_reaches_its_setting() {
         for (line, part) in [
-            ("--prometheus-address=https://p:1/x", r#"address: "https://p:1/x""#),
+            (
+                "--prometheus-address=https://p:1/x",
+                r#"address: "https://p:1/x""#,
+            ),
             ("--prometheus-insecure", "insecure: true"),
             ("--prometheus-ca-file=/ca", r#"ca_file: Some("/ca")"#),
-            ("--prometheus-client-cert-file=/c --prometheus-client-key-file=/k", r#"Some(("/c", "/k"))"#),
+            (
+                "--prometheus-client-cert-file=/c --prometheus-client-key-file=/k",
+                r#"Some(("/c", "/k"))"#,
+            ),
             ("--prometheus-query-timeout=30s", "query_timeout: 30s"),
-            ("--prometheus-cadvisor-job-name=kubelet", r#"job: "kubelet""#),
+            (
+                "--prometheus-cadvisor-job-name=kubelet",
+                r#"job: "kubelet""#,
+            ),
             ("--history-cpu-metric=a", r#"cpu_metric: "a""#),
             ("--history-memory-metric=b", r#"memory_metric: "b""#),
-            ("--container-namespace-label=c", r#"namespace_label: "c", pod_label: "pod_name""#),
-            ("--container-pod-name-label=d", r#"pod_label: "d", container_label: "name""#),
+            (
+                "--container-namespace-label=c",
+                r#"namespace_label: "c", pod_label: "pod_name""#,
+            ),
+            (
+                "--container-pod-name-label=d",
+                r#"pod_label: "d", container_label: "name""#,
+            ),
             ("--container-name-label=e", r#"container_label: "e""#),
             ("--metric-for-pod-labels=f", r#"query: "f""#),
             ("--pod-label-prefix=g", r#"prefix: "g""#),
-            ("--pod-namespace-label=h", r#"namespace_label: "h", pod_label: "kubernetes_pod_name""#),
+            (
+                "--pod-namespace-label=h",
+                r#"namespace_label: "h", pod_label: "kubernetes_pod_name""#,
+            ),
             ("--pod-name-label=i", r#"pod_label: "i" }"#),
             ("--history-length=2w", "length: Step(1209600000)"),
             ("--history-resolution=5m", "resolution: Step(300000)"),
@@ -237,24 +308,63 @@ mod tests {
 
     #[test]
     fn a_token_wins_over_a_user_and_flags_win_over_the_environment() {
-        let environment = [("PROMETHEUS_USERNAME", "env"), ("PROMETHEUS_PASSWORD", "env")];
-        check("--prometheus-bearer-token=t --username=u", &environment, Ok("Bearer((secret))"));
-        check("--prometheus-bearer-token-file=/t --username=u", &environment, Ok("Bearer(/t)"));
-        check("--prometheus-bearer-token=t --prometheus-bearer-token-file=/t", &[], Ok("Bearer((secret))"));
-        check("--username=u --password-file=/p", &environment, Ok(r#"Basic { username: "u", password: /p }"#));
-        check("", &environment, Ok(r#"Basic { username: "env", password: (secret) }"#));
-        check("", &[("PROMETHEUS_PASSWORD", "alone")], Ok("credentials: None"));
+        let environment = [
+            ("PROMETHEUS_USERNAME", "env"),
+            ("PROMETHEUS_PASSWORD", "env"),
+        ];
+        check(
+            "--prometheus-bearer-token=t --username=u",
+            &environment,
+            Ok("Bearer((secret))"),
+        );
+        check(
+            "--prometheus-bearer-token-file=/t --username=u",
+            &environment,
+            Ok("Bearer(/t)"),
+        );
+        check(
+            "--prometheus-bearer-token=t --prometheus-bearer-token-file=/t",
+            &[],
+            Ok("Bearer((secret))"),
+        );
+        check(
+            "--username=u --password-file=/p",
+            &environment,
+            Ok(r#"Basic { username: "u", password: /p }"#),
+        );
+        check(
+            "",
+            &environment,
+            Ok(r#"Basic { username: "env", password: (secret) }"#),
+        );
+        check(
+            "",
+            &[("PROMETHEUS_PASSWORD", "alone")],
+            Ok("credentials: None"),
+        );
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
         for (line, part) in [
-            ("--prometheus-bearer-token=t --prometheus-bearer-token-file=/t --username=u", "exclude each other"),
-            ("--prometheus-address=prometheus:9090", "--prometheus-address"),
-            ("--history-length=1h --history-resolution=1d", "--history-resolution"),
+            (
+                "--prometheus-bearer-token=t --prometheus-bearer-token-file=/t --username=u",
+                "exclude each other",
+            ),
+            (
+                "--prometheus-address=prometheus:9090",
+                "--prometheus-address",
+            ),
+            (
+                "--history-length=1h --history-resolution=1d",
+                "--history-resolution",
+            ),
             ("--history-length=8", "--history-length"),
             ("--history-resolution=0s", "above zero"),
-            ("--prometheus-client-cert-file=/c", "--prometheus-client-key-file"),
+            (
+                "--prometheus-client-cert-file=/c",
+                "--prometheus-client-key-file",
+            ),
             ("--prometheus-query-timeout=0s", "at least 100ms"),
         ] {
             check(line, &[], Err(part));

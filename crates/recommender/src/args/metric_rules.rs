@@ -1,4 +1,5 @@
-//! The flags that say where rules of prometheus-adapter are, under the names that they have in Crane.
+//! The flags that say where rules of prometheus-adapter are, under the names that they have in
+//! Crane.
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -9,8 +10,8 @@ use crate::ehpa::rules::{Place, Settings};
 /// Where rules say how the history of custom and external metrics is asked for.
 #[derive(Debug, Clone, Args)]
 pub struct MetricRulesArgs {
-    /// Rule file of prometheus-adapter that says how the history of custom and external metrics of effective autoscalers is asked for. It is
-    /// read again when it changes.
+    /// Rule file of prometheus-adapter that says how the history of custom and external metrics of
+    /// effective autoscalers is asked for. It is read again when it changes.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub prometheus_adapter_config: String,
     /// Namespace of a `ConfigMap` with such rules, which is read again when it changes.
@@ -22,7 +23,8 @@ pub struct MetricRulesArgs {
     /// Its key with the rules.
     #[arg(long, default_value = "", value_name = "KEY")]
     pub prometheus_adapter_configmap_key: String,
-    /// What every series must fit which is asked for by such a rule, as in a query, such as cluster="a",container!="".
+    /// What every series must fit which is asked for by such a rule, as in a query, such as
+    /// cluster="a",container!="".
     #[arg(long, default_value = "", value_name = "MATCHERS")]
     pub prometheus_adapter_extension_labels: String,
 }
@@ -51,7 +53,11 @@ impl MetricRulesArgs {
                 );
                 let parts = "--prometheus-adapter-configmap-namespace, -name and -key";
                 ensure!(all == [true; 3], "{parts} need each other");
-                Place::ConfigMap { namespace, name, key }
+                Place::ConfigMap {
+                    namespace,
+                    name,
+                    key,
+                }
             }
         };
         Ok(Some(Settings { place, further }))
@@ -67,7 +73,9 @@ mod tests {
     fn check(line: &str, expected: Result<Option<Place>, &str>) {
         let found = parse(line).expect(line).metric_rules.settings();
         match (found, expected) {
-            (Ok(found), Ok(expected)) => assert_eq!(found.map(|settings| settings.place), expected, "{line}"),
+            (Ok(found), Ok(expected)) => {
+                assert_eq!(found.map(|settings| settings.place), expected, "{line}")
+            }
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
             (found, _) => panic!("{line}: {found:?}"),
         }
@@ -76,20 +84,44 @@ mod tests {
     #[test]
     fn rules_are_in_one_place() {
         check("", Ok(None));
-        check("--prometheus-adapter-config=/rules.yaml", Ok(Some(Place::File("/rules.yaml".into()))));
+        check(
+            "--prometheus-adapter-config=/rules.yaml",
+            Ok(Some(Place::File("/rules.yaml".into()))),
+        );
         let [namespace, name, key] = ["monitoring", "adapter", "config.yaml"].map(str::to_owned);
         let map = "--prometheus-adapter-configmap-namespace=monitoring --prometheus-adapter-configmap-name=adapter \
                    --prometheus-adapter-configmap-key=config.yaml";
-        check(map, Ok(Some(Place::ConfigMap { namespace, name, key })));
-        check("--prometheus-adapter-configmap-name=adapter", Err("need each other"));
-        check(&format!("{map} --prometheus-adapter-config=/rules.yaml"), Err("exclude each other"));
+        check(
+            map,
+            Ok(Some(Place::ConfigMap {
+                namespace,
+                name,
+                key,
+            })),
+        );
+        check(
+            "--prometheus-adapter-configmap-name=adapter",
+            Err("need each other"),
+        );
+        check(
+            &format!("{map} --prometheus-adapter-config=/rules.yaml"),
+            Err("exclude each other"),
+        );
     }
 
     #[test]
     fn every_series_may_have_to_fit_matchers() {
-        check("--prometheus-adapter-extension-labels=a=b", Err("\"a=b\" is not of the form"));
+        check(
+            "--prometheus-adapter-extension-labels=a=b",
+            Err("\"a=b\" is not of the form"),
+        );
         let line = "--prometheus-adapter-config=/r --prometheus-adapter-extension-labels=a=\"b,c\",d!=\"\"";
-        let settings = parse(line).expect(line).metric_rules.settings().expect(line).expect("settings");
+        let settings = parse(line)
+            .expect(line)
+            .metric_rules
+            .settings()
+            .expect(line)
+            .expect("settings");
         assert_eq!(settings.further, [r#"a="b,c""#, r#"d!="""#]);
     }
 }

@@ -16,8 +16,9 @@ use crate::predict::{QueryAccess, QueryScope};
 /// How predicted metrics are read, forecast and written.
 #[derive(Debug, Clone, Args)]
 pub struct PredictionArgs {
-    /// Where the history of predicted metrics is: prom, which is Prometheus (see --prometheus-address); or metricserver, which is
-    /// what is measured of pods while this program runs. Empty means prom with --storage=prometheus, and metricserver without.
+    /// Where the history of predicted metrics is: prom, which is Prometheus (see
+    /// --prometheus-address); or metricserver, which is what is measured of pods while this program
+    /// runs. Empty means prom with --storage=prometheus, and metricserver without.
     #[arg(long, default_value = "", value_name = "SOURCE")]
     pub datasource: DataSource,
     /// How often all predictions are looked at, whether or not there are new forecasts.
@@ -29,20 +30,24 @@ pub struct PredictionArgs {
     /// How often Crane's DSP predictor looks at all samples.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub model_update_interval: GoDuration,
-    /// How many questions about predicted metrics Prometheus is asked at the same time. Those of one namespace are at most half of them.
+    /// How many questions about predicted metrics Prometheus is asked at the same time. Those of
+    /// one namespace are at most half of them.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub prometheus_query_concurrency: u16,
-    /// The most memory for histories and forecasts of all namespaces. When it is reached, the namespaces that use the most get less.
+    /// The most memory for histories and forecasts of all namespaces. When it is reached, the
+    /// namespaces that use the most get less.
     #[arg(long, default_value = "256Mi", value_name = "QUANTITY")]
     pub prediction_memory_limit: Quantity,
     /// The most memory for histories and forecasts of one namespace. A series takes about 100 KiB.
     #[arg(long, default_value = "64Mi", value_name = "QUANTITY")]
     pub prediction_namespace_memory_limit: Quantity,
-    /// Series that the queries of predictions may read: namespace, those of the namespace of the object; or cluster, all, and nodes. The label
-    /// plimsoll.dev/prediction-query-scope of a namespace goes before this flag.
+    /// Series that the queries of predictions may read: namespace, those of the namespace of the
+    /// object; or cluster, all, and nodes. The label plimsoll.dev/prediction-query-scope of a
+    /// namespace goes before this flag.
     #[arg(long, default_value = "namespace", value_name = "SCOPE")]
     pub prediction_query_scope: QueryScope,
-    /// Label of series that has their namespace. Queries that may read only one namespace get a matcher of it.
+    /// Label of series that has their namespace. Queries that may read only one namespace get a
+    /// matcher of it.
     #[arg(long, default_value = "namespace", value_name = "LABEL", value_parser = label_name)]
     pub prediction_namespace_label: String,
 }
@@ -78,18 +83,30 @@ impl FromStr for DataSource {
 }
 
 fn label_name(text: &str) -> Result<String, NameError> {
-    if is_label_name(text) { Ok(text.to_owned()) } else { Err(NameError::Label(text.to_owned())) }
+    if is_label_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(NameError::Label(text.to_owned()))
+    }
 }
 
 impl PredictionArgs {
     /// The series that queries may read. `rules` say what else administrators allow.
     pub(crate) fn access(&self, rules: Option<Told>) -> QueryAccess {
         let namespace_label = self.prediction_namespace_label.clone();
-        QueryAccess { scope: self.prediction_query_scope, namespace_label, rules }
+        QueryAccess {
+            scope: self.prediction_query_scope,
+            namespace_label,
+            rules,
+        }
     }
 
     pub(crate) fn pace(&self) -> Pace {
-        let seconds = |duration: &GoDuration| i64::try_from(duration.0.as_secs()).unwrap_or(i64::MAX).max(1);
+        let seconds = |duration: &GoDuration| {
+            i64::try_from(duration.0.as_secs())
+                .unwrap_or(i64::MAX)
+                .max(1)
+        };
         Pace {
             read_seconds: seconds(&self.prediction_read_interval),
             refit_seconds: seconds(&self.model_update_interval),
@@ -125,27 +142,60 @@ mod tests {
     #[test]
     fn flags_have_cranes_names_and_defaults() {
         check("", DataSource::LikeStorage, (300, 43_200));
-        check("--datasource=prom --prediction-read-interval=5s", DataSource::Prometheus, (5, 43_200));
-        check("--datasource=metricserver --model-update-interval=1h", DataSource::Usage, (300, 3600));
+        check(
+            "--datasource=prom --prediction-read-interval=5s",
+            DataSource::Prometheus,
+            (5, 43_200),
+        );
+        check(
+            "--datasource=metricserver --model-update-interval=1h",
+            DataSource::Usage,
+            (300, 3600),
+        );
         assert!(parse("--datasource=grpc").is_err());
         let limits = |line: &str| parse(line).expect(line).prediction.limits();
-        let usual = MemoryLimits { namespace_bytes: 64 << 20, total_bytes: 256 << 20 };
+        let usual = MemoryLimits {
+            namespace_bytes: 64 << 20,
+            total_bytes: 256 << 20,
+        };
         assert_eq!(limits(""), usual);
         let line = "--prediction-memory-limit=1Gi --prediction-namespace-memory-limit=1M";
-        assert_eq!(limits(line), MemoryLimits { namespace_bytes: 1_000_000, total_bytes: 1 << 30 });
+        assert_eq!(
+            limits(line),
+            MemoryLimits {
+                namespace_bytes: 1_000_000,
+                total_bytes: 1 << 30
+            }
+        );
     }
 
     fn check_access(line: &str, scope: QueryScope, label: &str) {
         let access = parse(line).expect(line).prediction.access(None);
-        assert_eq!((access.scope, access.namespace_label.as_str()), (scope, label), "{line}");
+        assert_eq!(
+            (access.scope, access.namespace_label.as_str()),
+            (scope, label),
+            "{line}"
+        );
     }
 
     #[test]
     fn queries_read_their_own_namespace_unless_a_flag_says_otherwise() {
         check_access("", QueryScope::Namespace, "namespace");
-        check_access("--prediction-query-scope=cluster", QueryScope::Cluster, "namespace");
-        check_access("--prediction-namespace-label=k8s_namespace_name", QueryScope::Namespace, "k8s_namespace_name");
-        for line in ["--prediction-query-scope=", "--prediction-query-scope=all", "--prediction-namespace-label=a.b"] {
+        check_access(
+            "--prediction-query-scope=cluster",
+            QueryScope::Cluster,
+            "namespace",
+        );
+        check_access(
+            "--prediction-namespace-label=k8s_namespace_name",
+            QueryScope::Namespace,
+            "k8s_namespace_name",
+        );
+        for line in [
+            "--prediction-query-scope=",
+            "--prediction-query-scope=all",
+            "--prediction-namespace-label=a.b",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

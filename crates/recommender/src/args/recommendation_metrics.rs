@@ -8,7 +8,8 @@ pub struct RecommendationMetricsArgs {
     /// Show recommendations as metrics, under the names that kube-state-metrics gave them.
     #[arg(long)]
     pub recommendation_metrics: bool,
-    /// The most series of recommendations. A container has eight; one metric counts those that are left out.
+    /// The most series of recommendations. A container has eight; one metric counts those that are
+    /// left out.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..), value_name = "SERIES")]
     pub recommendation_metrics_limit: u32,
 }
@@ -16,7 +17,10 @@ pub struct RecommendationMetricsArgs {
 impl RecommendationMetricsArgs {
     /// The most series; none where recommendations are not shown.
     pub fn limit(self) -> Option<usize> {
-        let Self { recommendation_metrics, recommendation_metrics_limit } = self;
+        let Self {
+            recommendation_metrics,
+            recommendation_metrics_limit,
+        } = self;
         recommendation_metrics.then_some(recommendation_metrics_limit as usize)
     }
 }
@@ -26,14 +30,21 @@ mod tests {
     use crate::args::tests::parse;
 
     fn check(line: &str, expected: Option<usize>) {
-        assert_eq!(parse(line).expect(line).recommendation_metrics.limit(), expected, "{line}");
+        assert_eq!(
+            parse(line).expect(line).recommendation_metrics.limit(),
+            expected,
+            "{line}"
+        );
     }
 
     #[test]
     fn recommendations_are_shown_on_request_only() {
         check("", None);
         check("--recommendation-metrics", Some(20_000));
-        check("--recommendation-metrics --recommendation-metrics-limit=80", Some(80));
+        check(
+            "--recommendation-metrics --recommendation-metrics-limit=80",
+            Some(80),
+        );
         check("--recommendation-metrics-limit=80", None);
         assert!(parse("--recommendation-metrics-limit=0").is_err());
     }

@@ -4,17 +4,21 @@ use anyhow::ensure;
 
 use crate::schedulable::{CapTo, Settings};
 
-/// What recommendations are held to. Nothing unless asked for, since upstream's numbers differ from then on.
+/// What recommendations are held to. Nothing unless asked for, since upstream's numbers differ from
+/// then on.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SchedulableArgs {
-    /// Hold recommendations to what pods can be scheduled with: any of nodes, quotas and limit-ranges, separated by commas.
-    /// nodes: what the largest node that the pods may run on has allocatable, less the daemons there and a margin; quotas: what
-    /// each quota of the namespace leaves to each replica; limit-ranges: the maximum of each limit range. Empty, the default,
-    /// gives upstream's numbers. The annotation plimsoll.dev/cap-to-schedulable of an object narrows it down; none means nothing.
-    /// Needs the rights in deploy/components/schedulable. Nodes that a cluster autoscaler could bring but has not do not count.
+    /// Hold recommendations to what pods can be scheduled with: any of nodes, quotas and
+    /// limit-ranges, separated by commas. nodes: what the largest node that the pods may run on has
+    /// allocatable, less the daemons there and a margin; quotas: what each quota of the namespace
+    /// leaves to each replica; limit-ranges: the maximum of each limit range. Empty, the default,
+    /// gives upstream's numbers. The annotation plimsoll.dev/cap-to-schedulable of an object
+    /// narrows it down; none means nothing. Needs the rights in deploy/components/schedulable.
+    /// Nodes that a cluster autoscaler could bring but has not do not count.
     #[arg(long, default_value = "", value_name = "LIST")]
     pub cap_to_schedulable: CapTo,
-    /// Share of a node's allocatable CPU and memory that is left free when recommendations are held to nodes.
+    /// Share of a node's allocatable CPU and memory that is left free when recommendations are held
+    /// to nodes.
     #[arg(long, default_value_t = 0.05, value_name = "FRACTION")]
     pub schedulable_margin_fraction: f64,
 }
@@ -22,8 +26,14 @@ pub struct SchedulableArgs {
 impl SchedulableArgs {
     /// The settings; none where recommendations are held to nothing.
     pub fn settings(self) -> anyhow::Result<Option<Settings>> {
-        let Self { cap_to_schedulable: cap_to, schedulable_margin_fraction: margin } = self;
-        ensure!((0.0..1.0).contains(&margin), "--schedulable-margin-fraction must be at least 0 and below 1");
+        let Self {
+            cap_to_schedulable: cap_to,
+            schedulable_margin_fraction: margin,
+        } = self;
+        ensure!(
+            (0.0..1.0).contains(&margin),
+            "--schedulable-margin-fraction must be at least 0 and below 1"
+        );
         Ok((!cap_to.is_nothing()).then_some(Settings { cap_to, margin }))
     }
 }
@@ -35,8 +45,9 @@ mod tests {
 
     fn check(line: &str, expected: Option<(bool, bool, bool, f64)>) {
         let settings = parse(line).expect(line).schedulable.settings().expect(line);
-        let found =
-            settings.map(|Settings { cap_to, margin }| (cap_to.nodes, cap_to.quotas, cap_to.limit_ranges, margin));
+        let found = settings.map(|Settings { cap_to, margin }| {
+            (cap_to.nodes, cap_to.quotas, cap_to.limit_ranges, margin)
+        });
         assert_eq!(found, expected, "{line}");
     }
 
@@ -45,17 +56,31 @@ mod tests {
         check("", None);
         check("--cap-to-schedulable=none", None);
         check("--schedulable-margin-fraction=0.1", None);
-        check("--cap-to-schedulable=nodes", Some((true, false, false, 0.05)));
-        check("--cap-to-schedulable=quotas,limit-ranges", Some((false, true, true, 0.05)));
-        check("--cap-to-schedulable=nodes --schedulable-margin-fraction=0", Some((true, false, false, 0.0)));
+        check(
+            "--cap-to-schedulable=nodes",
+            Some((true, false, false, 0.05)),
+        );
+        check(
+            "--cap-to-schedulable=quotas,limit-ranges",
+            Some((false, true, true, 0.05)),
+        );
+        check(
+            "--cap-to-schedulable=nodes --schedulable-margin-fraction=0",
+            Some((true, false, false, 0.0)),
+        );
     }
 
     #[test]
     fn slips_are_noticed() {
         assert!(parse("--cap-to-schedulable=node").is_err());
         for margin in ["1", "-0.1", "NaN"] {
-            let args = parse(&format!("--cap-to-schedulable=nodes --schedulable-margin-fraction={margin}"));
-            assert!(args.expect("a number").schedulable.settings().is_err(), "{margin}");
+            let args = parse(&format!(
+                "--cap-to-schedulable=nodes --schedulable-margin-fraction={margin}"
+            ));
+            assert!(
+                args.expect("a number").schedulable.settings().is_err(),
+                "{margin}"
+            );
         }
     }
 }

@@ -69,10 +69,12 @@ pub struct SizingArgs {
     /// Round memory up to a multiple of this.
     #[arg(long, default_value_t = 1, value_name = "BYTES")]
     pub round_memory_bytes: i64,
-    /// Heed the annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU, which asks for whole cores.
+    /// Heed the annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU, which asks for
+    /// whole cores.
     #[arg(long)]
     pub cpu_integer_post_processor_enabled: bool,
-    /// Recommend the minimum for containers of which nothing was measured. Without it they get no recommendation.
+    /// Recommend the minimum for containers of which nothing was measured. Without it they get no
+    /// recommendation.
     #[arg(long, default_value_t = true)]
     pub minimum_without_usage: bool,
     /// The most CPU recommended for one container; 0 sets no limit.
@@ -118,7 +120,10 @@ impl SizingArgs {
         }
         let max_allowed = [
             (ResourceName::Cpu, container_recommendation_max_allowed_cpu),
-            (ResourceName::Memory, container_recommendation_max_allowed_memory),
+            (
+                ResourceName::Memory,
+                container_recommendation_max_allowed_memory,
+            ),
         ];
         Ok(Config {
             margin_fraction: recommendation_margin_fraction,
@@ -149,8 +154,15 @@ impl SizingArgs {
             round_cpu_millicores,
             round_memory_bytes,
             integer_cpu: cpu_integer_post_processor_enabled,
-            without_usage: if minimum_without_usage { WithoutUsage::Minimum } else { WithoutUsage::Nothing },
-            max_allowed: max_allowed.into_iter().filter(|(_, most)| !most.is_zero()).collect::<ResourceList>(),
+            without_usage: if minimum_without_usage {
+                WithoutUsage::Minimum
+            } else {
+                WithoutUsage::Nothing
+            },
+            max_allowed: max_allowed
+                .into_iter()
+                .filter(|(_, most)| !most.is_zero())
+                .collect::<ResourceList>(),
         })
     }
 }
@@ -167,7 +179,11 @@ mod tests {
     use crate::args::tests::parse;
 
     fn config(line: &str) -> anyhow::Result<Config> {
-        let Args { sizing, feature_gates, .. } = parse(line).map_err(anyhow::Error::msg)?;
+        let Args {
+            sizing,
+            feature_gates,
+            ..
+        } = parse(line).map_err(anyhow::Error::msg)?;
         sizing.config(&feature_gates)
     }
 
@@ -184,45 +200,103 @@ mod tests {
 
     #[test]
     fn each_flag_reaches_its_setting() {
-        check("--recommendation-margin-fraction=0.2", |config| config.margin_fraction = 0.2);
-        check("--pod-recommendation-min-cpu-millicores=15", |config| config.pod_min_cpu_millicores = 15.0);
-        check("--pod-recommendation-min-memory-mb=100", |config| config.pod_min_memory_mib = 100.0);
-        check("--target-cpu-percentile=0.8", |config| config.cpu_percentiles.target = 0.8);
-        check("--recommendation-lower-bound-cpu-percentile=0.4", |config| config.cpu_percentiles.lower_bound = 0.4);
-        check("--recommendation-upper-bound-cpu-percentile=0.99", |config| config.cpu_percentiles.upper_bound = 0.99);
-        check("--target-memory-percentile=0.8", |config| config.memory_percentiles.target = 0.8);
-        check("--recommendation-lower-bound-memory-percentile=0.4", |config| {
-            config.memory_percentiles.lower_bound = 0.4;
+        check("--recommendation-margin-fraction=0.2", |config| {
+            config.margin_fraction = 0.2
         });
-        check("--recommendation-upper-bound-memory-percentile=0.99", |config| {
-            config.memory_percentiles.upper_bound = 0.99;
+        check("--pod-recommendation-min-cpu-millicores=15", |config| {
+            config.pod_min_cpu_millicores = 15.0
         });
-        check("--confidence-interval-cpu=1s", |config| config.cpu_confidence_interval_ns = 1_000_000_000);
-        check("--confidence-interval-memory=1s", |config| config.memory_confidence_interval_ns = 1_000_000_000);
-        check("--cpu-histogram-decay-half-life=1s", |config| config.cpu_half_life_ns = 1_000_000_000);
-        check("--memory-histogram-decay-half-life=1s", |config| config.memory_half_life_ns = 1_000_000_000);
-        check("--memory-aggregation-interval=1s", |config| config.memory.interval_ns = 1_000_000_000);
-        check("--memory-aggregation-interval-count=4", |config| config.memory.interval_count = 4);
-        check("--oom-bump-up-ratio=1.5", |config| config.memory.oom_bump_up_ratio = 1.5);
-        check("--oom-min-bump-up-bytes=1e6", |config| config.memory.oom_min_bump_up_bytes = 1e6);
+        check("--pod-recommendation-min-memory-mb=100", |config| {
+            config.pod_min_memory_mib = 100.0
+        });
+        check("--target-cpu-percentile=0.8", |config| {
+            config.cpu_percentiles.target = 0.8
+        });
+        check(
+            "--recommendation-lower-bound-cpu-percentile=0.4",
+            |config| config.cpu_percentiles.lower_bound = 0.4,
+        );
+        check(
+            "--recommendation-upper-bound-cpu-percentile=0.99",
+            |config| config.cpu_percentiles.upper_bound = 0.99,
+        );
+        check("--target-memory-percentile=0.8", |config| {
+            config.memory_percentiles.target = 0.8
+        });
+        check(
+            "--recommendation-lower-bound-memory-percentile=0.4",
+            |config| {
+                config.memory_percentiles.lower_bound = 0.4;
+            },
+        );
+        check(
+            "--recommendation-upper-bound-memory-percentile=0.99",
+            |config| {
+                config.memory_percentiles.upper_bound = 0.99;
+            },
+        );
+        check("--confidence-interval-cpu=1s", |config| {
+            config.cpu_confidence_interval_ns = 1_000_000_000
+        });
+        check("--confidence-interval-memory=1s", |config| {
+            config.memory_confidence_interval_ns = 1_000_000_000
+        });
+        check("--cpu-histogram-decay-half-life=1s", |config| {
+            config.cpu_half_life_ns = 1_000_000_000
+        });
+        check("--memory-histogram-decay-half-life=1s", |config| {
+            config.memory_half_life_ns = 1_000_000_000
+        });
+        check("--memory-aggregation-interval=1s", |config| {
+            config.memory.interval_ns = 1_000_000_000
+        });
+        check("--memory-aggregation-interval-count=4", |config| {
+            config.memory.interval_count = 4
+        });
+        check("--oom-bump-up-ratio=1.5", |config| {
+            config.memory.oom_bump_up_ratio = 1.5
+        });
+        check("--oom-min-bump-up-bytes=1e6", |config| {
+            config.memory.oom_min_bump_up_bytes = 1e6
+        });
         check("--humanize-memory", |config| config.humanize_memory = true);
-        check("--round-cpu-millicores=50", |config| config.round_cpu_millicores = 50);
-        check("--round-memory-bytes=1024", |config| config.round_memory_bytes = 1024);
-        check("--cpu-integer-post-processor-enabled", |config| config.integer_cpu = true);
-        check("--minimum-without-usage=false", |config| config.without_usage = WithoutUsage::Nothing);
-        check("--feature-gates=PerVPAConfig=true", |config| config.per_autoscaler_rules = true);
+        check("--round-cpu-millicores=50", |config| {
+            config.round_cpu_millicores = 50
+        });
+        check("--round-memory-bytes=1024", |config| {
+            config.round_memory_bytes = 1024
+        });
+        check("--cpu-integer-post-processor-enabled", |config| {
+            config.integer_cpu = true
+        });
+        check("--minimum-without-usage=false", |config| {
+            config.without_usage = WithoutUsage::Nothing
+        });
+        check("--feature-gates=PerVPAConfig=true", |config| {
+            config.per_autoscaler_rules = true
+        });
         check("--feature-gates=InPlace=true", |_| ());
         check("--container-recommendation-max-allowed-cpu=2", |config| {
-            config.max_allowed.insert(ResourceName::Cpu, Quantity::from_milli(2000));
+            config
+                .max_allowed
+                .insert(ResourceName::Cpu, Quantity::from_milli(2000));
         });
-        check("--container-recommendation-max-allowed-memory=1Gi", |config| {
-            config.max_allowed.insert(ResourceName::Memory, Quantity::from_bytes(1 << 30));
-        });
+        check(
+            "--container-recommendation-max-allowed-memory=1Gi",
+            |config| {
+                config
+                    .max_allowed
+                    .insert(ResourceName::Memory, Quantity::from_bytes(1 << 30));
+            },
+        );
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        for line in ["--feature-gates=Nonsense=true", "--container-recommendation-max-allowed-cpu=x"] {
+        for line in [
+            "--feature-gates=Nonsense=true",
+            "--container-recommendation-max-allowed-cpu=x",
+        ] {
             assert!(config(line).is_err(), "{line}");
         }
     }

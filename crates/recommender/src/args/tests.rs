@@ -16,19 +16,32 @@ fn the_command_line_is_sound() {
 #[test]
 fn defaults_are_upstreams() {
     let args = parse("").expect("no flag is required");
-    assert_eq!((args.recommender_name.as_str(), args.update_worker_count), ("default", 10));
+    assert_eq!(
+        (args.recommender_name.as_str(), args.update_worker_count),
+        ("default", 10)
+    );
     assert_eq!(args.recommender_interval.0, Duration::from_mins(1));
     assert_eq!(args.checkpoints_timeout.0, Duration::from_mins(1));
     assert_eq!(args.checkpoints_gc_interval.0, Duration::from_mins(10));
-    assert_eq!((args.storage, args.min_checkpoints), (Storage::Checkpoint, 10));
+    assert_eq!(
+        (args.storage, args.min_checkpoints),
+        (Storage::Checkpoint, 10)
+    );
     assert_eq!(args.common.address.to_string(), ":8942");
-    assert_eq!(args.election.leader_elect_resource_name, "vpa-recommender-lease");
+    assert_eq!(
+        args.election.leader_elect_resource_name,
+        "vpa-recommender-lease"
+    );
 }
 
 #[test]
 fn checkpoints_are_the_storage_by_either_name_and_a_slip_is_noticed() {
     for line in ["", "--storage=", "--storage=checkpoint"] {
-        assert_eq!(parse(line).expect(line).storage, Storage::Checkpoint, "{line}");
+        assert_eq!(
+            parse(line).expect(line).storage,
+            Storage::Checkpoint,
+            "{line}"
+        );
     }
     assert!(parse("--storage=checkpoints").is_err());
 }
@@ -41,7 +54,11 @@ fn scoped(line: &str) -> anyhow::Result<Scope> {
 #[test]
 fn namespaces_are_all_some_or_one() {
     let check = |line: &str, namespace: &str, expected: bool| {
-        assert_eq!(scoped(line).expect("one of the two").includes(namespace), expected, "{line} {namespace}");
+        assert_eq!(
+            scoped(line).expect("one of the two").includes(namespace),
+            expected,
+            "{line} {namespace}"
+        );
     };
     check("", "a", true);
     check("--vpa-object-namespace=a", "b", false);
@@ -58,12 +75,18 @@ fn shards_are_counted_from_zero_and_divide_all_namespaces() {
     assert!(scoped(second).expect("a scope").includes("mail"));
     assert!(scoped("--shard=1/2 --vpa-object-namespace=mail").is_err());
     for (line, expected) in [
-        ("--shard=2/2", "shards are counted from zero: the last of 2 is 1/2"),
+        (
+            "--shard=2/2",
+            "shards are counted from zero: the last of 2 is 1/2",
+        ),
         ("--shard=0/0", "there must be 1 to 256 shards"),
         ("--shard=2", "expected INDEX/COUNT, such as 0/2 and 1/2"),
     ] {
         let error = shard(line).expect_err(line);
-        assert!(error.contains(expected) && error.contains("--shard"), "{error}");
+        assert!(
+            error.contains(expected) && error.contains("--shard"),
+            "{error}"
+        );
     }
 }
 

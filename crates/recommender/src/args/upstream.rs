@@ -1,5 +1,5 @@
-//! Every flag that upstream's recommender 1.8 knows, with its default: a Deployment that was written for it starts ours,
-//! and means the same.
+//! Every flag that upstream's recommender 1.8 knows, with its default: a Deployment that was
+//! written for it starts ours, and means the same.
 
 use runtime::upstream;
 
@@ -37,7 +37,10 @@ const OWN: [(&str, &str); 55] = [
     ("history-length", "8d"),
     ("history-resolution", "1h"),
     ("history-cpu-metric", "container_cpu_usage_seconds_total"),
-    ("history-memory-metric", "container_memory_working_set_bytes"),
+    (
+        "history-memory-metric",
+        "container_memory_working_set_bytes",
+    ),
     ("prometheus-query-timeout", "5m"),
     ("pod-label-prefix", "pod_label_"),
     ("metric-for-pod-labels", "up{job=\"kubernetes-pods\"}"),
@@ -83,19 +86,29 @@ fn a_flag_with_a_value_of_its_own_is_heard() {
             "" if flag == "storage" => "prometheus",
             "" if flag == "feature-gates" => "PerVPAConfig=true",
             number if number.parse::<f64>().is_ok() => "3",
-            duration if duration.ends_with('s') && duration.starts_with(|digit: char| digit.is_ascii_digit()) => "7s",
+            duration
+                if duration.ends_with('s')
+                    && duration.starts_with(|digit: char| digit.is_ascii_digit()) =>
+            {
+                "7s"
+            }
             "5m" | "1h" | "8d" => "6h",
             ":8942" => ":1",
             _ => "other",
         };
-        assert_ne!(shown(&[format!("--{flag}={other}")]), nothing, "--{flag}={other}");
+        assert_ne!(
+            shown(&[format!("--{flag}={other}")]),
+            nothing,
+            "--{flag}={other}"
+        );
     }
 }
 
 #[test]
 fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_about_flags() {
     for line in [
-        // deploy/recommender-deployment.yaml, and its variants for high availability and external metrics.
+        // deploy/recommender-deployment.yaml, and its variants for high availability and external
+        // metrics.
         "--v=4 --stderrthreshold=info",
         "--v=4 --stderrthreshold=info --leader-elect=true",
         "--v=4 --stderrthreshold=info --recommender-name=performance --prometheus-address=http://prometheus.default.svc.cluster.local:9090",

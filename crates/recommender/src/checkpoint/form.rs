@@ -1,4 +1,5 @@
-//! Between the object's form of a checkpoint and the one that sizing knows. Times in objects have whole seconds.
+//! Between the object's form of a checkpoint and the one that sizing knows. Times in objects have
+//! whole seconds.
 
 use api::checkpoint::{HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus};
 use jiff::Timestamp;
@@ -52,7 +53,11 @@ pub(crate) fn write(stored: Checkpoint) -> VerticalPodAutoscalerCheckpointStatus
 fn read_histogram(histogram: &HistogramCheckpoint) -> sizing::HistogramCheckpoint {
     sizing::HistogramCheckpoint {
         reference_timestamp: timestamp(histogram.reference_timestamp.as_ref()),
-        bucket_weights: histogram.bucket_weights.iter().map(|(bucket, weight)| (i64::from(*bucket), *weight)).collect(),
+        bucket_weights: histogram
+            .bucket_weights
+            .iter()
+            .map(|(bucket, weight)| (i64::from(*bucket), *weight))
+            .collect(),
         total_weight: histogram.total_weight,
     }
 }
@@ -62,7 +67,9 @@ fn write_histogram(histogram: sizing::HistogramCheckpoint) -> HistogramCheckpoin
     let weights = histogram.bucket_weights.into_iter();
     HistogramCheckpoint {
         reference_timestamp: whole_seconds(histogram.reference_timestamp),
-        bucket_weights: weights.filter_map(|(bucket, weight)| Some((u32::try_from(bucket).ok()?, weight))).collect(),
+        bucket_weights: weights
+            .filter_map(|(bucket, weight)| Some((u32::try_from(bucket).ok()?, weight)))
+            .collect(),
         total_weight: histogram.total_weight,
     }
 }
@@ -74,7 +81,8 @@ fn timestamp(time: Option<&Time>) -> Option<Timestamp> {
 fn whole_seconds(time: Option<Timestamp>) -> Option<Time> {
     // Towards the past, also before 1970.
     let second = |time: Timestamp| time.as_nanosecond().div_euclid(1_000_000_000);
-    time.and_then(|time| Timestamp::from_second(i64::try_from(second(time)).ok()?).ok()).map(Time)
+    time.and_then(|time| Timestamp::from_second(i64::try_from(second(time)).ok()?).ok())
+        .map(Time)
 }
 
 #[cfg(test)]
@@ -83,7 +91,10 @@ mod tests {
 
     fn check(stored: &str, expected: &str) {
         let stored: Checkpoint = serde_json::from_str(stored).expect("a checkpoint");
-        assert_eq!(serde_json::to_string(&write(stored)).expect("a status"), expected);
+        assert_eq!(
+            serde_json::to_string(&write(stored)).expect("a status"),
+            expected
+        );
     }
 
     const WHOLE: &str = concat!(
@@ -111,7 +122,8 @@ mod tests {
 
     #[test]
     fn what_was_written_reads_back_the_same() {
-        let status: VerticalPodAutoscalerCheckpointStatus = serde_json::from_str(WHOLE).expect("a status");
+        let status: VerticalPodAutoscalerCheckpointStatus =
+            serde_json::from_str(WHOLE).expect("a status");
         assert_eq!(write(read(&status)), status);
     }
 }

@@ -1,9 +1,10 @@
-//! Which checkpoints nobody needs any more: those whose VPA object is gone, those of containers that were taken out of their
-//! workload, and those beyond the most container names of one object.
+//! Which checkpoints nobody needs any more: those whose VPA object is gone, those of containers
+//! that were taken out of their workload, and those beyond the most container names of one object.
 //!
-//! Source: upstream `pkg/recommender/input/cluster_feeder.go` (`GarbageCollectCheckpoints`), which keeps the second kind for
-//! ever. An object is collected only when it was found useless twice, one interval apart, so that a VPA object that is
-//! deleted and made again, or pods that pass by, cost no history.
+//! Source: upstream `pkg/recommender/input/cluster_feeder.go` (`GarbageCollectCheckpoints`), which
+//! keeps the second kind for ever. An object is collected only when it was found useless twice, one
+//! interval apart, so that a VPA object that is deleted and made again, or pods that pass by, cost
+//! no history.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,11 @@ impl Reason {
     }
 
     /// Every reason.
-    pub(crate) const ALL: [Self; 3] = [Self::NoAutoscaler, Self::NoContainer, Self::TooManyContainers];
+    pub(crate) const ALL: [Self; 3] = [
+        Self::NoAutoscaler,
+        Self::NoContainer,
+        Self::TooManyContainers,
+    ];
 }
 
 /// A checkpoint of no use.
@@ -48,8 +53,9 @@ pub(crate) struct Useless {
     pub(crate) reason: Reason,
 }
 
-/// The checkpoints of no use now. `is_abandoned`: whether the container of a checkpoint whose VPA object exists was
-/// abandoned, given when it was last heard of. `is_omitted`: whether it is one of too many.
+/// The checkpoints of no use now. `is_abandoned`: whether the container of a checkpoint whose VPA
+/// object exists was abandoned, given when it was last heard of. `is_omitted`: whether it is one of
+/// too many.
 pub(crate) fn useless(
     checkpoints: &Table<Checkpoint>,
     autoscalers: &Table<Autoscaler>,
@@ -76,10 +82,16 @@ pub(crate) fn useless(
     useless.collect()
 }
 
-/// The time of the last sample. Without samples, when it was written, or made: memory may have been measured until then.
+/// The time of the last sample. Without samples, when it was written, or made: memory may have been
+/// measured until then.
 fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
     let status = checkpoint.status.as_ref();
-    let sample = status.and_then(|status| status.last_sample_start.as_ref().or(status.last_update_time.as_ref()));
+    let sample = status.and_then(|status| {
+        status
+            .last_sample_start
+            .as_ref()
+            .or(status.last_update_time.as_ref())
+    });
     sample.map(|time| time.0).or(checkpoint.created)
 }
 
@@ -88,11 +100,18 @@ fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
 pub(crate) struct Suspects(BTreeMap<String, Reason>);
 
 impl Suspects {
-    /// Those that were useless at the last look for the same reason; the others are suspects until the next one.
+    /// Those that were useless at the last look for the same reason; the others are suspects until
+    /// the next one.
     pub(crate) fn confirm(&mut self, useless: Vec<Useless>) -> Vec<Useless> {
-        let now = useless.iter().map(|useless| (useless.uid.clone(), useless.reason)).collect();
+        let now = useless
+            .iter()
+            .map(|useless| (useless.uid.clone(), useless.reason))
+            .collect();
         let before = std::mem::replace(&mut self.0, now);
-        useless.into_iter().filter(|useless| before.get(&useless.uid) == Some(&useless.reason)).collect()
+        useless
+            .into_iter()
+            .filter(|useless| before.get(&useless.uid) == Some(&useless.reason))
+            .collect()
     }
 }
 
@@ -100,7 +119,9 @@ impl Suspects {
 mod tests {
     use std::sync::Arc;
 
-    use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus};
+    use api::checkpoint::{
+        VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
+    };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
@@ -130,7 +151,10 @@ mod tests {
 
     /// The VPA object `web` names another recommender: it counts all the same.
     fn autoscalers() -> Table<Autoscaler> {
-        let web = shop::autoscaler("web", &json!({"spec": {"recommenders": [{"name": "another"}]}}));
+        let web = shop::autoscaler(
+            "web",
+            &json!({"spec": {"recommenders": [{"name": "another"}]}}),
+        );
         let mut table = Table::default();
         table.apply(Arc::new(web));
         table
@@ -143,23 +167,40 @@ mod tests {
         let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
             checkpoint.spec.container_name != "main" && last_heard.is_none_or(|last| last < at(100))
         };
-        useless(&table, &autoscalers(), is_abandoned, |checkpoint| checkpoint.spec.container_name.starts_with("job-"))
+        useless(&table, &autoscalers(), is_abandoned, |checkpoint| {
+            checkpoint.spec.container_name.starts_with("job-")
+        })
     }
 
     fn check(checkpoints: &[Arc<Checkpoint>], expected: &[(&str, Reason)]) {
         let found = look(checkpoints);
-        let found: Vec<_> = found.iter().map(|useless| (useless.key.name.as_str(), useless.reason)).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|useless| (useless.key.name.as_str(), useless.reason))
+            .collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn checkpoints_go_with_their_vpa_object_and_with_their_container() {
         check(&[checkpoint("web", "main", Some(50))], &[]);
-        check(&[checkpoint("gone", "main", Some(500))], &[("gone-main", Reason::NoAutoscaler)]);
-        check(&[checkpoint("web", "old", Some(99))], &[("web-old", Reason::NoContainer)]);
+        check(
+            &[checkpoint("gone", "main", Some(500))],
+            &[("gone-main", Reason::NoAutoscaler)],
+        );
+        check(
+            &[checkpoint("web", "old", Some(99))],
+            &[("web-old", Reason::NoContainer)],
+        );
         check(&[checkpoint("web", "old", Some(100))], &[]);
-        check(&[checkpoint("web", "old", None)], &[("web-old", Reason::NoContainer)]);
-        check(&[checkpoint("web", "job-1", Some(100))], &[("web-job-1", Reason::TooManyContainers)]);
+        check(
+            &[checkpoint("web", "old", None)],
+            &[("web-old", Reason::NoContainer)],
+        );
+        check(
+            &[checkpoint("web", "job-1", Some(100))],
+            &[("web-job-1", Reason::TooManyContainers)],
+        );
     }
 
     #[test]
@@ -172,7 +213,10 @@ mod tests {
         }
         assert_eq!(look(&[]), 0);
         assert_eq!(look(&[Arc::clone(&gone)]), 0, "it begins anew");
-        let made_again = Arc::new(Checkpoint { uid: "another".to_owned(), ..(*gone).clone() });
+        let made_again = Arc::new(Checkpoint {
+            uid: "another".to_owned(),
+            ..(*gone).clone()
+        });
         assert_eq!(look(&[made_again]), 0, "another object");
     }
 }

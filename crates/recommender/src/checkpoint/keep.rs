@@ -1,5 +1,5 @@
-//! Keeps the checkpoint objects current for one term of leadership: after each round of usage, those that changed are
-//! written; now and then, those that nobody needs are deleted.
+//! Keeps the checkpoint objects current for one term of leadership: after each round of usage,
+//! those that changed are written; now and then, those that nobody needs are deleted.
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
@@ -63,7 +63,11 @@ struct Look {
 
 impl Keeper {
     /// Runs until shutdown, or until it is dropped with the lease.
-    pub(crate) async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn run(
+        self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
         let mut rounds = self.shared.rounds();
         if *rounds.borrow_and_update() > 0 {
             rounds.mark_changed();
@@ -85,13 +89,16 @@ impl Keeper {
         shutdown.run_until_cancelled(work).await.unwrap_or(Ok(()))
     }
 
-    /// Looks at all VPA objects, those that waited longest first, until the time is over; each worker looks at one at least.
+    /// Looks at all VPA objects, those that waited longest first, until the time is over; each
+    /// worker looks at one at least.
     async fn write_changes(&self, term: &mut Term, leading: &Leading) {
         let started = Instant::now();
         let deadline = started + self.timeout;
         let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
         term.clock_checked(autoscalers.is_none());
-        let Some(autoscalers) = autoscalers else { return };
+        let Some(autoscalers) = autoscalers else {
+            return;
+        };
         term.forget_all_but(&autoscalers);
         let written = written(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
@@ -120,12 +127,20 @@ impl Keeper {
         self.metrics.step("MaintainCheckpoints", started.elapsed());
     }
 
-    /// Stores what is known of one VPA object's containers, which may have `room` more checkpoints; returns whether all of it is stored.
-    async fn maintain(&self, key: ObjectKey, mut room: usize, leading: &Leading) -> (ObjectKey, bool) {
+    /// Stores what is known of one VPA object's containers, which may have `room` more checkpoints;
+    /// returns whether all of it is stored.
+    async fn maintain(
+        &self,
+        key: ObjectKey,
+        mut room: usize,
+        leading: &Leading,
+    ) -> (ObjectKey, bool) {
         let contents = block_in_place(|| self.shared.lock().checkpoints(&key, Timestamp::now()));
         let mut is_stored = true;
         for (container, content) in contents {
-            let outcome = self.maintain_one(&key, container, content, &mut room, leading).await;
+            let outcome = self
+                .maintain_one(&key, container, content, &mut room, leading)
+                .await;
             self.metrics.checkpoints.written(outcome);
             is_stored &= outcome.is_stored();
         }
@@ -145,7 +160,14 @@ impl Keeper {
             let stored = self.stored.borrow();
             let key = choose(&stored.checkpoints, autoscaler, &container);
             let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
-            let verdict = verdict(&autoscaler.name, &container, &status, object, *room > 0, Timestamp::now());
+            let verdict = verdict(
+                &autoscaler.name,
+                &container,
+                &status,
+                object,
+                *room > 0,
+                Timestamp::now(),
+            );
             (key, verdict)
         };
         let how = match verdict {
@@ -163,12 +185,15 @@ impl Keeper {
             Verdict::Replace => How::Replace,
             Verdict::Fill => How::Fill,
         };
-        let spec =
-            VerticalPodAutoscalerCheckpointSpec { vpa_object_name: autoscaler.name.clone(), container_name: container };
+        let spec = VerticalPodAutoscalerCheckpointSpec {
+            vpa_object_name: autoscaler.name.clone(),
+            container_name: container,
+        };
         self.writer.write(&key, how, spec, status, leading).await
     }
 
-    /// Deletes what was of no use at this look and the one before. What is not known for sure is left for the next look.
+    /// Deletes what was of no use at this look and the one before. What is not known for sure is
+    /// left for the next look.
     async fn collect(&self, term: &mut Term, leading: &Leading) {
         let useless = block_in_place(|| self.useless(Timestamp::now()));
         for useless in term.suspects.confirm(useless) {
@@ -178,7 +203,8 @@ impl Keeper {
         }
     }
 
-    /// Nothing, as long as a watch is down. No two locks are held together: others take them in another order.
+    /// Nothing, as long as a watch is down. No two locks are held together: others take them in
+    /// another order.
     fn useless(&self, now: Timestamp) -> Vec<Useless> {
         let is_current = |view: &View| view.is_synced() && view.stale_since().is_none();
         let autoscalers = {
@@ -189,11 +215,18 @@ impl Keeper {
             let stored = self.stored.borrow();
             is_current(&stored).then(|| stored.checkpoints.clone())
         };
-        let Some((autoscalers, checkpoints)) = autoscalers.zip(checkpoints) else { return Vec::new() };
+        let Some((autoscalers, checkpoints)) = autoscalers.zip(checkpoints) else {
+            return Vec::new();
+        };
         let state = self.shared.lock();
         let crowded = state.crowded();
         let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
-            state.is_abandoned(&checkpoint.autoscaler(), &checkpoint.spec.container_name, last_heard, now)
+            state.is_abandoned(
+                &checkpoint.autoscaler(),
+                &checkpoint.spec.container_name,
+                last_heard,
+                now,
+            )
         };
         let is_omitted = |checkpoint: &Checkpoint| {
             let kept = crowded.get(&checkpoint.autoscaler());
@@ -206,12 +239,20 @@ impl Keeper {
 impl Term {
     fn new(metrics: Metrics) -> Self {
         let (looks, suspects) = (BTreeMap::new(), Suspects::default());
-        Self { metrics, began: Timestamp::now(), looks, suspects, is_contradicted: false }
+        Self {
+            metrics,
+            began: Timestamp::now(),
+            looks,
+            suspects,
+            is_contradicted: false,
+        }
     }
 
     fn clock_checked(&mut self, is_contradicted: bool) {
         if is_contradicted && !self.is_contradicted {
-            tracing::warn!("writing no checkpoints: the last usage is more than an hour off the clock");
+            tracing::warn!(
+                "writing no checkpoints: the last usage is more than an hour off the clock"
+            );
         }
         self.is_contradicted = is_contradicted;
     }
@@ -230,7 +271,10 @@ impl Term {
 
     /// Since when something known may not be stored.
     fn oldest(&self) -> Option<Timestamp> {
-        self.looks.values().map(|look| look.stored.unwrap_or(self.began)).min()
+        self.looks
+            .values()
+            .map(|look| look.stored.unwrap_or(self.began))
+            .min()
     }
 }
 
@@ -250,17 +294,27 @@ mod tests {
         let (_, view) = watch::channel(View::default());
         let metrics = Metrics::register(&registry, vec![view]).expect("valid names");
         let mut term = Term::new(metrics);
-        let (web, shop) = (ObjectKey::new("shop", "web"), ObjectKey::new("shop", "shop"));
+        let (web, shop) = (
+            ObjectKey::new("shop", "web"),
+            ObjectKey::new("shop", "shop"),
+        );
         let after = |seconds| term_began() + std::time::Duration::from_secs(seconds);
         term.began = term_began();
         for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
             let last = Instant::now();
             term.looked_at(web.clone(), is_stored, last, after(second));
-            assert_eq!((term.looks[&web].last, term.oldest()), (last, Some(after(expected))));
+            assert_eq!(
+                (term.looks[&web].last, term.oldest()),
+                (last, Some(after(expected)))
+            );
         }
         term.looked_at(shop.clone(), true, Instant::now(), after(40));
         term.forget_all_but(&[shop]);
-        assert_eq!(term.oldest(), Some(after(40)), "an object that is gone has no age");
+        assert_eq!(
+            term.oldest(),
+            Some(after(40)),
+            "an object that is gone has no age"
+        );
     }
 
     fn term_began() -> Timestamp {

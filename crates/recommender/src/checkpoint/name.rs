@@ -1,8 +1,9 @@
 //! The name of a container's checkpoint.
 //!
-//! Upstream's `VPA-CONTAINER` is not unique: object `a-b` with container `c` has the name of object `a` with container `b-c`, and upstream
-//! overwrites one with the other. Here a container whose name is taken, or longer than names may be, gets one that ends with a hash of
-//! both parts. Whose a checkpoint is says its `spec`, in upstream as well as here.
+//! Upstream's `VPA-CONTAINER` is not unique: object `a-b` with container `c` has the name of object
+//! `a` with container `b-c`, and upstream overwrites one with the other. Here a container whose
+//! name is taken, or longer than names may be, gets one that ends with a hash of both parts. Whose
+//! a checkpoint is says its `spec`, in upstream as well as here.
 
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
 use cluster::{Checkpoint, ObjectKey, Table};
@@ -15,27 +16,47 @@ const MAX: usize = 253;
 const DIGITS: usize = 16;
 
 /// Whether a checkpoint is of this container of this object.
-pub(crate) fn is_of(spec: &VerticalPodAutoscalerCheckpointSpec, autoscaler: &str, container: &str) -> bool {
+pub(crate) fn is_of(
+    spec: &VerticalPodAutoscalerCheckpointSpec,
+    autoscaler: &str,
+    container: &str,
+) -> bool {
     spec.vpa_object_name == autoscaler && spec.container_name == container
 }
 
 /// Upstream's name, and the one with a hash.
 pub(crate) fn names(autoscaler: &ObjectKey, container: &str) -> [ObjectKey; 2] {
     let whole = object_name(&autoscaler.name, container);
-    let kept = whole.get(..MAX - DIGITS - 1).unwrap_or(&whole).trim_end_matches(['-', '.']);
+    let kept = whole
+        .get(..MAX - DIGITS - 1)
+        .unwrap_or(&whole)
+        .trim_end_matches(['-', '.']);
     // No name contains a slash, so two pairs never hash the same text.
     let hash = fnv1a(&format!("{}/{container}", autoscaler.name));
     let hashed = format!("{kept}-{hash:0DIGITS$x}");
     [whole, hashed].map(|name| ObjectKey::new(&autoscaler.namespace, name))
 }
 
-/// The object in which a container's history is stored: the one that there is, else upstream's name where that is free.
-pub(crate) fn choose(checkpoints: &Table<Checkpoint>, autoscaler: &ObjectKey, container: &str) -> ObjectKey {
+/// The object in which a container's history is stored: the one that there is, else upstream's name
+/// where that is free.
+pub(crate) fn choose(
+    checkpoints: &Table<Checkpoint>,
+    autoscaler: &ObjectKey,
+    container: &str,
+) -> ObjectKey {
     let [whole, hashed] = names(autoscaler, container);
     let is_own = |checkpoint: &Checkpoint| is_of(&checkpoint.spec, &autoscaler.name, container);
-    let has_hashed = checkpoints.get(&hashed).is_some_and(|checkpoint| is_own(checkpoint));
-    let is_taken = checkpoints.get(&whole).is_some_and(|checkpoint| !is_own(checkpoint));
-    if has_hashed || is_taken || whole.name.len() > MAX { hashed } else { whole }
+    let has_hashed = checkpoints
+        .get(&hashed)
+        .is_some_and(|checkpoint| is_own(checkpoint));
+    let is_taken = checkpoints
+        .get(&whole)
+        .is_some_and(|checkpoint| !is_own(checkpoint));
+    if has_hashed || is_taken || whole.name.len() > MAX {
+        hashed
+    } else {
+        whole
+    }
 }
 
 #[cfg(test)]
@@ -46,7 +67,8 @@ mod tests {
 
     const HASHED: &str = "a-b-c-9eece1bc4331d2a5";
 
-    /// The name for container `b-c` of object `a`, where there are checkpoints of these names, objects and containers.
+    /// The name for container `b-c` of object `a`, where there are checkpoints of these names,
+    /// objects and containers.
     fn check(stored: &[(&str, &str, &str)], expected: &str) {
         let mut table = Table::default();
         for (name, autoscaler, container) in stored {
@@ -61,7 +83,11 @@ mod tests {
                 status: None,
             }));
         }
-        assert_eq!(choose(&table, &ObjectKey::new("shop", "a"), "b-c").name, expected, "{stored:?}");
+        assert_eq!(
+            choose(&table, &ObjectKey::new("shop", "a"), "b-c").name,
+            expected,
+            "{stored:?}"
+        );
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What was stored before this process measured anything itself, by checkpoint object.
 //!
-//! Stored history is added to what is measured here, so nothing may be in both. What an object held when it was first seen
-//! is kept for as long as the object is there: a VPA object that comes later, or that is deleted and made again, gets
-//! that, and not what has been written since. An object that is first seen when samples are already taken counts only if
-//! it is older than all of them: then somebody restored it. Otherwise this process, the replica that leads, or another
+//! Stored history is added to what is measured here, so nothing may be in both. What an object held
+//! when it was first seen is kept for as long as the object is there: a VPA object that comes
+//! later, or that is deleted and made again, gets that, and not what has been written since. An
+//! object that is first seen when samples are already taken counts only if it is older than all of
+//! them: then somebody restored it. Otherwise this process, the replica that leads, or another
 //! recommender wrote it from the same samples.
 //!
-//! Upstream reads checkpoints at its start only, and a VPA object that comes later never gets its history back.
+//! Upstream reads checkpoints at its start only, and a VPA object that comes later never gets its
+//! history back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,14 +42,20 @@ impl Past {
     /// Takes notice of the objects that there are now; gives those that are gone.
     pub(crate) fn see(&mut self, now: &Table<Checkpoint>) -> Vec<Arc<Checkpoint>> {
         let is_same = |key: &ObjectKey, sight: &FirstSight| {
-            now.get(key).is_some_and(|checkpoint| checkpoint.uid == sight.checkpoint.uid)
+            now.get(key)
+                .is_some_and(|checkpoint| checkpoint.uid == sight.checkpoint.uid)
         };
-        let gone = self.objects.extract_if(.., |key, sight| !is_same(key, sight));
+        let gone = self
+            .objects
+            .extract_if(.., |key, sight| !is_same(key, sight));
         let gone = gone.map(|(_, sight)| sight.checkpoint).collect();
         for checkpoint in now.iter() {
             if !self.objects.contains_key(&checkpoint.key) {
                 let is_past = is_past(checkpoint.status.as_ref(), self.measured_since);
-                let sight = FirstSight { checkpoint: Arc::clone(checkpoint), is_past };
+                let sight = FirstSight {
+                    checkpoint: Arc::clone(checkpoint),
+                    is_past,
+                };
                 self.objects.insert(checkpoint.key.clone(), sight);
             }
         }
@@ -63,19 +71,41 @@ impl Past {
     }
 
     /// When a container's past was stored, where that may be added.
-    pub(crate) fn stored_until(&self, autoscaler: &ObjectKey, container: &str) -> Option<Timestamp> {
+    pub(crate) fn stored_until(
+        &self,
+        autoscaler: &ObjectKey,
+        container: &str,
+    ) -> Option<Timestamp> {
         let named = names(autoscaler, container);
         let own = |sight: &&FirstSight| is_of(&sight.checkpoint.spec, &autoscaler.name, container);
-        let sight = named.iter().filter_map(|key| self.objects.get(key)).filter(own).find(|sight| sight.is_past)?;
-        sight.checkpoint.status.as_ref()?.last_update_time.as_ref().map(|time| time.0)
+        let sight = named
+            .iter()
+            .filter_map(|key| self.objects.get(key))
+            .filter(own)
+            .find(|sight| sight.is_past)?;
+        sight
+            .checkpoint
+            .status
+            .as_ref()?
+            .last_update_time
+            .as_ref()
+            .map(|time| time.0)
     }
 }
 
 /// Whether nothing in it can be a sample that was taken here as well.
-fn is_past(status: Option<&VerticalPodAutoscalerCheckpointStatus>, measured_since: Option<Timestamp>) -> bool {
-    let Some(measured_since) = measured_since else { return true };
+fn is_past(
+    status: Option<&VerticalPodAutoscalerCheckpointStatus>,
+    measured_since: Option<Timestamp>,
+) -> bool {
+    let Some(measured_since) = measured_since else {
+        return true;
+    };
     let Some(status) = status else { return false };
-    let last = status.last_sample_start.as_ref().or(status.last_update_time.as_ref());
+    let last = status
+        .last_sample_start
+        .as_ref()
+        .or(status.last_update_time.as_ref());
     last.is_some_and(|last| last.0 < measured_since)
 }
 
@@ -110,14 +140,18 @@ mod tests {
         table
     }
 
-    /// Sees each list of objects in turn; measuring begins before the second one, with a sample of second 100.
+    /// Sees each list of objects in turn; measuring begins before the second one, with a sample of
+    /// second 100.
     fn check(seen: &[Vec<Arc<Checkpoint>>], expected: &[Arc<Checkpoint>]) {
         let mut past = Past::default();
         for objects in seen {
             past.see(&table(objects));
             past.measured(at(100));
         }
-        let found: Vec<_> = past.checkpoints().map(|(checkpoint, _)| Arc::clone(checkpoint)).collect();
+        let found: Vec<_> = past
+            .checkpoints()
+            .map(|(checkpoint, _)| Arc::clone(checkpoint))
+            .collect();
         assert_eq!(found, expected);
     }
 
@@ -138,7 +172,11 @@ mod tests {
             (None, None, false),
         ] {
             let later = object("c1", last_sample, last_update);
-            let expected = if counts { vec![Arc::clone(&later)] } else { Vec::new() };
+            let expected = if counts {
+                vec![Arc::clone(&later)]
+            } else {
+                Vec::new()
+            };
             check(&[Vec::new(), vec![later]], &expected);
         }
     }

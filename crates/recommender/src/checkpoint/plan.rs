@@ -1,7 +1,8 @@
-//! Which VPA object's history is looked at first, and what has to happen to each of its checkpoints.
+//! Which VPA object's history is looked at first, and what has to happen to each of its
+//! checkpoints.
 //!
-//! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only when what it would hold
-//! differs from what it holds.
+//! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only
+//! when what it would hold differs from what it holds.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +15,8 @@ use super::name::is_of;
 
 /// The time without samples after which history is forgotten, by default.
 const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
-/// A checkpoint with more than this many times as many samples is not replaced by what cannot follow from it.
+/// A checkpoint with more than this many times as many samples is not replaced by what cannot
+/// follow from it.
 const FAR_MORE: i64 = 100;
 
 /// What has to happen to one checkpoint.
@@ -30,16 +32,18 @@ pub(crate) enum Verdict {
     Fill,
     /// The object holds just that.
     Unchanged,
-    /// The object holds far more samples than are known here, the last of them so young that they cannot be expired: it stays.
+    /// The object holds far more samples than are known here, the last of them so young that they
+    /// cannot be expired: it stays.
     Richer,
-    /// The object holds later samples than are known here, such as of pods that were forgotten: it stays.
+    /// The object holds later samples than are known here, such as of pods that were forgotten: it
+    /// stays.
     Newer,
     /// Both of the container's names are taken by checkpoints of others.
     Taken,
 }
 
-/// What has to happen to the object that should hold `content` of this container of this VPA object. `has_room`: whether the VPA object
-/// may have one more checkpoint.
+/// What has to happen to the object that should hold `content` of this container of this VPA
+/// object. `has_room`: whether the VPA object may have one more checkpoint.
 pub(crate) fn verdict(
     autoscaler: &str,
     container: &str,
@@ -49,7 +53,11 @@ pub(crate) fn verdict(
     now: Timestamp,
 ) -> Verdict {
     let Some(Checkpoint { spec, status, .. }) = object else {
-        return if has_room { Verdict::Create } else { Verdict::TooMany };
+        return if has_room {
+            Verdict::Create
+        } else {
+            Verdict::TooMany
+        };
     };
     if !is_of(spec, autoscaler, container) {
         return Verdict::Taken;
@@ -64,7 +72,10 @@ pub(crate) fn verdict(
 }
 
 /// Whether both are the same but for the time at which they were written.
-fn holds(status: &VerticalPodAutoscalerCheckpointStatus, content: &VerticalPodAutoscalerCheckpointStatus) -> bool {
+fn holds(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+) -> bool {
     let VerticalPodAutoscalerCheckpointStatus {
         last_update_time: _,
         version,
@@ -82,11 +93,19 @@ fn holds(status: &VerticalPodAutoscalerCheckpointStatus, content: &VerticalPodAu
         && *total_samples_count == content.total_samples_count
 }
 
-/// Whether the object holds samples and nothing was measured here, or whether it holds far more of them, the last less than [`RETENTION`]
-/// before ours. What is known here should hold them then: it was lost, and not forgotten for its age.
-fn is_richer(status: &VerticalPodAutoscalerCheckpointStatus, content: &VerticalPodAutoscalerCheckpointStatus) -> bool {
-    let last = |status: &VerticalPodAutoscalerCheckpointStatus| status.last_sample_start.as_ref().map(|time| time.0);
-    let is_young = last(status).zip(last(content)).is_some_and(|(stored, own)| own.duration_since(stored) < RETENTION);
+/// Whether the object holds samples and nothing was measured here, or whether it holds far more of
+/// them, the last less than [`RETENTION`] before ours. What is known here should hold them then: it
+/// was lost, and not forgotten for its age.
+fn is_richer(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+) -> bool {
+    let last = |status: &VerticalPodAutoscalerCheckpointStatus| {
+        status.last_sample_start.as_ref().map(|time| time.0)
+    };
+    let is_young = last(status)
+        .zip(last(content))
+        .is_some_and(|(stored, own)| own.duration_since(stored) < RETENTION);
     let (stored, own) = (status.total_samples_count, content.total_samples_count);
     (own == 0 && stored > 0) || (is_young && stored / FAR_MORE > own)
 }
@@ -97,8 +116,11 @@ fn is_newer(
     content: &VerticalPodAutoscalerCheckpointStatus,
     now: Timestamp,
 ) -> bool {
-    let last = |status: &VerticalPodAutoscalerCheckpointStatus| status.last_sample_start.as_ref().map(|time| time.0);
-    last(status).is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
+    let last = |status: &VerticalPodAutoscalerCheckpointStatus| {
+        status.last_sample_start.as_ref().map(|time| time.0)
+    };
+    last(status)
+        .is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
 }
 
 /// The checkpoints that a VPA object has.
@@ -114,23 +136,36 @@ pub(crate) struct Written {
 pub(crate) fn written(checkpoints: &Table<Checkpoint>) -> BTreeMap<ObjectKey, Written> {
     let mut written = BTreeMap::new();
     for checkpoint in checkpoints.iter() {
-        let time = checkpoint.status.as_ref().and_then(|status| status.last_update_time.as_ref());
+        let time = checkpoint
+            .status
+            .as_ref()
+            .and_then(|status| status.last_update_time.as_ref());
         let time = time.map_or(Timestamp::MIN, |time| time.0);
         written
             .entry(checkpoint.autoscaler())
-            .and_modify(|all: &mut Written| *all = Written { oldest: time.min(all.oldest), count: all.count + 1 })
-            .or_insert(Written { oldest: time, count: 1 });
+            .and_modify(|all: &mut Written| {
+                *all = Written {
+                    oldest: time.min(all.oldest),
+                    count: all.count + 1,
+                }
+            })
+            .or_insert(Written {
+                oldest: time,
+                count: 1,
+            });
     }
     written
 }
 
-/// What decides when a VPA object is looked at: when it was in this term, by the steady clock, and when it was written.
+/// What decides when a VPA object is looked at: when it was in this term, by the steady clock, and
+/// when it was written.
 pub(crate) type Waited = (Option<Instant>, Option<Timestamp>);
 
-/// The VPA objects in the order in which they are looked at: those never looked at in this term first, the longest unwritten of them
-/// first, then the others by how long ago that was.
+/// The VPA objects in the order in which they are looked at: those never looked at in this term
+/// first, the longest unwritten of them first, then the others by how long ago that was.
 pub(crate) fn in_order(mut autoscalers: Vec<(ObjectKey, Waited)>) -> Vec<ObjectKey> {
-    autoscalers.sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
+    autoscalers
+        .sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
     autoscalers.into_iter().map(|(key, _)| key).collect()
 }
 
@@ -151,17 +186,28 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    fn status(written: i64, last_sample: Option<i64>, weight: f64) -> VerticalPodAutoscalerCheckpointStatus {
+    fn status(
+        written: i64,
+        last_sample: Option<i64>,
+        weight: f64,
+    ) -> VerticalPodAutoscalerCheckpointStatus {
         VerticalPodAutoscalerCheckpointStatus {
             last_update_time: Some(Time(at(written))),
             version: "v3".to_owned(),
-            cpu_histogram: HistogramCheckpoint { total_weight: weight, ..Default::default() },
+            cpu_histogram: HistogramCheckpoint {
+                total_weight: weight,
+                ..Default::default()
+            },
             last_sample_start: last_sample.map(|second| Time(at(second))),
             ..Default::default()
         }
     }
 
-    fn object(autoscaler: &str, container: &str, status: Option<VerticalPodAutoscalerCheckpointStatus>) -> Checkpoint {
+    fn object(
+        autoscaler: &str,
+        container: &str,
+        status: Option<VerticalPodAutoscalerCheckpointStatus>,
+    ) -> Checkpoint {
         Checkpoint {
             key: ObjectKey::new("shop", "a-b-c"),
             uid: String::new(),
@@ -177,28 +223,63 @@ mod tests {
     /// What is known: last sample at second 500, weight 1.
     fn check(object: Option<&Checkpoint>, expected: Verdict) {
         let content = status(NOW, Some(500), 1.0);
-        assert_eq!(verdict("a", "b-c", &content, object, true, at(NOW)), expected, "{object:?}");
-        let without_room = if expected == Verdict::Create { Verdict::TooMany } else { expected };
-        assert_eq!(verdict("a", "b-c", &content, object, false, at(NOW)), without_room, "{object:?}");
+        assert_eq!(
+            verdict("a", "b-c", &content, object, true, at(NOW)),
+            expected,
+            "{object:?}"
+        );
+        let without_room = if expected == Verdict::Create {
+            Verdict::TooMany
+        } else {
+            expected
+        };
+        assert_eq!(
+            verdict("a", "b-c", &content, object, false, at(NOW)),
+            without_room,
+            "{object:?}"
+        );
     }
 
     #[test]
     fn an_object_is_written_only_when_it_holds_something_else() {
         check(None, Verdict::Create);
         check(Some(&object("a", "b-c", None)), Verdict::Fill);
-        check(Some(&object("a", "b-c", Some(status(1, Some(500), 1.0)))), Verdict::Unchanged);
-        check(Some(&object("a", "b-c", Some(status(1, Some(500), 1.5)))), Verdict::Replace);
-        check(Some(&object("a", "b-c", Some(status(1, Some(499), 1.0)))), Verdict::Replace);
-        let other_version =
-            VerticalPodAutoscalerCheckpointStatus { version: "v2".to_owned(), ..status(1, Some(1), 1.0) };
-        check(Some(&object("a", "b-c", Some(other_version))), Verdict::Replace);
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(500), 1.0)))),
+            Verdict::Unchanged,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(500), 1.5)))),
+            Verdict::Replace,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(499), 1.0)))),
+            Verdict::Replace,
+        );
+        let other_version = VerticalPodAutoscalerCheckpointStatus {
+            version: "v2".to_owned(),
+            ..status(1, Some(1), 1.0)
+        };
+        check(
+            Some(&object("a", "b-c", Some(other_version))),
+            Verdict::Replace,
+        );
     }
 
     #[test]
     fn later_samples_than_ours_stay_unless_they_are_from_the_future() {
-        check(Some(&object("a", "b-c", Some(status(1, Some(501), 9.0)))), Verdict::Newer);
-        check(Some(&object("a", "b-c", Some(status(1, Some(NOW + 1), 9.0)))), Verdict::Replace);
-        check(Some(&object("a", "b-c", Some(status(1, None, 9.0)))), Verdict::Replace);
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(501), 9.0)))),
+            Verdict::Newer,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, Some(NOW + 1), 9.0)))),
+            Verdict::Replace,
+        );
+        check(
+            Some(&object("a", "b-c", Some(status(1, None, 9.0)))),
+            Verdict::Replace,
+        );
     }
 
     #[test]
@@ -211,7 +292,11 @@ mod tests {
             let now = at(10 * DAY);
             let content = counted(ours, 10 * DAY);
             let object = object("a", "b-c", Some(counted(stored, 10 * DAY - age)));
-            assert_eq!(verdict("a", "b-c", &content, Some(&object), true, now), expected, "{ours} {stored} {age}");
+            assert_eq!(
+                verdict("a", "b-c", &content, Some(&object), true, now),
+                expected,
+                "{ours} {stored} {age}"
+            );
         };
         check(1, 10_000, DAY, Verdict::Richer);
         check(100, 10_000, DAY, Verdict::Replace);
@@ -229,13 +314,19 @@ mod tests {
     #[test]
     fn a_vpa_object_is_as_old_as_its_oldest_checkpoint() {
         let mut table = Table::default();
-        for (autoscaler, container, written) in [("a", "x", Some(30)), ("a", "y", Some(20)), ("b", "x", None)] {
+        for (autoscaler, container, written) in
+            [("a", "x", Some(30)), ("a", "y", Some(20)), ("b", "x", None)]
+        {
             let status = written.map(|second| status(second, None, 0.0));
             let key = ObjectKey::new("shop", format!("{autoscaler}-{container}"));
-            table.apply(Arc::new(Checkpoint { key, ..object(autoscaler, container, status) }));
+            table.apply(Arc::new(Checkpoint {
+                key,
+                ..object(autoscaler, container, status)
+            }));
         }
         let expected = [("a", at(20), 2), ("b", Timestamp::MIN, 1)];
-        let expected = expected.map(|(name, oldest, count)| (ObjectKey::new("shop", name), Written { oldest, count }));
+        let expected = expected
+            .map(|(name, oldest, count)| (ObjectKey::new("shop", name), Written { oldest, count }));
         assert_eq!(written(&table), expected.into());
     }
 
@@ -253,8 +344,16 @@ mod tests {
             (key("written-early"), (None, written(10))),
             (key("never-a"), (None, None)),
         ];
-        let expected: Vec<_> =
-            ["never-a", "never-b", "written-early", "written-late", "early", "late"].map(key).to_vec();
+        let expected: Vec<_> = [
+            "never-a",
+            "never-b",
+            "written-early",
+            "written-late",
+            "early",
+            "late",
+        ]
+        .map(key)
+        .to_vec();
         assert_eq!(in_order(autoscalers), expected);
     }
 }

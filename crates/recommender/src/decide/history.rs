@@ -1,4 +1,5 @@
-//! Usage from before this recommender started: what a condition says while it is still to come, and what people are told of it.
+//! Usage from before this recommender started: what a condition says while it is still to come, and
+//! what people are told of it.
 
 use api::vpa::{Conditions, FETCHING_HISTORY, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
@@ -47,7 +48,9 @@ pub fn history_news<'a>(
 /// What our own condition says while history is missing.
 fn awaited_history(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
     let own = status.conditions.iter();
-    let mut own = own.filter(|condition| condition.kind == FETCHING_HISTORY && condition.reason == HISTORY_REASON);
+    let mut own = own.filter(|condition| {
+        condition.kind == FETCHING_HISTORY && condition.reason == HISTORY_REASON
+    });
     own.next().map(|condition| condition.message.as_str())
 }
 
@@ -65,7 +68,10 @@ pub(super) fn set_history(conditions: &mut Conditions, history: History, now: Ti
             conditions.set(FETCHING_HISTORY, true, HISTORY_REASON, &message, now);
         }
         History::Known => {
-            if conditions.get(FETCHING_HISTORY).is_some_and(|condition| condition.reason == HISTORY_REASON) {
+            if conditions
+                .get(FETCHING_HISTORY)
+                .is_some_and(|condition| condition.reason == HISTORY_REASON)
+            {
                 conditions.remove(FETCHING_HISTORY);
             }
         }

@@ -1,6 +1,9 @@
 //! Which recommendation the status gets: what usage says, or what was published before.
 
-use api::vpa::{ContainerScalingMode, RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
+use api::vpa::{
+    ContainerScalingMode, RecommendedPodResources, VerticalPodAutoscaler,
+    VerticalPodAutoscalerStatus,
+};
 
 use super::{Finding, History};
 
@@ -15,18 +18,38 @@ pub(super) fn is_empty(recommendation: &RecommendedPodResources) -> bool {
 }
 
 pub(super) fn recommendation(finding: Finding) -> RecommendedPodResources {
-    let Finding { object, recommendation: found, is_measured, may_be_measured_soon, history, .. } = finding;
+    let Finding {
+        object,
+        recommendation: found,
+        is_measured,
+        may_be_measured_soon,
+        history,
+        ..
+    } = finding;
     let kept = published(object);
-    let waits = matches!(history, History::Missing { keeps_recommendation: true, .. }) && !is_empty(&kept);
+    let waits = matches!(
+        history,
+        History::Missing {
+            keeps_recommendation: true,
+            ..
+        }
+    ) && !is_empty(&kept);
     if is_measured && !waits {
         return found.into();
     }
-    if may_be_measured_soon || !is_empty(&kept) { kept } else { found.into() }
+    if may_be_measured_soon || !is_empty(&kept) {
+        kept
+    } else {
+        found.into()
+    }
 }
 
 /// The recommendation in the object, without containers that are no longer sized.
 fn published(object: &VerticalPodAutoscaler) -> RecommendedPodResources {
-    let published = object.status.as_ref().and_then(|status| status.recommendation.clone());
+    let published = object
+        .status
+        .as_ref()
+        .and_then(|status| status.recommendation.clone());
     let mut published = published.unwrap_or_default();
     published.container_recommendations.retain(|container| {
         let policy = object.spec.container_policy(&container.container_name);

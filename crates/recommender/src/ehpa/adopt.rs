@@ -1,14 +1,18 @@
 //! The native autoscaler that an object keeps, adopts or leaves alone.
 //!
-//! Two native autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there must never be a second one. What is done depends
-//! on the objects that there are, not on the order in which they came:
+//! Two native autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there
+//! must never be a second one. What is done depends on the objects that there are, not on the order
+//! in which they came:
 //!
-//! * One that no object controls and no tool installed is adopted under its own name, with the strategy Auto. The controller manager knows it by
-//!   that name and goes on from the count that it last wanted. An adopted one has no owner: it is annotated with its adopter and its
-//!   original specification, and gets that back when the object is deleted, previews, or scales another workload.
-//! * One that cannot be adopted stays as it is, and what the object made is withdrawn, so that one of them scales the workload.
-//! * Of several objects for one workload only the oldest (`cluster::Eldest`) gets one: their autoscalers would not yet be there to be seen by
-//!   each other.
+//! * One that no object controls and no tool installed is adopted under its own name, with the
+//!   strategy Auto. The controller manager knows it by that name and goes on from the count that it
+//!   last wanted. An adopted one has no owner: it is annotated with its adopter and its original
+//!   specification, and gets that back when the object is deleted, previews, or scales another
+//!   workload.
+//! * One that cannot be adopted stays as it is, and what the object made is withdrawn, so that one
+//!   of them scales the workload.
+//! * Of several objects for one workload only the oldest (`cluster::Eldest`) gets one: their
+//!   autoscalers would not yet be there to be seen by each other.
 
 use api::effective_hpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
 use cluster::installations;
@@ -30,7 +34,8 @@ pub(super) enum Found<'a> {
     Nothing,
     /// None, and none may be made.
     Blocked(Problem),
-    /// None, since another object scales the workload. Nothing may be made that would speak for the workload.
+    /// None, since another object scales the workload. Nothing may be made that would speak for the
+    /// workload.
     Taken(Problem),
 }
 
@@ -56,24 +61,31 @@ fn all<'a>(seen: &Seen<'a>) -> impl Iterator<Item = &'a HorizontalPodAutoscaler>
     seen.autoscalers.iter().map(|whole| &whole.object)
 }
 
-/// The autoscaler that an object has until now: one that it adopted for the workload that it scales, else one that it made.
+/// The autoscaler that an object has until now: one that it adopted for the workload that it
+/// scales, else one that it made.
 pub(super) fn own<'a>(seen: &Seen<'a>) -> Option<&'a HorizontalPodAutoscaler> {
     let is_auto = seen.object.spec.effective_strategy() == ScaleStrategy::Auto;
     let adopted = all(seen).find(|autoscaler| {
-        is_auto && names::is_adopted(&autoscaler.metadata, seen.object) && scales_the_same(autoscaler, seen.object)
+        is_auto
+            && names::is_adopted(&autoscaler.metadata, seen.object)
+            && scales_the_same(autoscaler, seen.object)
     });
-    adopted.or_else(|| all(seen).find(|autoscaler| names::is_owned(&autoscaler.metadata, seen.object)))
+    adopted
+        .or_else(|| all(seen).find(|autoscaler| names::is_owned(&autoscaler.metadata, seen.object)))
 }
 
 /// Returns what becomes of each native autoscaler that concerns an object.
 pub(super) fn find<'a>(seen: &Seen<'a>) -> Autoscalers<'a> {
-    let is_made = |autoscaler: &HorizontalPodAutoscaler| names::is_owned(&autoscaler.metadata, seen.object);
+    let is_made =
+        |autoscaler: &HorizontalPodAutoscaler| names::is_owned(&autoscaler.metadata, seen.object);
     let has_name = |one: Option<&HorizontalPodAutoscaler>, other: &HorizontalPodAutoscaler| {
         one.is_some_and(|one| one.metadata.name == other.metadata.name)
     };
     let own = own(seen);
     let rivals: Vec<_> = all(seen)
-        .filter(|other| other.metadata.deletion_timestamp.is_none() && scales_the_same(other, seen.object))
+        .filter(|other| {
+            other.metadata.deletion_timestamp.is_none() && scales_the_same(other, seen.object)
+        })
         .filter(|other| !is_made(other) && !has_name(own, other))
         .collect();
     let is_eldest = seen.elder.is_none();
@@ -106,7 +118,8 @@ pub(super) fn find<'a>(seen: &Seen<'a>) -> Autoscalers<'a> {
 /// Returns what an object without an own autoscaler gets, where these scale the same workload.
 fn without<'a>(seen: &Seen<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found<'a> {
     if let Some(elder) = seen.elder {
-        let message = format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
+        let message =
+            format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
         return Found::Taken(Problem::new("FailedReconcileHPA", message));
     }
     let obstacle = match rivals {
@@ -115,21 +128,40 @@ fn without<'a>(seen: &Seen<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found
             None => return Found::Adopted(only),
             Some(obstacle) => obstacle,
         },
-        several => format!("{} scale the same workload, so none of them does: delete all but one", listed(several)),
+        several => format!(
+            "{} scale the same workload, so none of them does: delete all but one",
+            listed(several)
+        ),
     };
     let problem = Problem::new("FailedReconcileHPA", obstacle);
     let is_taken = rivals.iter().any(|rival| is_of_another(rival, seen.object));
-    if is_taken { Found::Taken(problem) } else { Found::Blocked(problem) }
+    if is_taken {
+        Found::Taken(problem)
+    } else {
+        Found::Blocked(problem)
+    }
 }
 
 /// Returns the reason why an autoscaler of the same workload cannot be adopted.
-fn obstacle(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> Option<String> {
+fn obstacle(
+    autoscaler: &HorizontalPodAutoscaler,
+    object: &EffectiveHorizontalPodAutoscaler,
+) -> Option<String> {
     let name = autoscaler.name_any();
     let rival = format!("HorizontalPodAutoscaler {name} scales the same workload");
-    if let Some(owner) = autoscaler.owner_references().iter().find(|owner| owner.controller == Some(true)) {
-        return Some(format!("{rival} and is controlled by {} {}: delete one of the two", owner.kind, owner.name));
+    if let Some(owner) = autoscaler
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+    {
+        return Some(format!(
+            "{rival} and is controlled by {} {}: delete one of the two",
+            owner.kind, owner.name
+        ));
     }
-    if let Some(adopter) = Adopter::of(autoscaler.annotations()).filter(|_| is_of_another(autoscaler, object)) {
+    if let Some(adopter) =
+        Adopter::of(autoscaler.annotations()).filter(|_| is_of_another(autoscaler, object))
+    {
         let adopter = adopter.name;
         return Some(format!(
             "{rival} and is adopted by EffectiveHorizontalPodAutoscaler {adopter}: delete one of the two"
@@ -140,24 +172,39 @@ fn obstacle(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPo
             "{rival}, so there is no preview and specificReplicas has no effect: delete it, or set scaleStrategy to Auto to adopt it"
         ));
     }
-    let installation = installations(&autoscaler.metadata).next().filter(|_| !names::may_adopt(object, &name))?;
+    let installation = installations(&autoscaler.metadata)
+        .next()
+        .filter(|_| !names::may_adopt(object, &name))?;
     Some(format!(
         "{rival} and belongs to {installation}: remove it there, or set the annotation {ADOPT} to {name} to adopt it nevertheless"
     ))
 }
 
 fn listed(autoscalers: &[&HorizontalPodAutoscaler]) -> String {
-    let names: Vec<_> = autoscalers.iter().take(MOST_NAMES).map(|autoscaler| autoscaler.name_any()).collect();
-    let more = if autoscalers.len() > MOST_NAMES { " and others" } else { "" };
+    let names: Vec<_> = autoscalers
+        .iter()
+        .take(MOST_NAMES)
+        .map(|autoscaler| autoscaler.name_any())
+        .collect();
+    let more = if autoscalers.len() > MOST_NAMES {
+        " and others"
+    } else {
+        ""
+    };
     format!("HorizontalPodAutoscalers {}{more}", names.join(", "))
 }
 
 /// Whether an object like this one controls or adopted an autoscaler.
-fn is_of_another(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
-    names::effective_owner(&autoscaler.metadata).is_some() && !names::is_adopted(&autoscaler.metadata, object)
+fn is_of_another(
+    autoscaler: &HorizontalPodAutoscaler,
+    object: &EffectiveHorizontalPodAutoscaler,
+) -> bool {
+    names::effective_owner(&autoscaler.metadata).is_some()
+        && !names::is_adopted(&autoscaler.metadata, object)
 }
 
-/// What to say of an object that has an autoscaler, though an older one is to scale the same workload by now.
+/// What to say of an object that has an autoscaler, though an older one is to scale the same
+/// workload by now.
 pub(super) fn rival(seen: &Seen, found: &Found) -> Option<Problem> {
     let elder = seen.elder.filter(|_| matches!(found, Found::Own(_)))?;
     let message = format!(
@@ -167,7 +214,10 @@ pub(super) fn rival(seen: &Seen, found: &Found) -> Option<Problem> {
 }
 
 /// Whether an autoscaler of the object's namespace has anything to do with the object.
-pub(super) fn concerns(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+pub(super) fn concerns(
+    autoscaler: &HorizontalPodAutoscaler,
+    object: &EffectiveHorizontalPodAutoscaler,
+) -> bool {
     names::is_owned(&autoscaler.metadata, object)
         || names::is_adopted(&autoscaler.metadata, object)
         || scales_the_same(autoscaler, object)
@@ -179,7 +229,10 @@ fn group(api_version: &str) -> Option<&str> {
 }
 
 /// The version of the group may differ.
-fn scales_the_same(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+fn scales_the_same(
+    autoscaler: &HorizontalPodAutoscaler,
+    object: &EffectiveHorizontalPodAutoscaler,
+) -> bool {
     let wanted = &object.spec.scale_target_ref;
     let target = &autoscaler.spec.scale_target_ref;
     target.kind == wanted.kind

@@ -5,8 +5,8 @@
 use api::effective_hpa::{MetricSpec, ScaleStrategy};
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerSpec,
-    MetricSpec as NativeMetric,
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior,
+    HorizontalPodAutoscalerSpec, MetricSpec as NativeMetric,
 };
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
@@ -15,7 +15,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Problem, Seen, names};
 
-/// The autoscaler with these metrics, or else with those that it has, under the name of the one that is there if there is one.
+/// The autoscaler with these metrics, or else with those that it has, under the name of the one
+/// that is there if there is one.
 pub(super) fn autoscaler(
     seen: &Seen,
     metrics: Option<&[MetricSpec]>,
@@ -24,9 +25,12 @@ pub(super) fn autoscaler(
     let spec = &seen.object.spec;
     let metrics: Vec<NativeMetric> = match metrics {
         Some(metrics) => metrics.iter().map(native).collect::<Result<_, _>>()?,
-        None => existing.and_then(|existing| existing.spec.metrics.clone()).unwrap_or_default(),
+        None => existing
+            .and_then(|existing| existing.spec.metrics.clone())
+            .unwrap_or_default(),
     };
-    let behavior: Option<HorizontalPodAutoscalerBehavior> = spec.behavior.as_ref().map(native).transpose()?;
+    let behavior: Option<HorizontalPodAutoscalerBehavior> =
+        spec.behavior.as_ref().map(native).transpose()?;
     let metadata = match existing {
         Some(existing) if !names::is_owned(&existing.metadata, seen.object) => {
             names::adopted_metadata(seen.object, &existing.name_any())
@@ -39,23 +43,36 @@ pub(super) fn autoscaler(
     };
     let spec = HorizontalPodAutoscalerSpec {
         scale_target_ref: target(seen),
-        min_replicas: Some(spec.effective_min_replicas().max(i32::from(!measures_without_pods(&metrics)))),
+        min_replicas: Some(
+            spec.effective_min_replicas()
+                .max(i32::from(!measures_without_pods(&metrics))),
+        ),
         max_replicas: spec.max_replicas,
         metrics: Some(metrics).filter(|metrics| !metrics.is_empty()),
         behavior,
     };
-    Ok(HorizontalPodAutoscaler { metadata, spec, status: None })
+    Ok(HorizontalPodAutoscaler {
+        metadata,
+        spec,
+        status: None,
+    })
 }
 
-/// Whether a metric is among these that says something while no pod runs. The server admits no autoscaler down to zero replicas without one
-/// (`validateMetrics` in kubernetes `pkg/apis/autoscaling/validation`).
+/// Whether a metric is among these that says something while no pod runs. The server admits no
+/// autoscaler down to zero replicas without one (`validateMetrics` in kubernetes
+/// `pkg/apis/autoscaling/validation`).
 fn measures_without_pods(metrics: &[NativeMetric]) -> bool {
-    metrics.iter().any(|metric| metric.external.is_some() || metric.object.is_some())
+    metrics
+        .iter()
+        .any(|metric| metric.external.is_some() || metric.object.is_some())
 }
 
 /// What to say where an autoscaler keeps more than the object wants.
 pub(super) fn raised(seen: &Seen, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
-    let least = wanted.spec.min_replicas.filter(|least| *least > seen.object.spec.effective_min_replicas())?;
+    let least = wanted
+        .spec
+        .min_replicas
+        .filter(|least| *least > seen.object.spec.effective_min_replicas())?;
     let message = format!(
         "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
          there is none yet"

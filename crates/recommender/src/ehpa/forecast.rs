@@ -1,11 +1,13 @@
 //! What is to be predicted for an effective autoscaler, and how its history is asked for.
 //!
-//! CPU and memory of the pods are asked for as such; everything else by an expression: the user's where an annotation says one, else that of
-//! a rule, else one of ours.
-//! Source: gocrane/crane `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series, of the right namespace.
+//! CPU and memory of the pods are asked for as such; everything else by an expression: the user's
+//! where an annotation says one, else that of a rule, else one of ours. Source: gocrane/crane
+//! `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series,
+//! of the right namespace.
 
 use api::effective_hpa::{
-    DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier, MetricSpec,
+    DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier,
+    MetricSpec,
 };
 use api::prediction::{
     Algorithm, ExpressionQuery, ObjectReference, PredictionMetric, QueryKind, TimeSeriesPrediction,
@@ -22,11 +24,16 @@ use super::predictable::{Predictable, predictable};
 use super::rules::Rules;
 use crate::predict::pods::PodNames;
 
-/// What is predicted of an object, each with how that is asked for; and of each other metric that should be its name, and why it is not.
-pub(super) fn predicted<'a>(seen: &Seen<'a>) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
+/// What is predicted of an object, each with how that is asked for; and of each other metric that
+/// should be its name, and why it is not.
+pub(super) fn predicted<'a>(
+    seen: &Seen<'a>,
+) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
     let object = seen.object;
     let prediction = object.spec.prediction.as_ref();
-    let Some(algorithm) = prediction.and_then(|prediction| prediction.prediction_algorithm.as_ref()) else {
+    let Some(algorithm) =
+        prediction.and_then(|prediction| prediction.prediction_algorithm.as_ref())
+    else {
         return (Vec::new(), Vec::new());
     };
     let (predictable, mut others) = predictable(object);
@@ -41,19 +48,31 @@ pub(super) fn predicted<'a>(seen: &Seen<'a>) -> (Vec<(Predictable<'a>, Predictio
 }
 
 /// Whether rules may say how the history of a metric is asked for.
-pub(super) fn is_by_rules(object: &EffectiveHorizontalPodAutoscaler, predictable: &Predictable) -> bool {
+pub(super) fn is_by_rules(
+    object: &EffectiveHorizontalPodAutoscaler,
+    predictable: &Predictable,
+) -> bool {
     let metric = predictable.metric;
-    (metric.pods.is_some() || metric.external.is_some()) && query(object, &predictable.identifier).is_none()
+    (metric.pods.is_some() || metric.external.is_some())
+        && query(object, &predictable.identifier).is_none()
 }
 
 /// The prediction that an object owns; none if nothing is to be predicted.
 pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
     let object = seen.object;
-    let metrics: Vec<_> = predicted(seen).0.into_iter().map(|(_, asked)| asked).collect();
+    let metrics: Vec<_> = predicted(seen)
+        .0
+        .into_iter()
+        .map(|(_, asked)| asked)
+        .collect();
     if metrics.is_empty() {
         return None;
     }
-    let window = object.spec.prediction.as_ref().and_then(|prediction| prediction.prediction_window_seconds);
+    let window = object
+        .spec
+        .prediction
+        .as_ref()
+        .and_then(|prediction| prediction.prediction_window_seconds);
     let target = &object.spec.scale_target_ref;
     let spec = TimeSeriesPredictionSpec {
         prediction_metrics: metrics,
@@ -66,7 +85,11 @@ pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
         },
         prediction_window_seconds: window.unwrap_or(DEFAULT_PREDICTION_WINDOW_SECONDS),
     };
-    Some(TimeSeriesPrediction { metadata: metadata(seen), spec, status: None })
+    Some(TimeSeriesPrediction {
+        metadata: metadata(seen),
+        spec,
+        status: None,
+    })
 }
 
 /// The adapter finds a prediction by what it is of.
@@ -76,7 +99,10 @@ fn metadata(seen: &Seen) -> ObjectMeta {
     metadata.labels.get_or_insert_default().extend(
         [
             ("app.kubernetes.io/target-kind", target.kind.clone()),
-            ("app.kubernetes.io/target-namespace", seen.object.namespace().unwrap_or_default()),
+            (
+                "app.kubernetes.io/target-namespace",
+                seen.object.namespace().unwrap_or_default(),
+            ),
             ("app.kubernetes.io/target-name", target.name.clone()),
         ]
         .map(|(key, value)| (key.to_owned(), value)),
@@ -84,19 +110,34 @@ fn metadata(seen: &Seen) -> ObjectMeta {
     metadata
 }
 
-fn metric_of(seen: &Seen, predictable: &Predictable, algorithm: &Algorithm) -> Result<PredictionMetric, String> {
+fn metric_of(
+    seen: &Seen,
+    predictable: &Predictable,
+    algorithm: &Algorithm,
+) -> Result<PredictionMetric, String> {
     let identifier = &predictable.identifier;
-    let unknown = seen.rules.unknown().filter(|_| is_by_rules(seen.object, predictable));
+    let unknown = seen
+        .rules
+        .unknown()
+        .filter(|_| is_by_rules(seen.object, predictable));
     let expression = match (query(seen.object, identifier), unknown) {
         (Some(own), _) => Some(own.to_owned()),
         // A plain sum might be of something else altogether, such as a counter.
         (None, Some(why)) => Some(before(seen, identifier).ok_or_else(|| why.to_owned())?),
         (None, None) => expression(seen.object, seen.rules, predictable.metric).transpose()?,
     };
-    let resource = predictable.metric.resource.as_ref().map(|source| source.name.clone());
+    let resource = predictable
+        .metric
+        .resource
+        .as_ref()
+        .map(|source| source.name.clone());
     Ok(PredictionMetric {
         resource_identifier: identifier.clone(),
-        kind: if expression.is_some() { QueryKind::ExpressionQuery } else { QueryKind::ResourceQuery },
+        kind: if expression.is_some() {
+            QueryKind::ExpressionQuery
+        } else {
+            QueryKind::ResourceQuery
+        },
         resource_query: resource.filter(|_| expression.is_none()),
         metric_query: None,
         expression_query: expression.map(|expression| ExpressionQuery { expression }),
@@ -121,8 +162,9 @@ pub(crate) fn is_by_rule(
     expression: &str,
 ) -> bool {
     let metrics = predictable(object).0.into_iter();
-    let mut rules =
-        metrics.filter(|known| known.identifier == identifier).filter_map(|known| by_rule(object, rules, known.metric));
+    let mut rules = metrics
+        .filter(|known| known.identifier == identifier)
+        .filter_map(|known| by_rule(object, rules, known.metric));
     rules.any(|made| made.as_deref() == Ok(expression))
 }
 
@@ -133,10 +175,19 @@ fn expression(
     metric: &MetricSpec,
 ) -> Option<Result<String, String>> {
     let namespace = object.namespace().unwrap_or_default();
-    let pods = || [("namespace", "=", namespace.clone()), ("pod", "=~", pod_names(object).expression())];
+    let pods = || {
+        [
+            ("namespace", "=", namespace.clone()),
+            ("pod", "=~", pod_names(object).expression()),
+        ]
+    };
     if let Some(source) = &metric.container_resource {
-        let matchers = pods().into_iter().chain([("container", "=", source.container.clone())]);
-        let matchers: Vec<_> = matchers.map(|(label, operator, value)| matcher(label, operator, &value)).collect();
+        let matchers = pods()
+            .into_iter()
+            .chain([("container", "=", source.container.clone())]);
+        let matchers: Vec<_> = matchers
+            .map(|(label, operator, value)| matcher(label, operator, &value))
+            .collect();
         let matchers = matchers.join(",");
         return Some(Ok(match source.name.as_str() {
             "cpu" => format!("sum(irate(container_cpu_usage_seconds_total{{{matchers}}}[3m]))"),
@@ -144,8 +195,16 @@ fn expression(
         }));
     }
     by_rule(object, rules, metric).or_else(|| {
-        let of_pods = metric.pods.as_ref().map(|source| plain_sum(&source.metric, pods()));
-        of_pods.or_else(|| metric.external.as_ref().map(|source| plain_sum(&source.metric, [])))
+        let of_pods = metric
+            .pods
+            .as_ref()
+            .map(|source| plain_sum(&source.metric, pods()));
+        of_pods.or_else(|| {
+            metric
+                .external
+                .as_ref()
+                .map(|source| plain_sum(&source.metric, []))
+        })
     })
 }
 
@@ -172,17 +231,33 @@ fn plain_sum<'a>(
     metric: &'a MetricIdentifier,
     others: impl IntoIterator<Item = (&'a str, &'static str, String)>,
 ) -> Result<String, String> {
-    let labels = metric.selector.iter().flat_map(|selector| &selector.match_labels);
+    let labels = metric
+        .selector
+        .iter()
+        .flat_map(|selector| &selector.match_labels);
     let labels = labels.map(|(name, value)| (name.as_str(), "=", value.clone()));
-    let expressions = metric.selector.iter().flat_map(|selector| &selector.match_expressions);
+    let expressions = metric
+        .selector
+        .iter()
+        .flat_map(|selector| &selector.match_expressions);
     let matchers = labels.chain(expressions.map(required)).chain(others);
     sum(&metric.name, matchers).map_err(|error| error.to_string())
 }
 
 /// A label that is missing is an empty one to Prometheus.
 fn required(requirement: &LabelRequirement) -> (&str, &'static str, String) {
-    let LabelRequirement { key, operator, values } = requirement;
-    let any_of = || values.iter().map(|value| literal(value)).collect::<Vec<_>>().join("|");
+    let LabelRequirement {
+        key,
+        operator,
+        values,
+    } = requirement;
+    let any_of = || {
+        values
+            .iter()
+            .map(|value| literal(value))
+            .collect::<Vec<_>>()
+            .join("|")
+    };
     let (operator, value) = match operator {
         LabelOperator::In => ("=~", any_of()),
         LabelOperator::NotIn => ("!~", any_of()),

@@ -1,8 +1,11 @@
-//! Names, labels and annotations of what an effective autoscaler owns. All of them are Crane's, so that its objects are found again.
+//! Names, labels and annotations of what an effective autoscaler owns. All of them are Crane's, so
+//! that its objects are found again.
 
 use std::collections::BTreeMap;
 
-use api::effective_hpa::{ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by};
+use api::effective_hpa::{
+    ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by,
+};
 use api::vpa::DEFAULT_RECOMMENDER;
 use cluster::MANAGED_BY;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -11,9 +14,11 @@ use kube::{Resource as _, ResourceExt as _};
 
 /// Tells an object that belongs to an effective autoscaler, by its uid.
 pub(super) const UID_LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";
-/// Annotations that say how the history of a metric is asked for, followed by a slash and the metric's identifier.
+/// Annotations that say how the history of a metric is asked for, followed by a slash and the
+/// metric's identifier.
 const QUERY_ANNOTATION: &str = "metric-query.autoscaling.crane.io/";
-/// Annotation that names the recommender in charge of an effective autoscaler; the one called default unless it is there.
+/// Annotation that names the recommender in charge of an effective autoscaler; the one called
+/// default unless it is there.
 const RECOMMENDER: &str = "plimsoll.dev/recommender";
 /// The external metric of what is expected.
 pub(super) const PREDICTION_METRIC: &str = "crane_autoscaling_prediction";
@@ -43,25 +48,54 @@ pub(super) fn owned_name(object: &EffectiveHorizontalPodAutoscaler) -> String {
 }
 
 /// Metadata of something that belongs to an object.
-pub(super) fn metadata(object: &EffectiveHorizontalPodAutoscaler, propagation: &Propagation) -> ObjectMeta {
-    let Propagation { label_prefixes, labels, annotation_prefixes, annotations } = propagation;
+pub(super) fn metadata(
+    object: &EffectiveHorizontalPodAutoscaler,
+    propagation: &Propagation,
+) -> ObjectMeta {
+    let Propagation {
+        label_prefixes,
+        labels,
+        annotation_prefixes,
+        annotations,
+    } = propagation;
     let mut passed_labels = passed(object.labels(), label_prefixes, labels);
-    // The server refuses an object with a label that is too long, as that of a long name is; nothing is found by it.
-    passed_labels.extend(own_labels(object).into_iter().filter(|(_, value)| is_label_value(value)));
+    // The server refuses an object with a label that is too long, as that of a long name is;
+    // nothing is found by it.
+    passed_labels.extend(
+        own_labels(object)
+            .into_iter()
+            .filter(|(_, value)| is_label_value(value)),
+    );
     ObjectMeta {
         name: Some(owned_name(object)),
         namespace: object.namespace(),
         labels: Some(passed_labels),
-        annotations: Some(passed(object.annotations(), annotation_prefixes, annotations))
-            .filter(|annotations| !annotations.is_empty()),
+        annotations: Some(passed(
+            object.annotations(),
+            annotation_prefixes,
+            annotations,
+        ))
+        .filter(|annotations| !annotations.is_empty()),
         owner_references: Some(vec![owner(object)]),
         ..ObjectMeta::default()
     }
 }
 
-fn passed(all: &BTreeMap<String, String>, prefixes: &[String], keys: &[String]) -> BTreeMap<String, String> {
-    let is_passed = |key: &String| keys.contains(key) || prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()));
-    all.iter().filter(|(key, _)| is_passed(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+fn passed(
+    all: &BTreeMap<String, String>,
+    prefixes: &[String],
+    keys: &[String],
+) -> BTreeMap<String, String> {
+    let is_passed = |key: &String| {
+        keys.contains(key)
+            || prefixes
+                .iter()
+                .any(|prefix| key.starts_with(prefix.as_str()))
+    };
+    all.iter()
+        .filter(|(key, _)| is_passed(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4] {
@@ -74,7 +108,8 @@ fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4
     .map(|(key, value)| (key.to_owned(), value))
 }
 
-/// The API server removes what the object owned once the object is gone; the workload stays as it is.
+/// The API server removes what the object owned once the object is gone; the workload stays as it
+/// is.
 fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
     OwnerReference {
         api_version: EffectiveHorizontalPodAutoscaler::api_version(&()).into_owned(),
@@ -90,11 +125,18 @@ fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
 pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let uid = object.uid().unwrap_or_default();
     let references = metadata.owner_references.iter().flatten();
-    !uid.is_empty() && references.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == uid)
+    !uid.is_empty()
+        && references
+            .into_iter()
+            .any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
-/// Metadata of a native autoscaler that an object adopts: it keeps its own, and has the annotation of its adopter in addition.
-pub(super) fn adopted_metadata(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> ObjectMeta {
+/// Metadata of a native autoscaler that an object adopts: it keeps its own, and has the annotation
+/// of its adopter in addition.
+pub(super) fn adopted_metadata(
+    object: &EffectiveHorizontalPodAutoscaler,
+    name: &str,
+) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: object.namespace(),
@@ -103,39 +145,69 @@ pub(super) fn adopted_metadata(object: &EffectiveHorizontalPodAutoscaler, name: 
     }
 }
 
-/// Whether an object adopted a native autoscaler. One that got a controller since is the controller's.
+/// Whether an object adopted a native autoscaler. One that got a controller since is the
+/// controller's.
 pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
-    let is_controlled = metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    let is_controlled = metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.controller == Some(true));
     let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
-    !is_controlled && adopter.is_some_and(|adopter| object.metadata.uid.as_deref() == Some(adopter.uid))
+    !is_controlled
+        && adopter.is_some_and(|adopter| object.metadata.uid.as_deref() == Some(adopter.uid))
 }
 
 /// Whether an object may adopt the native autoscaler of this name even if a tool installed it.
 pub(super) fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool {
-    object.annotations().get(ADOPT).is_some_and(|named| named == name)
+    object
+        .annotations()
+        .get(ADOPT)
+        .is_some_and(|named| named == name)
 }
 
 /// The name of the object that controls or adopted a native autoscaler.
 pub(super) fn effective_owner(metadata: &ObjectMeta) -> Option<&str> {
     let kind = EffectiveHorizontalPodAutoscaler::kind(&());
-    match metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true)) {
+    match metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
+    {
         Some(owner) => (owner.kind == kind).then_some(owner.name.as_str()),
-        None => metadata.annotations.as_ref().and_then(Adopter::of).map(|adopter| adopter.name),
+        None => metadata
+            .annotations
+            .as_ref()
+            .and_then(Adopter::of)
+            .map(|adopter| adopter.name),
     }
 }
 
 /// The recommender in charge of an object.
 pub(super) fn recommender(object: &EffectiveHorizontalPodAutoscaler) -> &str {
-    object.annotations().get(RECOMMENDER).map_or(DEFAULT_RECOMMENDER, String::as_str)
+    object
+        .annotations()
+        .get(RECOMMENDER)
+        .map_or(DEFAULT_RECOMMENDER, String::as_str)
 }
 
 /// How the user wants the history of a metric to be asked for.
-pub(super) fn query<'a>(object: &'a EffectiveHorizontalPodAutoscaler, identifier: &str) -> Option<&'a str> {
-    object.annotations().get(&format!("{QUERY_ANNOTATION}{identifier}")).map(String::as_str)
+pub(super) fn query<'a>(
+    object: &'a EffectiveHorizontalPodAutoscaler,
+    identifier: &str,
+) -> Option<&'a str> {
+    object
+        .annotations()
+        .get(&format!("{QUERY_ANNOTATION}{identifier}"))
+        .map(String::as_str)
 }
 
 /// What selects the metrics of an object's target, as labels.
-pub(super) fn target_labels(object: &EffectiveHorizontalPodAutoscaler, identifier: &str) -> BTreeMap<String, String> {
+pub(super) fn target_labels(
+    object: &EffectiveHorizontalPodAutoscaler,
+    identifier: &str,
+) -> BTreeMap<String, String> {
     let target = &object.spec.scale_target_ref;
     [
         ("targetKind", target.kind.clone()),
@@ -154,5 +226,7 @@ pub(super) fn is_label_value(text: &str) -> bool {
     bytes.len() <= 63
         && is_end(bytes.first())
         && is_end(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+        && bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }

@@ -1,7 +1,7 @@
 //! Native autoscalers whose EHPA is gone, and the times at which each is looked at.
 //!
-//! Annotations make an autoscaler an orphan, and every tenant can write them. So a namespace has a share of attempts, and one that the API
-//! server refuses waits for the safety net.
+//! Annotations make an autoscaler an orphan, and every tenant can write them. So a namespace has a
+//! share of attempts, and one that the API server refuses waits for the safety net.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,8 @@ pub(super) type Orphan = (ObjectKey, String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     Restored,
-    /// Its EHPA is there, or the API server refuses the request: another attempt soon would end in the same way.
+    /// Its EHPA is there, or the API server refuses the request: another attempt soon would end in
+    /// the same way.
     InVain,
     /// The error may pass.
     Failed,
@@ -53,7 +54,8 @@ struct Share {
 }
 
 impl Orphans {
-    /// Returns the orphans that are to be looked at now, those that have waited longest first. Forgets those that are not seen any more.
+    /// Returns the orphans that are to be looked at now, those that have waited longest first.
+    /// Forgets those that are not seen any more.
     pub(super) fn take(&mut self, seen: HashSet<Orphan>, now: Instant) -> Vec<Orphan> {
         let Self { due, shares } = self;
         due.retain(|orphan, _| seen.contains(orphan));
@@ -64,27 +66,48 @@ impl Orphans {
         let mut waiting: Vec<_> = due.iter().filter(|(_, due)| **due <= now).collect();
         waiting.sort_unstable_by_key(|(_, due)| **due);
         waiting.retain(|((key, _), _)| {
-            let whole = || Share { left: SHARE, until: now + OFTEN };
+            let whole = || Share {
+                left: SHARE,
+                until: now + OFTEN,
+            };
             let share = shares.entry(key.namespace.clone()).or_insert_with(whole);
             let has_one = share.left > 0;
             share.left = share.left.saturating_sub(1);
             has_one
         });
-        waiting.into_iter().map(|(orphan, _)| orphan.clone()).collect()
+        waiting
+            .into_iter()
+            .map(|(orphan, _)| orphan.clone())
+            .collect()
     }
 
     /// Records what an attempt came to.
     pub(super) fn record(&mut self, orphan: Orphan, attempt: Attempt, now: Instant) {
-        if let Some(share) = self.shares.get_mut(&orphan.0.namespace).filter(|_| attempt == Attempt::Restored) {
+        if let Some(share) = self
+            .shares
+            .get_mut(&orphan.0.namespace)
+            .filter(|_| attempt == Attempt::Restored)
+        {
             share.left += 1;
         }
-        let wait = if attempt == Attempt::Failed { OFTEN } else { SAFETY_NET };
+        let wait = if attempt == Attempt::Failed {
+            OFTEN
+        } else {
+            SAFETY_NET
+        };
         self.due.insert(orphan, now + wait);
     }
 
     /// The time of the next look.
     pub(super) fn next(&self) -> Option<Instant> {
-        let from = |(key, _): &Orphan| self.shares.get(&key.namespace).filter(|share| share.left == 0);
-        self.due.iter().map(|(orphan, due)| from(orphan).map_or(*due, |share| share.until.max(*due))).min()
+        let from = |(key, _): &Orphan| {
+            self.shares
+                .get(&key.namespace)
+                .filter(|share| share.left == 0)
+        };
+        self.due
+            .iter()
+            .map(|(orphan, due)| from(orphan).map_or(*due, |share| share.until.max(*due)))
+            .min()
     }
 }

@@ -1,6 +1,7 @@
 //! From what is seen of one effective autoscaler to what is to be, as a pure function.
 //!
-//! A prediction that cannot be made never keeps the autoscaler from being made, as it does in Crane.
+//! A prediction that cannot be made never keeps the autoscaler from being made, as it does in
+//! Crane.
 
 use api::effective_hpa::{MetricSpec, ScaleStrategy};
 use api::prediction::TimeSeriesPrediction;
@@ -47,11 +48,25 @@ pub(crate) enum Wish<T> {
 pub(crate) fn plan(seen: &Seen) -> Plan {
     let autoscalers = find(seen);
     let are_own = autoscalers.are_own();
-    let Autoscalers { found, deleted, restored, problem } = autoscalers;
-    let gone = Plan { deleted, restored, ..Plan::default() };
+    let Autoscalers {
+        found,
+        deleted,
+        restored,
+        problem,
+    } = autoscalers;
+    let gone = Plan {
+        deleted,
+        restored,
+        ..Plan::default()
+    };
     let target = match seen.target {
         Ok(target) => target,
-        Err(why) => return Plan { problems: vec![Problem::new("FailedGetScale", why)], ..gone },
+        Err(why) => {
+            return Plan {
+                problems: vec![Problem::new("FailedGetScale", why)],
+                ..gone
+            };
+        }
     };
     let is_taken = matches!(found, Found::Taken(_));
     let manual = manual(seen, target);
@@ -60,10 +75,16 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
         let message = "scaling is disabled since the replica count of the target is zero";
         let mut problems = vec![Problem::new("ScalingDisabled", message)];
         match found {
-            Found::Blocked(problem) | Found::Taken(problem) if manual.is_some() => problems.push(problem),
+            Found::Blocked(problem) | Found::Taken(problem) if manual.is_some() => {
+                problems.push(problem)
+            }
             _ => {}
         }
-        return Plan { scale_to, problems, ..gone };
+        return Plan {
+            scale_to,
+            problems,
+            ..gone
+        };
     }
     let (metrics, mut problems) = metrics::metrics(seen);
     problems.splice(0..0, problem);
@@ -76,15 +97,24 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
             (None, false)
         }
     };
-    problems.extend(autoscaler.as_ref().and_then(|wanted| autoscaler::raised(seen, wanted)));
+    problems.extend(
+        autoscaler
+            .as_ref()
+            .and_then(|wanted| autoscaler::raised(seen, wanted)),
+    );
     Plan {
         // A substitute without an autoscaler has no consumer.
-        substitute: wish(substitute::substitute(seen, target).filter(|_| autoscaler.is_some()), || {
-            seen.substitute.is_some_and(|there| names::is_owned(&there.metadata, seen.object))
-        }),
+        substitute: wish(
+            substitute::substitute(seen, target).filter(|_| autoscaler.is_some()),
+            || {
+                seen.substitute
+                    .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
+            },
+        ),
         // It would be taken for that of the object which scales the workload.
         prediction: wish(forecast::prediction(seen).filter(|_| !is_taken), || {
-            seen.prediction.is_some_and(|there| names::is_owned(&there.metadata, seen.object))
+            seen.prediction
+                .is_some_and(|there| names::is_owned(&there.metadata, seen.object))
         }),
         autoscaler,
         adopts,
@@ -94,7 +124,8 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
     }
 }
 
-/// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the object's own goes on by those that it has.
+/// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the
+/// object's own goes on by those that it has.
 fn wanted_autoscaler(
     seen: &Seen,
     found: Found,
@@ -105,9 +136,14 @@ fn wanted_autoscaler(
         Found::Adopted(other) => (Some(other), true),
         Found::Blocked(problem) | Found::Taken(problem) => return Err(problem),
         Found::Nothing => {
-            if seen.autoscalers.iter().any(|other| autoscaler::has_our_name(&other.object, seen)) {
+            if seen
+                .autoscalers
+                .iter()
+                .any(|other| autoscaler::has_our_name(&other.object, seen))
+            {
                 let name = names::owned_name(seen.object);
-                let message = format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
+                let message =
+                    format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
                 return Err(Problem::new("FailedReconcileHPA", message));
             }
             (None, false)
@@ -129,8 +165,12 @@ fn wish<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Wish<T> {
     }
 }
 
-/// The replicas that `specificReplicas` of a preview asks for, if the workload has another number. Zero is one, and can be left again.
+/// The replicas that `specificReplicas` of a preview asks for, if the workload has another number.
+/// Zero is one, and can be left again.
 fn manual(seen: &Seen, target: &Target) -> Option<i32> {
     let is_preview = seen.object.spec.effective_strategy() == ScaleStrategy::Preview;
-    seen.object.spec.specific_replicas.filter(|wanted| is_preview && *wanted != target.spec_replicas)
+    seen.object
+        .spec
+        .specific_replicas
+        .filter(|wanted| is_preview && *wanted != target.spec_replicas)
 }

@@ -1,7 +1,7 @@
 //! Which metrics of an object can be predicted, what each is called, and why others cannot be.
 //!
-//! The native autoscaler asks for a prediction by a selector, so what a metric and its workload are called must be values of labels.
-//! Source of the names: gocrane/crane `pkg/utils/ehpa.go`.
+//! The native autoscaler asks for a prediction by a selector, so what a metric and its workload are
+//! called must be values of labels. Source of the names: gocrane/crane `pkg/utils/ehpa.go`.
 
 use std::collections::BTreeSet;
 
@@ -16,18 +16,28 @@ pub(super) struct Predictable<'a> {
     pub(super) metric: &'a MetricSpec,
 }
 
-/// The metrics of an object that can be predicted; and of each other one its name, and why it cannot be.
-pub(super) fn predictable(object: &EffectiveHorizontalPodAutoscaler) -> (Vec<Predictable<'_>>, Vec<String>) {
+/// The metrics of an object that can be predicted; and of each other one its name, and why it
+/// cannot be.
+pub(super) fn predictable(
+    object: &EffectiveHorizontalPodAutoscaler,
+) -> (Vec<Predictable<'_>>, Vec<String>) {
     let mut seen = BTreeSet::new();
     let (mut all, mut others) = (Vec::new(), Vec::new());
     let target = &object.spec.scale_target_ref.name;
     for metric in &object.spec.metrics {
-        let Some(identifier) = identifier(metric) else { continue };
-        let why =
-            if names::is_label_value(target) { obstacle(metric, &identifier) } else { Some(names::TARGET_UNNAMEABLE) };
+        let Some(identifier) = identifier(metric) else {
+            continue;
+        };
+        let why = if names::is_label_value(target) {
+            obstacle(metric, &identifier)
+        } else {
+            Some(names::TARGET_UNNAMEABLE)
+        };
         // Predictions of several with the same identifier cannot be told apart.
-        let mut again =
-            || (!seen.insert(identifier.clone())).then_some("only the first metric that is called so is predicted");
+        let mut again = || {
+            (!seen.insert(identifier.clone()))
+                .then_some("only the first metric that is called so is predicted")
+        };
         match why.or_else(&mut again) {
             Some(why) => others.push(format!("{identifier}: {why}")),
             None => all.push(Predictable { identifier, metric }),
@@ -40,7 +50,10 @@ pub(super) fn predictable(object: &EffectiveHorizontalPodAutoscaler) -> (Vec<Pre
 fn identifier(metric: &MetricSpec) -> Option<String> {
     let (kind, name) = match metric.kind {
         MetricKind::Resource => ("resource", &metric.resource.as_ref()?.name),
-        MetricKind::ContainerResource => ("container-resource", &metric.container_resource.as_ref()?.name),
+        MetricKind::ContainerResource => (
+            "container-resource",
+            &metric.container_resource.as_ref()?.name,
+        ),
         MetricKind::Pods => ("pods", &metric.pods.as_ref()?.metric.name),
         MetricKind::External => ("external", &metric.external.as_ref()?.metric.name),
         MetricKind::Object => ("object", &metric.object.as_ref()?.metric.name),

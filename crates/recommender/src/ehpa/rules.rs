@@ -1,7 +1,9 @@
-//! How histories are asked for where a rule file of prometheus-adapter says how their metrics are made.
+//! How histories are asked for where a rule file of prometheus-adapter says how their metrics are
+//! made.
 //!
-//! Where several rules may make a metric, the last one whose series have samples counts, as for prometheus-adapter, from which the native
-//! autoscaler has its number. Source: gocrane/crane `pkg/controller/ehpa/predict.go`.
+//! Where several rules may make a metric, the last one whose series have samples counts, as for
+//! prometheus-adapter, from which the native autoscaler has its number. Source: gocrane/crane
+//! `pkg/controller/ehpa/predict.go`.
 
 mod follow;
 
@@ -38,14 +40,22 @@ impl Rules {
         namespace: &str,
         pods: &PodNames,
     ) -> Option<Result<String, String>> {
-        let workload = Workload { namespace, pods: &pods.expression() };
-        let history =
-            |rule: &Rule, selector: &Selector| rule.history_of_pods(&metric.name, selector, &self.further, workload);
+        let workload = Workload {
+            namespace,
+            pods: &pods.expression(),
+        };
+        let history = |rule: &Rule, selector: &Selector| {
+            rule.history_of_pods(&metric.name, selector, &self.further, workload)
+        };
         last_of(&self.set.custom, metric, history)
     }
 
     /// The sum of an external metric; none where no rule makes it, or why it cannot be asked for.
-    pub(super) fn external(&self, metric: &MetricIdentifier, namespace: &str) -> Option<Result<String, String>> {
+    pub(super) fn external(
+        &self,
+        metric: &MetricIdentifier,
+        namespace: &str,
+    ) -> Option<Result<String, String>> {
         let history = |rule: &Rule, selector: &Selector| {
             rule.history_of_external(&metric.name, selector, &self.further, namespace)
         };
@@ -75,7 +85,8 @@ fn last_of(
         Some(query.map_err(|error| format!("{}: {error}", rule.at)))
     });
     let sums = sums.take(MOST_RULES).collect::<Result<Vec<_>, _>>();
-    sums.map(|sums| (!sums.is_empty()).then(|| sums.join(" or "))).transpose()
+    sums.map(|sums| (!sums.is_empty()).then(|| sums.join(" or ")))
+        .transpose()
 }
 
 impl Eq for Rules {}
@@ -89,7 +100,15 @@ impl PartialEq for Rules {
 #[cfg(test)]
 impl Rules {
     pub(crate) fn read(text: &str, further: &[&str]) -> Self {
-        let further = further.iter().map(|matcher| (*matcher).to_owned()).collect();
-        Self { text: Some(text.to_owned()), set: RuleSet::parse(text).expect(text), further, trouble: None }
+        let further = further
+            .iter()
+            .map(|matcher| (*matcher).to_owned())
+            .collect();
+        Self {
+            text: Some(text.to_owned()),
+            set: RuleSet::parse(text).expect(text),
+            further,
+            trouble: None,
+        }
     }
 }

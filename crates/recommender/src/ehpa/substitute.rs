@@ -1,7 +1,8 @@
-//! What stands for the workload in a preview: it has the pods and the size of the workload, whatever somebody scales it to.
+//! What stands for the workload in a preview: it has the pods and the size of the workload,
+//! whatever somebody scales it to.
 //!
-//! So the autoscaler always computes from what is really there, and its answer is in its status alone.
-//! Source: gocrane/crane `pkg/controller/ehpa/substitute.go`.
+//! So the autoscaler always computes from what is really there, and its answer is in its status
+//! alone. Source: gocrane/crane `pkg/controller/ehpa/substitute.go`.
 
 use api::effective_hpa::ScaleStrategy;
 use api::substitute::{Substitute, SubstituteSpec, SubstituteStatus};
@@ -17,6 +18,13 @@ pub(super) fn substitute(seen: &Seen, target: &Target) -> Option<Substitute> {
         replicas: Some(target.spec_replicas),
         substitute_target_ref: seen.object.spec.scale_target_ref.clone(),
     };
-    let status = SubstituteStatus { label_selector: target.selector.clone(), replicas: Some(target.status_replicas) };
-    Some(Substitute { metadata: names::metadata(seen.object, seen.propagation), spec, status: Some(status) })
+    let status = SubstituteStatus {
+        label_selector: target.selector.clone(),
+        replicas: Some(target.status_replicas),
+    };
+    Some(Substitute {
+        metadata: names::metadata(seen.object, seen.propagation),
+        spec,
+        status: Some(status),
+    })
 }

@@ -1,5 +1,5 @@
-//! Watches EHPAs and what they own as soon as they can be read: in a cluster of upstream's there are none, and a recommender without the
-//! component `horizontal` has no right to them.
+//! Watches EHPAs and what they own as soon as they can be read: in a cluster of upstream's there
+//! are none, and a recommender without the component `horizontal` has no right to them.
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
@@ -12,7 +12,12 @@ use kube::Client;
 use crate::installed::readable;
 
 /// Runs until a watch ends, which none does by itself. `namespace`: the only one to look at.
-pub(crate) async fn watch(client: Client, namespace: Option<String>, watches: Watches, sees_namespaces: bool) {
+pub(crate) async fn watch(
+    client: Client,
+    namespace: Option<String>,
+    watches: Watches,
+    sees_namespaces: bool,
+) {
     let namespace = namespace.as_deref();
     readable::<EffectiveHorizontalPodAutoscaler>(&client, namespace).await;
     readable::<TimeSeriesPrediction>(&client, namespace).await;
@@ -22,7 +27,11 @@ pub(crate) async fn watch(client: Client, namespace: Option<String>, watches: Wa
         readable::<Namespace>(&client, None).await;
     }
     let watches = watches.horizontal();
-    let mut watches = if sees_namespaces { watches.namespaces() } else { watches };
+    let mut watches = if sees_namespaces {
+        watches.namespaces()
+    } else {
+        watches
+    };
     watches.ended().await;
 }
 
@@ -44,7 +53,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_watched_before_everything_can_be_listed() {
         check("pods", true, true).await;
-        let kinds = ["effectivehorizontalpodautoscalers", "timeseriespredictions", "horizontalpodautoscalers"];
+        let kinds = [
+            "effectivehorizontalpodautoscalers",
+            "timeseriespredictions",
+            "horizontalpodautoscalers",
+        ];
         for refused in kinds.into_iter().chain(["substitutes", "namespaces"]) {
             check(refused, true, false).await;
         }

@@ -1,7 +1,8 @@
 //! Which history has been fetched and which is still missing.
 //!
-//! One namespace is one piece of history. With `--memory-saver` only pods that objects select are recorded, so there it is one
-//! selector: pods that a later object selects have their history fetched then, up to the moment from which they are recorded.
+//! One namespace is one piece of history. With `--memory-saver` only pods that objects select are
+//! recorded, so there it is one selector: pods that a later object selects have their history
+//! fetched then, up to the moment from which they are recorded.
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,7 +36,13 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Usage is recorded from `started` on.
     pub(crate) fn new(started: Timestamp, by_selector: bool) -> Self {
-        Self { started, by_selector, recorded_since: HashMap::new(), done: HashSet::new(), problem: None }
+        Self {
+            started,
+            by_selector,
+            recorded_since: HashMap::new(),
+            done: HashSet::new(),
+            problem: None,
+        }
     }
 
     /// When recording began.
@@ -49,19 +56,31 @@ impl Ledger {
     }
 
     /// What is missing for an object that is seen now, if anything is.
-    pub(crate) fn gap(&mut self, namespace: &str, selector: &Selector, now: Timestamp) -> Option<Gap> {
+    pub(crate) fn gap(
+        &mut self,
+        namespace: &str,
+        selector: &Selector,
+        now: Timestamp,
+    ) -> Option<Gap> {
         let piece = self.piece(namespace, selector);
         if self.done.contains(&piece) {
             return None;
         }
         let first = if self.by_selector { now } else { self.started };
         let end = *self.recorded_since.entry(piece.clone()).or_insert(first);
-        Some(Gap { namespace: piece.0, selector: piece.1, end })
+        Some(Gap {
+            namespace: piece.0,
+            selector: piece.1,
+            end,
+        })
     }
 
     /// The pods whose history is there already, of the gap's namespace.
     pub(crate) fn known(&self, gap: &Gap) -> Vec<Selector> {
-        let same = self.done.iter().filter(|(namespace, _)| *namespace == gap.namespace);
+        let same = self
+            .done
+            .iter()
+            .filter(|(namespace, _)| *namespace == gap.namespace);
         same.filter_map(|(_, selector)| selector.clone()).collect()
     }
 
@@ -84,7 +103,10 @@ impl Ledger {
     }
 
     fn piece(&self, namespace: &str, selector: &Selector) -> Piece {
-        (namespace.to_owned(), self.by_selector.then(|| selector.clone()))
+        (
+            namespace.to_owned(),
+            self.by_selector.then(|| selector.clone()),
+        )
     }
 }
 
@@ -104,10 +126,19 @@ mod tests {
     fn a_namespace_is_fetched_once_up_to_the_start() {
         let mut ledger = Ledger::new(at(100), false);
         let gap = ledger.gap("shop", &app("web"), at(200)).expect("missing");
-        assert_eq!(gap, Gap { namespace: "shop".to_owned(), selector: None, end: at(100) });
+        assert_eq!(
+            gap,
+            Gap {
+                namespace: "shop".to_owned(),
+                selector: None,
+                end: at(100)
+            }
+        );
         ledger.filled(&gap);
         assert_eq!(ledger.gap("shop", &app("other"), at(300)), None);
-        assert!(!ledger.is_missing("shop", &app("other")) && ledger.is_missing("bank", &app("web")));
+        assert!(
+            !ledger.is_missing("shop", &app("other")) && ledger.is_missing("bank", &app("web"))
+        );
     }
 
     #[test]
@@ -115,10 +146,16 @@ mod tests {
         let mut ledger = Ledger::new(at(100), true);
         assert!(ledger.gap("shop", &app("web"), at(200)).is_some());
         let gap = ledger.gap("shop", &app("web"), at(300)).expect("missing");
-        assert_eq!((gap.end, gap.selector.as_ref()), (at(200), Some(&app("web"))));
+        assert_eq!(
+            (gap.end, gap.selector.as_ref()),
+            (at(200), Some(&app("web")))
+        );
         ledger.filled(&gap);
         let other = ledger.gap("shop", &app("other"), at(400)).expect("missing");
-        assert_eq!((other.end, ledger.known(&other)), (at(400), vec![app("web")]));
+        assert_eq!(
+            (other.end, ledger.known(&other)),
+            (at(400), vec![app("web")])
+        );
     }
 
     #[test]

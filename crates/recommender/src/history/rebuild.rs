@@ -1,8 +1,10 @@
-//! Builds what a recommender would know of a namespace had it run all the time, from the usage that a store has.
+//! Builds what a recommender would know of a namespace had it run all the time, from the usage that
+//! a store has.
 //!
-//! Each container's points are fed in the order of time through the rules that live samples go through. Pods that still run
-//! have their labels from the cluster; those that are gone have them from the store, with names put back where live pods or
-//! selectors tell what they were. Usage of a pod whose labels nobody knows belongs to no object and is passed over.
+//! Each container's points are fed in the order of time through the rules that live samples go
+//! through. Pods that still run have their labels from the cluster; those that are gone have them
+//! from the store, with names put back where live pods or selectors tell what they were. Usage of a
+//! pod whose labels nobody knows belongs to no object and is passed over.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -66,29 +68,63 @@ pub(crate) struct Rebuild {
 impl Rebuild {
     /// Begins with what is known of the pods that are gone.
     pub(crate) fn new(scene: Scene, gone: PodLabels) -> Self {
-        let Scene { mut fleet, autoscalers, pods, native_sidecars, wanted, known } = scene;
+        let Scene {
+            mut fleet,
+            autoscalers,
+            pods,
+            native_sidecars,
+            wanted,
+            known,
+        } = scene;
         let mut keys = KnownKeys::default();
         for (id, spec) in autoscalers {
-            spec.selector.requirements().iter().for_each(|requirement| keys.insert(requirement.key()));
+            spec.selector
+                .requirements()
+                .iter()
+                .for_each(|requirement| keys.insert(requirement.key()));
             fleet.apply_autoscaler(&id, spec);
         }
-        pods.iter().flat_map(|pod| pod.labels.iter()).for_each(|(key, _)| keys.insert(key));
+        pods.iter()
+            .flat_map(|pod| pod.labels.iter())
+            .for_each(|(key, _)| keys.insert(key));
         let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
         for pod in &pods {
             let (own, own_init) = container_names(pod, native_sidecars);
             containers.extend(own);
             init_containers.extend(own_init);
         }
-        let live = pods.into_iter().map(|pod| (pod.key.name.clone(), pod)).collect();
+        let live = pods
+            .into_iter()
+            .map(|pod| (pod.key.name.clone(), pod))
+            .collect();
         let (pods, outcome) = (HashMap::new(), Outcome::default());
-        Self { fleet, live, gone, keys, native_sidecars, containers, init_containers, wanted, known, pods, outcome }
+        Self {
+            fleet,
+            live,
+            gone,
+            keys,
+            native_sidecars,
+            containers,
+            init_containers,
+            wanted,
+            known,
+            pods,
+            outcome,
+        }
     }
 
     /// Adds usage of one container: later than what was added of it before.
     pub(crate) fn add(&mut self, resource: Resource, found: &ContainerSeries, now: Timestamp) {
         let ContainerSeries { container, usage } = found;
-        let Some((first, _)) = usage.points().first() else { return };
-        if !self.admit(&container.namespace, &container.pod, &container.container, *first) {
+        let Some((first, _)) = usage.points().first() else {
+            return;
+        };
+        if !self.admit(
+            &container.namespace,
+            &container.pod,
+            &container.container,
+            *first,
+        ) {
             return;
         }
         for (at, value) in usage.points() {
@@ -96,8 +132,17 @@ impl Rebuild {
                 Resource::Cpu => (Some(Cpu::from_millicores((value * 1000.0) as i64)), None),
                 Resource::Memory => (None, Some(Memory::from_bytes(*value as i64))),
             };
-            let accepted = self.fleet.add_sample(container, &Sample { at: *at, cpu, memory }, now);
-            self.outcome.samples += u64::from(accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory));
+            let accepted = self.fleet.add_sample(
+                container,
+                &Sample {
+                    at: *at,
+                    cpu,
+                    memory,
+                },
+                now,
+            );
+            self.outcome.samples +=
+                u64::from(accepted.is_ok_and(|accepted| accepted.cpu || accepted.memory));
         }
     }
 
@@ -124,7 +169,9 @@ impl Rebuild {
             });
             self.pods.insert(name.to_owned(), spec);
         }
-        let Some(Some(pod)) = self.pods.get_mut(name) else { return false };
+        let Some(Some(pod)) = self.pods.get_mut(name) else {
+            return false;
+        };
         if !pod.containers.iter().any(|known| known == container) {
             pod.containers.push(container.to_owned());
             self.fleet.apply_pod(pod.clone(), at);
@@ -132,11 +179,17 @@ impl Rebuild {
         true
     }
 
-    /// Of pods that are gone it is not known which containers were init containers; the live ones tell.
+    /// Of pods that are gone it is not known which containers were init containers; the live ones
+    /// tell.
     fn has_history(&self, pod: &str, container: &str) -> bool {
         match self.live.get(pod) {
-            Some(pod) => container_names(pod, self.native_sidecars).0.iter().any(|known| known == container),
-            None => self.containers.contains(container) || !self.init_containers.contains(container),
+            Some(pod) => container_names(pod, self.native_sidecars)
+                .0
+                .iter()
+                .any(|known| known == container),
+            None => {
+                self.containers.contains(container) || !self.init_containers.contains(container)
+            }
         }
     }
 
@@ -148,7 +201,10 @@ impl Rebuild {
     }
 
     fn is_wanted(&self, labels: &Labels) -> bool {
-        let wanted = self.wanted.as_ref().is_none_or(|selector| selector.matches(labels));
+        let wanted = self
+            .wanted
+            .as_ref()
+            .is_none_or(|selector| selector.matches(labels));
         wanted && !self.known.iter().any(|selector| selector.matches(labels))
     }
 }

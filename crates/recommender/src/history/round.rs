@@ -1,6 +1,8 @@
-//! One round over the history that is missing: in which order it is fetched, and when failures end the round.
+//! One round over the history that is missing: in which order it is fetched, and when failures end
+//! the round.
 //!
-//! A namespace that fails must not keep others waiting. Those that failed least often come first, and new ones before all others.
+//! A namespace that fails must not keep others waiting. Those that failed least often come first,
+//! and new ones before all others.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -17,7 +19,8 @@ const MAX_FAILED_TIME: Duration = Duration::from_mins(2);
 #[derive(Debug, Default)]
 pub(super) struct Failures(HashMap<Gap, u32>);
 
-/// A round in which each piece is fetched once, until there are too many failures or they have taken too long.
+/// A round in which each piece is fetched once, until there are too many failures or they have
+/// taken too long.
 #[derive(Debug)]
 pub(super) struct Round<'a> {
     failures: &'a mut Failures,
@@ -31,8 +34,15 @@ impl Failures {
     pub(super) fn begin(&mut self, mut gaps: Vec<Gap>) -> Round<'_> {
         let missing: HashSet<&Gap> = gaps.iter().collect();
         self.0.retain(|gap, _| missing.contains(gap));
-        gaps.sort_by_cached_key(|gap| (self.0.get(gap).copied().unwrap_or(0), gap.namespace.clone()));
-        Round { failures: self, waiting: gaps.into_iter(), failed: 0, failed_time: Duration::ZERO }
+        gaps.sort_by_cached_key(|gap| {
+            (self.0.get(gap).copied().unwrap_or(0), gap.namespace.clone())
+        });
+        Round {
+            failures: self,
+            waiting: gaps.into_iter(),
+            failed: 0,
+            failed_time: Duration::ZERO,
+        }
     }
 }
 
@@ -59,7 +69,11 @@ mod tests {
     use super::*;
 
     fn gap(namespace: &str) -> Gap {
-        Gap { namespace: namespace.to_owned(), selector: None, end: Timestamp::UNIX_EPOCH }
+        Gap {
+            namespace: namespace.to_owned(),
+            selector: None,
+            end: Timestamp::UNIX_EPOCH,
+        }
     }
 
     /// Pieces of failing namespaces, and `shop` after them.
@@ -85,10 +99,14 @@ mod tests {
         let mut failures = Failures::default();
         (1..=20).find(|_| {
             let asked = round(&mut failures, gaps(failing), takes);
-            let failed = asked.iter().filter(|namespace| *namespace != "shop").count();
+            let failed = asked
+                .iter()
+                .filter(|namespace| *namespace != "shop")
+                .count();
             assert!(
                 failed <= MAX_FAILURES
-                    && takes * u32::try_from(failed).unwrap() < MAX_FAILED_TIME + takes.max(Duration::from_nanos(1))
+                    && takes * u32::try_from(failed).unwrap()
+                        < MAX_FAILED_TIME + takes.max(Duration::from_nanos(1))
             );
             asked.iter().any(|namespace| namespace == "shop")
         })
@@ -107,7 +125,11 @@ mod tests {
         let mut failures = Failures::default();
         let old = ["bad-1", "bad-2"].map(gap).to_vec();
         round(&mut failures, old.clone(), Duration::ZERO);
-        let asked = round(&mut failures, [old, vec![gap("new")]].concat(), Duration::ZERO);
+        let asked = round(
+            &mut failures,
+            [old, vec![gap("new")]].concat(),
+            Duration::ZERO,
+        );
         assert_eq!(asked, ["new", "bad-1", "bad-2"]);
     }
 

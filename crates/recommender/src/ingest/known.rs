@@ -8,7 +8,8 @@ use tokio::sync::watch;
 
 use crate::state::State;
 
-/// The state, shared by the task that keeps it current and those that decide from it. Clones share it.
+/// The state, shared by the task that keeps it current and those that decide from it. Clones share
+/// it.
 #[derive(Clone)]
 pub(crate) struct Shared {
     state: Arc<Mutex<State>>,
@@ -39,8 +40,9 @@ impl Shared {
         }
     }
 
-    /// Whoever waits gets the state before one that had it and wants it again, so that long work done in portions lets
-    /// others in between. Every step leaves the state whole, so a panic elsewhere leaves nothing half-done.
+    /// Whoever waits gets the state before one that had it and wants it again, so that long work
+    /// done in portions lets others in between. Every step leaves the state whole, so a panic
+    /// elsewhere leaves nothing half-done.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -57,17 +59,22 @@ impl Shared {
     }
 
     pub(crate) fn changed(&self) {
-        self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
+        self.revision
+            .send_modify(|revision| *revision = revision.wrapping_add(1));
     }
 
     pub(super) fn round_done(&self) {
         self.changed();
-        self.rounds.send_modify(|round| *round = round.wrapping_add(1));
+        self.rounds
+            .send_modify(|round| *round = round.wrapping_add(1));
     }
 
     /// What is told of objects that cannot wait, from now on.
     pub(crate) fn urgent(&self) -> Urgent {
-        Urgent { sender: self.urgent.clone(), receiver: self.urgent.subscribe() }
+        Urgent {
+            sender: self.urgent.clone(),
+            receiver: self.urgent.subscribe(),
+        }
     }
 
     /// Whether somebody decides, which nobody does on a stand-by.
@@ -75,8 +82,8 @@ impl Shared {
         self.urgent.receiver_count() > 0
     }
 
-    /// These objects cannot wait. Where nobody decides, which is on a stand-by, nothing is kept for later: a leader begins
-    /// with a look at all objects.
+    /// These objects cannot wait. Where nobody decides, which is on a stand-by, nothing is kept for
+    /// later: a leader begins with a look at all objects.
     pub(super) fn hurry(&self, objects: BTreeSet<ObjectKey>) {
         if self.is_decided() && !objects.is_empty() {
             self.urgent.send_modify(|urgent| urgent.extend(objects));
@@ -85,7 +92,8 @@ impl Shared {
 }
 
 impl Urgent {
-    /// The objects that cannot wait, as soon as there are some. Nothing is lost when it is dropped while it waits.
+    /// The objects that cannot wait, as soon as there are some. Nothing is lost when it is dropped
+    /// while it waits.
     pub(crate) async fn next(&mut self) -> BTreeSet<ObjectKey> {
         // The sender is held here, so it is there.
         let _ = self.receiver.wait_for(|urgent| !urgent.is_empty()).await;
@@ -119,7 +127,10 @@ mod tests {
     }
 
     fn objects(names: &[&str]) -> BTreeSet<ObjectKey> {
-        names.iter().map(|name| ObjectKey::new("shop", *name)).collect()
+        names
+            .iter()
+            .map(|name| ObjectKey::new("shop", *name))
+            .collect()
     }
 
     #[test]

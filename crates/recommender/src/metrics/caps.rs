@@ -6,7 +6,11 @@ use crate::schedulable::capped_by;
 use crate::state::Decision;
 
 /// The words of the condition's reason, as label values.
-const SOURCES: [(&str, &str); 3] = [("Node", "node"), ("ResourceQuota", "quota"), ("LimitRange", "limit_range")];
+const SOURCES: [(&str, &str); 3] = [
+    ("Node", "node"),
+    ("ResourceQuota", "quota"),
+    ("LimitRange", "limit_range"),
+];
 
 /// The gauge.
 #[derive(Debug, Clone)]
@@ -30,7 +34,10 @@ impl Caps {
     /// Sets every source, also those without objects.
     pub(super) fn count<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
         let mut counts = [0; SOURCES.len()];
-        for word in decisions.into_iter().flat_map(|decision| capped_by(&decision.status)) {
+        for word in decisions
+            .into_iter()
+            .flat_map(|decision| capped_by(&decision.status))
+        {
             if let Some(index) = SOURCES.iter().position(|(source, _)| *source == word) {
                 counts[index] += 1;
             }

@@ -64,7 +64,9 @@ impl Checkpoints {
     /// The history of so many checkpoints was taken over, or refused.
     pub(crate) fn loaded(&self, accepted: usize, refused: usize) {
         for (result, count) in [("loaded", accepted), ("refused", refused)] {
-            self.loaded.with_label_values(&[result]).inc_by(count as u64);
+            self.loaded
+                .with_label_values(&[result])
+                .inc_by(count as u64);
         }
     }
 
@@ -85,18 +87,32 @@ impl Checkpoints {
 
     fn age_seconds(&self, now: Timestamp) -> f64 {
         let oldest = *self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
-        oldest.map_or(0.0, |oldest| now.duration_since(oldest).as_secs_f64().max(0.0))
+        oldest.map_or(0.0, |oldest| {
+            now.duration_since(oldest).as_secs_f64().max(0.0)
+        })
     }
 }
 
 impl Collector for Checkpoints {
     fn desc(&self) -> Vec<&Desc> {
-        [self.loaded.desc(), self.writes.desc(), self.collected.desc(), self.age.desc()].concat()
+        [
+            self.loaded.desc(),
+            self.writes.desc(),
+            self.collected.desc(),
+            self.age.desc(),
+        ]
+        .concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         self.age.set(self.age_seconds(Timestamp::now()));
-        [self.loaded.collect(), self.writes.collect(), self.collected.collect(), self.age.collect()].concat()
+        [
+            self.loaded.collect(),
+            self.writes.collect(),
+            self.collected.collect(),
+            self.age.collect(),
+        ]
+        .concat()
     }
 }
 
@@ -108,7 +124,8 @@ mod tests {
     fn age_counts_from_what_was_stored_last_and_a_stand_by_has_none() {
         let second = |second| Timestamp::from_second(second).expect("in range");
         let checkpoints = Checkpoints::new().expect("valid names");
-        let check = |expected: f64| assert!((checkpoints.age_seconds(second(100)) - expected).abs() < 1e-9);
+        let check =
+            |expected: f64| assert!((checkpoints.age_seconds(second(100)) - expected).abs() < 1e-9);
         check(0.0);
         checkpoints.stored_until(Some(second(40)));
         check(60.0);

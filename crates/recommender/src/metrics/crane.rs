@@ -1,7 +1,9 @@
-//! What Crane's `craned` measures about the horizontal loop, under its names and labels, so that dashboards of Crane's users go on working.
+//! What Crane's `craned` measures about the horizontal loop, under its names and labels, so that
+//! dashboards of Crane's users go on working.
 //!
-//! Never more series than a limit: what is beyond it is counted, not shown. The series are those of the last look at all objects, so they go
-//! with their objects, and with the lease. Source: gocrane/crane `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
+//! Never more series than a limit: what is beyond it is counted, not shown. The series are those of
+//! the last look at all objects, so they go with their objects, and with the lease. Source:
+//! gocrane/crane `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +20,19 @@ struct Family {
 }
 
 const AUTOSCALER: &[&str] = &["namespace", "name"];
-const TARGET: &[&str] = &["targetKind", "targetName", "targetNamespace", "resourceIdentifier"];
-const PREDICTED: &[&str] = &["targetKind", "targetName", "targetNamespace", "resourceIdentifier", "algorithm"];
+const TARGET: &[&str] = &[
+    "targetKind",
+    "targetName",
+    "targetNamespace",
+    "resourceIdentifier",
+];
+const PREDICTED: &[&str] = &[
+    "targetKind",
+    "targetName",
+    "targetNamespace",
+    "resourceIdentifier",
+    "algorithm",
+];
 
 /// In the order of [`Sort`].
 const FAMILIES: [Family; 6] = [
@@ -48,7 +61,11 @@ const FAMILIES: [Family; 6] = [
         help: "The largest predicted value of the window that begins now.",
         labels: PREDICTED,
     },
-    Family { name: "crane_prediction_tsp", help: "The next predicted value, at its own time.", labels: PREDICTED },
+    Family {
+        name: "crane_prediction_tsp",
+        help: "The next predicted value, at its own time.",
+        labels: PREDICTED,
+    },
 ];
 
 /// Which metric.
@@ -87,14 +104,28 @@ impl CraneMetrics {
     pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
         let describe = |Family { name, help, labels }: &Family| {
             let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-            Desc::new((*name).to_owned(), (*help).to_owned(), labels, HashMap::new())
+            Desc::new(
+                (*name).to_owned(),
+                (*help).to_owned(),
+                labels,
+                HashMap::new(),
+            )
         };
         let omitted = IntGauge::new(
             "plimsoll_crane_series_omitted",
             "Series of Crane's metrics that --crane-metrics-limit leaves out.",
         )?;
-        let descriptions = FAMILIES.iter().map(describe).collect::<Result<Vec<_>, _>>()?.into();
-        Ok(Self { limit, shown: Arc::default(), descriptions, omitted })
+        let descriptions = FAMILIES
+            .iter()
+            .map(describe)
+            .collect::<Result<Vec<_>, _>>()?
+            .into();
+        Ok(Self {
+            limit,
+            shown: Arc::default(),
+            descriptions,
+            omitted,
+        })
     }
 
     /// Shows these from now on and nothing else, in their order as far as there is room.
@@ -112,14 +143,19 @@ impl CraneMetrics {
 
 impl Collector for CraneMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().chain(self.omitted.desc()).collect()
+        self.descriptions
+            .iter()
+            .chain(self.omitted.desc())
+            .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families: Vec<MetricFamily> = FAMILIES.iter().map(Family::empty).collect();
         for sample in &*self.lock() {
             let place = sample.sort as usize;
-            if let (Some(family), Some(Family { labels, .. })) = (families.get_mut(place), FAMILIES.get(place)) {
+            if let (Some(family), Some(Family { labels, .. })) =
+                (families.get_mut(place), FAMILIES.get(place))
+            {
                 family.mut_metric().push(metric(labels, sample));
             }
         }
@@ -162,7 +198,12 @@ mod tests {
     use super::*;
 
     fn sample(sort: Sort, labels: &[&str], value: f64, at: Option<i64>) -> Sample {
-        Sample { sort, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value, at }
+        Sample {
+            sort,
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+            value,
+            at,
+        }
     }
 
     fn all() -> Vec<Sample> {
@@ -170,8 +211,18 @@ mod tests {
             sample(Sort::EffectiveReplicas, &["shop", "web"], 4.0, None),
             sample(Sort::Replicas, &["shop", "ehpa-web"], 5.0, None),
             sample(Sort::Scalings, &["shop", "ehpa-web", "ehpa"], 2.0, None),
-            sample(Sort::Cron, &["Deployment", "web", "shop", "cron"], 6.0, None),
-            sample(Sort::Prediction, &["Deployment", "web", "shop", "resource.cpu", "dsp"], 1.25, None),
+            sample(
+                Sort::Cron,
+                &["Deployment", "web", "shop", "cron"],
+                6.0,
+                None,
+            ),
+            sample(
+                Sort::Prediction,
+                &["Deployment", "web", "shop", "resource.cpu", "dsp"],
+                1.25,
+                None,
+            ),
             sample(
                 Sort::NextPredicted,
                 &["Deployment", "web", "shop", "resource.cpu", "dsp"],
@@ -188,7 +239,9 @@ mod tests {
         registry.register(Box::new(metrics.clone())).expect("once");
         metrics.show(all());
         metrics.show(samples);
-        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        let text = TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .expect("text");
         let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(lines, expected);
     }

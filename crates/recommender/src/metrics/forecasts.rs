@@ -1,12 +1,16 @@
 //! What is measured about predictions.
 
 use prometheus::core::Collector;
-use prometheus::{Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+};
 
 use crate::predict::track::Track;
 
 /// Learning two weeks takes some milliseconds, Crane's DSP predictor takes longer.
-const BUCKETS: [f64; 10] = [0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+const BUCKETS: [f64; 10] = [
+    0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0,
+];
 const METHODS: [&str; 3] = ["own", "dsp", "percentile"];
 
 /// What is measured about predictions.
@@ -32,11 +36,20 @@ impl ForecastMetrics {
         );
         let metrics = Self {
             series: IntGaugeVec::new(
-                Opts::new("plimsoll_forecast_series", "Series that are kept for forecasts, by method."),
+                Opts::new(
+                    "plimsoll_forecast_series",
+                    "Series that are kept for forecasts, by method.",
+                ),
                 &["method"],
             )?,
-            bytes: IntGauge::new("plimsoll_forecast_series_bytes", "Memory that all these series take.")?,
-            reads: counter("plimsoll_forecast_reads_total", "Questions to Prometheus about the history of a metric.")?,
+            bytes: IntGauge::new(
+                "plimsoll_forecast_series_bytes",
+                "Memory that all these series take.",
+            )?,
+            reads: counter(
+                "plimsoll_forecast_reads_total",
+                "Questions to Prometheus about the history of a metric.",
+            )?,
             unread: IntGauge::new(
                 "plimsoll_forecast_unread_metrics",
                 "Predicted metrics whose history cannot be read at present.",
@@ -53,7 +66,10 @@ impl ForecastMetrics {
                 ),
                 &["ready"],
             )?,
-            writes: counter("plimsoll_forecast_status_writes_total", "Writes of the status of predictions.")?,
+            writes: counter(
+                "plimsoll_forecast_status_writes_total",
+                "Writes of the status of predictions.",
+            )?,
             broken_rules: IntGauge::new(
                 "plimsoll_forecast_rules_are_broken",
                 "Whether the rules of prometheus-adapter that are there now cannot be used, so that those before them stand.",
@@ -90,7 +106,10 @@ impl ForecastMetrics {
     pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>, refused: usize) {
         let (mut series, mut bytes, mut unread) = ([0; METHODS.len()], 0, 0);
         for track in tracks {
-            if let Some(place) = METHODS.iter().position(|method| *method == track.method().name()) {
+            if let Some(place) = METHODS
+                .iter()
+                .position(|method| *method == track.method().name())
+            {
                 series[place] += track.series();
             }
             bytes += track.bytes();

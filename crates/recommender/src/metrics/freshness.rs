@@ -23,12 +23,18 @@ impl WatchFreshness {
         let counter = |name, help| IntCounterVec::new(Opts::new(name, help), labels);
         Ok(Self {
             views,
-            synced: gauge("vpa_recommender_watch_synced", "Whether all objects were listed at least once.")?,
+            synced: gauge(
+                "vpa_recommender_watch_synced",
+                "Whether all objects were listed at least once.",
+            )?,
             stale: gauge(
                 "vpa_recommender_watch_stale_seconds",
                 "Seconds since changes may have been missed; 0 while the watch is up.",
             )?,
-            errors: counter("vpa_recommender_watch_errors_total", "Lists and watches that failed.")?,
+            errors: counter(
+                "vpa_recommender_watch_errors_total",
+                "Lists and watches that failed.",
+            )?,
             rejected: counter(
                 "vpa_recommender_watch_rejected_objects_total",
                 "Objects that did not parse; their last good state stays.",
@@ -37,11 +43,21 @@ impl WatchFreshness {
     }
 
     fn set(&self, resource: Resource, freshness: &Freshness, now: Timestamp) {
-        let Freshness { synced, stale_since, errors, rejected } = freshness;
+        let Freshness {
+            synced,
+            stale_since,
+            errors,
+            rejected,
+        } = freshness;
         let labels = &[resource.name()];
         let set = |gauge: Gauge, value| gauge.set(value);
-        set(self.synced.with_label_values(labels), if *synced { 1.0 } else { 0.0 });
-        let stale = stale_since.map_or(0.0, |since| now.duration_since(since).as_secs_f64().max(0.0));
+        set(
+            self.synced.with_label_values(labels),
+            if *synced { 1.0 } else { 0.0 },
+        );
+        let stale = stale_since.map_or(0.0, |since| {
+            now.duration_since(since).as_secs_f64().max(0.0)
+        });
         set(self.stale.with_label_values(labels), stale);
         for (counter, total) in [(&self.errors, *errors), (&self.rejected, *rejected)] {
             let counter = counter.with_label_values(labels);
@@ -52,7 +68,13 @@ impl WatchFreshness {
 
 impl Collector for WatchFreshness {
     fn desc(&self) -> Vec<&Desc> {
-        [self.synced.desc(), self.stale.desc(), self.errors.desc(), self.rejected.desc()].concat()
+        [
+            self.synced.desc(),
+            self.stale.desc(),
+            self.errors.desc(),
+            self.rejected.desc(),
+        ]
+        .concat()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -62,6 +84,12 @@ impl Collector for WatchFreshness {
                 self.set(resource, freshness, now);
             }
         }
-        [self.synced.collect(), self.stale.collect(), self.errors.collect(), self.rejected.collect()].concat()
+        [
+            self.synced.collect(),
+            self.stale.collect(),
+            self.errors.collect(),
+            self.rejected.collect(),
+        ]
+        .concat()
     }
 }

@@ -1,4 +1,5 @@
-//! What /metrics shows: names, types and labels. The first list is upstream's, which dashboards and alerts rely on.
+//! What /metrics shows: names, types and labels. The first list is upstream's, which dashboards and
+//! alerts rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -67,33 +68,66 @@ const OURS: &[&str] = &[
 
 /// Name, type and labels.
 fn shape(family: &MetricFamily) -> String {
-    let labels =
-        family.get_metric().iter().flat_map(|metric| metric.get_label().iter().map(prometheus::proto::LabelPair::name));
+    let labels = family.get_metric().iter().flat_map(|metric| {
+        metric
+            .get_label()
+            .iter()
+            .map(prometheus::proto::LabelPair::name)
+    });
     let labels: BTreeSet<&str> = labels.collect();
     let kind = format!("{:?}", family.get_field_type()).to_lowercase();
-    format!("{} {kind} {}", family.name(), labels.into_iter().collect::<Vec<_>>().join(","))
+    format!(
+        "{} {kind} {}",
+        family.name(),
+        labels.into_iter().collect::<Vec<_>>().join(",")
+    )
 }
 
 /// Everything that may be shown was seen once.
 fn shown() -> Vec<MetricFamily> {
     let registry = Registry::new();
-    let metrics =
-        Metrics::register(&registry, vec![watch::Sender::new(View::default()).subscribe()]).expect("valid names");
+    let metrics = Metrics::register(
+        &registry,
+        vec![watch::Sender::new(View::default()).subscribe()],
+    )
+    .expect("valid names");
     metrics.decided([]);
     metrics.steps().done("LoadVPAs");
-    metrics.history.exchanged(Exchange { code: Some(200), duration: Duration::from_secs(1) });
+    metrics.history.exchanged(Exchange {
+        code: Some(200),
+        duration: Duration::from_secs(1),
+    });
     let uncapped = ResourceList::of(Cpu::from_millicores(100), Memory::from_bytes(100));
-    let accepted = Accepted { cpu: true, memory: true };
+    let accepted = Accepted {
+        cpu: true,
+        memory: true,
+    };
     for (millicores, uncapped) in [(50, Some(&uncapped)), (150, Some(&uncapped)), (50, None)] {
-        let (cpu, memory) = (Some(Cpu::from_millicores(millicores)), Some(Memory::from_bytes(millicores)));
-        let sample = Sample { at: Timestamp::UNIX_EPOCH, cpu, memory };
-        metrics.quality.sample(Recommended { update_mode: None, uncapped }, &sample, accepted);
+        let (cpu, memory) = (
+            Some(Cpu::from_millicores(millicores)),
+            Some(Memory::from_bytes(millicores)),
+        );
+        let sample = Sample {
+            at: Timestamp::UNIX_EPOCH,
+            cpu,
+            memory,
+        };
+        metrics.quality.sample(
+            Recommended {
+                update_mode: None,
+                uncapped,
+            },
+            &sample,
+            accepted,
+        );
     }
     let decision = super::recommendations::tests::decision("web", &["main"]);
     let mut changes = Changes::default();
     changes.observe(&metrics.quality, [&decision]);
     changes.observe(&metrics.quality, [&decision]);
-    let metrics = metrics.with_recommendations(&registry, 100).expect("valid names");
+    let metrics = metrics
+        .with_recommendations(&registry, 100)
+        .expect("valid names");
     metrics.decided([&decision]);
     registry.gather()
 }
@@ -105,7 +139,11 @@ fn everything_is_shown_under_its_name_with_its_type_and_labels() {
         assert!(shown.contains(*expected), "{expected} is not in {shown:#?}");
     }
     let is_upstreams = |name: &&String| name.starts_with("vpa_quality_");
-    assert_eq!(shown.iter().filter(is_upstreams).count(), 9, "vpa_quality_* are upstream's alone");
+    assert_eq!(
+        shown.iter().filter(is_upstreams).count(),
+        9,
+        "vpa_quality_* are upstream's alone"
+    );
 }
 
 #[test]
@@ -116,25 +154,60 @@ fn buckets_are_upstreams() {
         .iter()
         .filter_map(|family| {
             let bounds = family.get_metric()[0].get_histogram().get_bucket().iter();
-            let bounds: Vec<f64> =
-                bounds.map(prometheus::proto::Bucket::upper_bound).filter(|bound| bound.is_finite()).collect();
+            let bounds: Vec<f64> = bounds
+                .map(prometheus::proto::Bucket::upper_bound)
+                .filter(|bound| bound.is_finite())
+                .collect();
             (!bounds.is_empty()).then(|| (family.name().to_owned(), bounds))
         })
         .collect();
     for (name, expected) in [
         ("vpa_quality_cpu_recommendations_cores", &cpu[..]),
-        ("vpa_quality_cpu_recommendation_over_usage_diffs_cores", &cpu),
-        ("vpa_quality_cpu_recommendation_lower_equal_usage_diffs_cores", &cpu),
+        (
+            "vpa_quality_cpu_recommendation_over_usage_diffs_cores",
+            &cpu,
+        ),
+        (
+            "vpa_quality_cpu_recommendation_lower_equal_usage_diffs_cores",
+            &cpu,
+        ),
         ("vpa_quality_mem_recommendations_bytes", &memory),
-        ("vpa_quality_mem_recommendation_over_usage_diffs_bytes", &memory),
-        ("vpa_quality_mem_recommendation_lower_equal_usage_diffs_bytes", &memory),
-        ("vpa_recommender_recommendation_latency_seconds", &LATENCY_BUCKETS),
+        (
+            "vpa_quality_mem_recommendation_over_usage_diffs_bytes",
+            &memory,
+        ),
+        (
+            "vpa_quality_mem_recommendation_lower_equal_usage_diffs_bytes",
+            &memory,
+        ),
+        (
+            "vpa_recommender_recommendation_latency_seconds",
+            &LATENCY_BUCKETS,
+        ),
     ] {
         assert_eq!(buckets[name], expected, "{name}");
     }
-    let ends = |name: &str| (buckets[name].len(), buckets[name][0], buckets[name][buckets[name].len() - 1]);
-    assert_eq!(ends("vpa_quality_usage_recommendation_relative_diffs"), (29, -1.0, 100.0));
-    assert_eq!(ends("vpa_quality_relative_recommendation_changes"), (29, -1.0, 100.0));
-    assert_eq!(ends("vpa_recommender_execution_latency_seconds"), (23, 0.01, 300.0));
-    assert_eq!(ends("vpa_recommender_prometheus_client_api_requests_duration_seconds"), (21, 0.01, 300.0));
+    let ends = |name: &str| {
+        (
+            buckets[name].len(),
+            buckets[name][0],
+            buckets[name][buckets[name].len() - 1],
+        )
+    };
+    assert_eq!(
+        ends("vpa_quality_usage_recommendation_relative_diffs"),
+        (29, -1.0, 100.0)
+    );
+    assert_eq!(
+        ends("vpa_quality_relative_recommendation_changes"),
+        (29, -1.0, 100.0)
+    );
+    assert_eq!(
+        ends("vpa_recommender_execution_latency_seconds"),
+        (23, 0.01, 300.0)
+    );
+    assert_eq!(
+        ends("vpa_recommender_prometheus_client_api_requests_duration_seconds"),
+        (21, 0.01, 300.0)
+    );
 }

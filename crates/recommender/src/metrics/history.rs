@@ -5,7 +5,8 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaug
 use sources::prometheus::Exchange;
 
 const BUCKETS: [f64; 21] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0,
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0,
+    60.0, 120.0, 300.0,
 ];
 const METHOD: &str = "get";
 
@@ -39,10 +40,16 @@ impl HistoryMetrics {
                 "Namespaces (selectors with --memory-saver) whose history has not come yet.",
             )?,
             fetches: IntCounterVec::new(
-                Opts::new("vpa_recommender_history_fetches_total", "Attempts to fetch the history of a namespace."),
+                Opts::new(
+                    "vpa_recommender_history_fetches_total",
+                    "Attempts to fetch the history of a namespace.",
+                ),
                 &["result"],
             )?,
-            samples: IntCounter::new("vpa_recommender_history_samples_total", "Samples of history that count.")?,
+            samples: IntCounter::new(
+                "vpa_recommender_history_samples_total",
+                "Samples of history that count.",
+            )?,
         };
         for result in ["succeeded", "failed"] {
             metrics.fetches.with_label_values(&[result]);
@@ -64,7 +71,9 @@ impl HistoryMetrics {
     pub(crate) fn exchanged(&self, Exchange { code, duration }: Exchange) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code, METHOD]).inc();
-        self.durations.with_label_values(&[&code, METHOD]).observe(duration.as_secs_f64());
+        self.durations
+            .with_label_values(&[&code, METHOD])
+            .observe(duration.as_secs_f64());
     }
 
     /// How many pieces of history are missing.
@@ -74,7 +83,9 @@ impl HistoryMetrics {
 
     /// A piece of history was fetched, or was not.
     pub(crate) fn fetched(&self, succeeded: bool) {
-        self.fetches.with_label_values(&[if succeeded { "succeeded" } else { "failed" }]).inc();
+        self.fetches
+            .with_label_values(&[if succeeded { "succeeded" } else { "failed" }])
+            .inc();
     }
 
     /// So many samples of history came.

@@ -6,9 +6,22 @@ use prometheus::IntGaugeVec;
 use crate::decide::has_recommendation;
 use crate::state::Decision;
 
-pub(super) const LABELS: [&str; 5] = ["update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"];
+pub(super) const LABELS: [&str; 5] = [
+    "update_mode",
+    "has_recommendation",
+    "api",
+    "matches_pods",
+    "unsupported_config",
+];
 
-const MODES: [&str; 6] = ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace", "Auto"];
+const MODES: [&str; 6] = [
+    "Off",
+    "Initial",
+    "Recreate",
+    "InPlaceOrRecreate",
+    "InPlace",
+    "Auto",
+];
 /// The versions that upstream tells apart. Only the last one is served.
 const VERSIONS: [&str; 3] = ["v1beta1", "v1beta2", "v1"];
 const BOOLEANS: [&str; 2] = ["false", "true"];
@@ -20,7 +33,9 @@ pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item
             for recommendation in BOOLEANS {
                 for pods in BOOLEANS {
                     for unsupported in BOOLEANS {
-                        objects.with_label_values(&[mode, recommendation, version, pods, unsupported]).set(0);
+                        objects
+                            .with_label_values(&[mode, recommendation, version, pods, unsupported])
+                            .set(0);
                     }
                 }
             }
@@ -30,7 +45,11 @@ pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item
         let policy = decision.autoscaler.object.spec.update_policy.as_ref();
         objects
             .with_label_values(&[
-                mode(policy.and_then(|policy| policy.update_mode).unwrap_or(UpdateMode::Recreate)),
+                mode(
+                    policy
+                        .and_then(|policy| policy.update_mode)
+                        .unwrap_or(UpdateMode::Recreate),
+                ),
                 boolean(has_recommendation(Some(&decision.status))),
                 "v1",
                 boolean(decision.pods > 0),

@@ -46,16 +46,23 @@ impl PolicyMetrics {
     }
 
     pub(super) fn collectors(&self) -> [Box<dyn Collector>; 3] {
-        [Box::new(self.policies.clone()), Box::new(self.workloads.clone()), Box::new(self.writes.clone())]
+        [
+            Box::new(self.policies.clone()),
+            Box::new(self.workloads.clone()),
+            Box::new(self.writes.clone()),
+        ]
     }
 
     /// What all policies came to.
     pub(crate) fn counted(&self, tallies: &[Tally]) {
         let set = |state: &str, count: &dyn Fn(&Tally) -> usize| {
             let sum: usize = tallies.iter().map(count).sum();
-            self.workloads.with_label_values(&[state]).set(i64::try_from(sum).unwrap_or(i64::MAX));
+            self.workloads
+                .with_label_values(&[state])
+                .set(i64::try_from(sum).unwrap_or(i64::MAX));
         };
-        self.policies.set(i64::try_from(tallies.len()).unwrap_or(i64::MAX));
+        self.policies
+            .set(i64::try_from(tallies.len()).unwrap_or(i64::MAX));
         set("managed", &|tally| tally.managed);
         set("conflicting", &|tally| tally.conflicts.count);
         set("overridden", &|tally| tally.overridden.count);
@@ -63,6 +70,8 @@ impl PolicyMetrics {
 
     /// What became of one write.
     pub(crate) fn written(&self, action: &Action, outcome: &Outcome) {
-        self.writes.with_label_values(&[action.name(), outcome.name()]).inc();
+        self.writes
+            .with_label_values(&[action.name(), outcome.name()])
+            .inc();
     }
 }

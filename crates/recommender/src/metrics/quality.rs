@@ -1,8 +1,9 @@
-//! How good recommendations are, measured against every sample of usage and kill that comes in: upstream's `vpa_quality_*`,
-//! with its names, labels and buckets (`pkg/utils/metrics/quality/quality.go`).
+//! How good recommendations are, measured against every sample of usage and kill that comes in:
+//! upstream's `vpa_quality_*`, with its names, labels and buckets
+//! (`pkg/utils/metrics/quality/quality.go`).
 //!
-//! What counts as recommended is the uncapped target in the object when the sample arrives. CPU in cores, memory in bytes;
-//! a kill for want of memory counts as the peak that it becomes.
+//! What counts as recommended is the uncapped target in the object when the sample arrives. CPU in
+//! cores, memory in bytes; a kill for want of memory counts as the peak that it becomes.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ use crate::state::{Decision, Recommended};
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
 const RELATIVE_BUCKETS: [f64; 29] = [
-    -1.0, -0.75, -0.5, -0.25, -0.1, -0.05, -0.025, -0.01, -0.005, -0.0025, -0.001, 0.0, 0.001, 0.0025, 0.005, 0.01,
-    0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0,
+    -1.0, -0.75, -0.5, -0.25, -0.1, -0.05, -0.025, -0.01, -0.005, -0.0025, -0.001, 0.0, 0.001,
+    0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0,
 ];
 /// Upstream's largest size of an object: 2^20 pods.
 const MAX_SIZE_LOG2: u32 = 20;
@@ -52,9 +53,15 @@ struct Seen<'a> {
 impl Quality {
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let histogram = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
-            HistogramVec::new(HistogramOpts::new(format!("vpa_quality_{name}"), help).buckets(buckets), labels)
+            HistogramVec::new(
+                HistogramOpts::new(format!("vpa_quality_{name}"), help).buckets(buckets),
+                labels,
+            )
         };
-        let (cpu, memory) = (exponential_buckets(0.01, 2.0, 17)?, exponential_buckets(1e6, 2.0, 17)?);
+        let (cpu, memory) = (
+            exponential_buckets(0.01, 2.0, 17)?,
+            exponential_buckets(1e6, 2.0, 17)?,
+        );
         let relative = RELATIVE_BUCKETS.to_vec();
         let of_sample: &[&str] = &["update_mode", "resource", "is_oom"];
         let of_cpu: &[&str] = &["update_mode", "recommendation_missing"];
@@ -135,28 +142,71 @@ impl Quality {
         let mode = name(recommended.update_mode);
         let (is_oom, uncapped) = (false, recommended.uncapped);
         if let Some(cpu) = sample.cpu.filter(|_| accepted.cpu) {
-            self.see(Seen { mode, resource: CPU, usage: cpu.cores(), recommended: uncapped.and_then(cores), is_oom });
+            self.see(Seen {
+                mode,
+                resource: CPU,
+                usage: cpu.cores(),
+                recommended: uncapped.and_then(cores),
+                is_oom,
+            });
         }
         if let Some(memory) = sample.memory.filter(|_| accepted.memory) {
             let usage = memory.bytes() as f64;
-            self.see(Seen { mode, resource: MEMORY, usage, recommended: uncapped.and_then(bytes), is_oom });
+            self.see(Seen {
+                mode,
+                resource: MEMORY,
+                usage,
+                recommended: uncapped.and_then(bytes),
+                is_oom,
+            });
         }
     }
 
     /// A kill for want of memory entered a history as this peak.
-    pub(crate) fn kill(&self, Recommended { update_mode, uncapped }: Recommended, peak: Memory) {
-        let (mode, usage, recommended) = (name(update_mode), peak.bytes() as f64, uncapped.and_then(bytes));
-        self.see(Seen { mode, resource: MEMORY, usage, recommended, is_oom: true });
+    pub(crate) fn kill(
+        &self,
+        Recommended {
+            update_mode,
+            uncapped,
+        }: Recommended,
+        peak: Memory,
+    ) {
+        let (mode, usage, recommended) = (
+            name(update_mode),
+            peak.bytes() as f64,
+            uncapped.and_then(bytes),
+        );
+        self.see(Seen {
+            mode,
+            resource: MEMORY,
+            usage,
+            recommended,
+            is_oom: true,
+        });
     }
 
-    fn see(&self, Seen { mode, resource, usage, recommended, is_oom }: Seen) {
+    fn see(
+        &self,
+        Seen {
+            mode,
+            resource,
+            usage,
+            recommended,
+            is_oom,
+        }: Seen,
+    ) {
         let is_cpu = resource == CPU;
         let (is_missing, oom) = (boolean(recommended.is_none()), boolean(is_oom));
         if let Some(recommended) = recommended {
-            let all =
-                if is_cpu { self.cpu.with_label_values(&[mode]) } else { self.memory.with_label_values(&[mode, oom]) };
+            let all = if is_cpu {
+                self.cpu.with_label_values(&[mode])
+            } else {
+                self.memory.with_label_values(&[mode, oom])
+            };
             all.observe(recommended);
-            let relative = self.relative_difference.with_label_values(&[mode, resource, oom]);
+            let relative = self
+                .relative_difference
+                .with_label_values(&[mode, resource, oom]);
             relative.observe((usage - recommended) / recommended);
         } else {
             self.missing.with_label_values(&[mode, resource, oom]).inc();
@@ -174,13 +224,18 @@ impl Quality {
     }
 }
 
-/// Uncapped targets of the round before, to tell how they change. Objects and containers that are gone are forgotten.
+/// Uncapped targets of the round before, to tell how they change. Objects and containers that are
+/// gone are forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Changes(BTreeMap<ObjectKey, BTreeMap<String, ResourceList>>);
 
 impl Changes {
     /// A round has decided this.
-    pub(crate) fn observe<'a>(&mut self, quality: &Quality, decisions: impl IntoIterator<Item = &'a Decision>) {
+    pub(crate) fn observe<'a>(
+        &mut self,
+        quality: &Quality,
+        decisions: impl IntoIterator<Item = &'a Decision>,
+    ) {
         let mut before = std::mem::take(&mut self.0);
         for decision in decisions {
             let key = &decision.autoscaler.key;
@@ -188,13 +243,29 @@ impl Changes {
             let mode = name(update_mode(decision));
             let size = size_log2(decision.pods).to_string();
             let recommendation = decision.status.recommendation.iter();
-            let new = recommendation.flat_map(|recommendation| &recommendation.container_recommendations);
-            let new: BTreeMap<_, _> =
-                new.map(|container| (container.container_name.clone(), container.uncapped_target.clone())).collect();
-            for (old, new) in new.iter().filter_map(|(container, new)| Some((old.get(container)?, new))) {
-                for (resource, of) in [(CPU, millicores as fn(&ResourceList) -> Option<f64>), (MEMORY, bytes)] {
+            let new =
+                recommendation.flat_map(|recommendation| &recommendation.container_recommendations);
+            let new: BTreeMap<_, _> = new
+                .map(|container| {
+                    (
+                        container.container_name.clone(),
+                        container.uncapped_target.clone(),
+                    )
+                })
+                .collect();
+            for (old, new) in new
+                .iter()
+                .filter_map(|(container, new)| Some((old.get(container)?, new)))
+            {
+                for (resource, of) in [
+                    (CPU, millicores as fn(&ResourceList) -> Option<f64>),
+                    (MEMORY, bytes),
+                ] {
                     if let Some((old, new)) = of(old).zip(of(new)) {
-                        quality.change.with_label_values(&[mode, resource, &size]).observe(new / old - 1.0);
+                        quality
+                            .change
+                            .with_label_values(&[mode, resource, &size])
+                            .observe(new / old - 1.0);
                     }
                 }
             }
@@ -204,7 +275,13 @@ impl Changes {
 }
 
 fn update_mode(decision: &Decision) -> Option<UpdateMode> {
-    decision.autoscaler.object.spec.update_policy.as_ref()?.update_mode
+    decision
+        .autoscaler
+        .object
+        .spec
+        .update_policy
+        .as_ref()?
+        .update_mode
 }
 
 /// Cores, if any are recommended.
@@ -214,12 +291,16 @@ fn cores(list: &ResourceList) -> Option<f64> {
 
 /// Thousandths of cores, if any are recommended.
 fn millicores(list: &ResourceList) -> Option<f64> {
-    list.cpu().filter(|cpu| *cpu > Cpu::default()).map(|cpu| cpu.millicores() as f64)
+    list.cpu()
+        .filter(|cpu| *cpu > Cpu::default())
+        .map(|cpu| cpu.millicores() as f64)
 }
 
 /// Bytes, if any are recommended.
 fn bytes(list: &ResourceList) -> Option<f64> {
-    list.memory().filter(|memory| *memory > Memory::default()).map(|memory| memory.bytes() as f64)
+    list.memory()
+        .filter(|memory| *memory > Memory::default())
+        .map(|memory| memory.bytes() as f64)
 }
 
 /// Upstream leaves the label empty where the object names no mode.

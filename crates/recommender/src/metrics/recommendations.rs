@@ -1,8 +1,9 @@
-//! Recommendations as metrics, under the names that kube-state-metrics gave them before it dropped them: dashboards go on
-//! working. Off unless asked for, and never more series than a limit: what is beyond it is counted, not shown.
+//! Recommendations as metrics, under the names that kube-state-metrics gave them before it dropped
+//! them: dashboards go on working. Off unless asked for, and never more series than a limit: what
+//! is beyond it is counted, not shown.
 //!
-//! CPU in cores, memory in bytes. The series are those of the last look at all objects, so they go with their objects, and
-//! with the lease.
+//! CPU in cores, memory in bytes. The series are those of the last look at all objects, so they go
+//! with their objects, and with the lease.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +28,10 @@ const LABELS: [&str; 8] = [
 ];
 
 /// The last part of the metric's name, and where its value is.
-type Bound = (&'static str, fn(&RecommendedContainerResources) -> &ResourceList);
+type Bound = (
+    &'static str,
+    fn(&RecommendedContainerResources) -> &ResourceList,
+);
 
 const BOUNDS: [Bound; 4] = [
     ("target", |container| &container.target),
@@ -64,30 +68,47 @@ impl Recommendations {
             "vpa_recommender_recommendation_series_omitted",
             "Series of recommendations that --recommendation-metrics-limit leaves out.",
         )?;
-        let bounds = [bound(target)?, bound(lower)?, bound(upper)?, bound(uncapped)?];
-        Ok(Self { limit, shown: Arc::default(), bounds, omitted })
+        let bounds = [
+            bound(target)?,
+            bound(lower)?,
+            bound(upper)?,
+            bound(uncapped)?,
+        ];
+        Ok(Self {
+            limit,
+            shown: Arc::default(),
+            bounds,
+            omitted,
+        })
     }
 
-    /// Shows these from now on, in their order, and nothing else. A container is shown with all its numbers or not at all.
+    /// Shows these from now on, in their order, and nothing else. A container is shown with all its
+    /// numbers or not at all.
     pub(super) fn show(&self, decisions: &[&Decision]) {
         let (mut left, mut omitted) = (self.limit, 0);
         let mut shown = Vec::new();
         for decision in decisions {
             let mut containers = Vec::new();
             let recommendation = decision.status.recommendation.iter();
-            for container in recommendation.flat_map(|recommendation| &recommendation.container_recommendations) {
+            for container in
+                recommendation.flat_map(|recommendation| &recommendation.container_recommendations)
+            {
                 let count = series(container).count();
                 if count <= left {
                     left -= count;
                     containers.push(container.clone());
                 } else {
-                    // Smaller ones that come later would change places with every change of this one.
+                    // Smaller ones that come later would change places with every change of this
+                    // one.
                     left = 0;
                     omitted += count;
                 }
             }
             if !containers.is_empty() {
-                shown.push(Shown { autoscaler: Arc::clone(&decision.autoscaler), containers });
+                shown.push(Shown {
+                    autoscaler: Arc::clone(&decision.autoscaler),
+                    containers,
+                });
             }
         }
         let mut current = self.lock();
@@ -104,24 +125,39 @@ impl Recommendations {
 fn series(
     container: &RecommendedContainerResources,
 ) -> impl Iterator<Item = (usize, &'static str, &'static str, f64)> + '_ {
-    BOUNDS.iter().enumerate().flat_map(move |(bound, (_, list))| {
-        let list = list(container);
-        let cpu = list.cpu().map(|cpu| (bound, "cpu", "core", Cpu::cores(cpu)));
-        let memory = list.memory().map(|memory| (bound, "memory", "byte", memory.bytes() as f64));
-        cpu.into_iter().chain(memory)
-    })
+    BOUNDS
+        .iter()
+        .enumerate()
+        .flat_map(move |(bound, (_, list))| {
+            let list = list(container);
+            let cpu = list
+                .cpu()
+                .map(|cpu| (bound, "cpu", "core", Cpu::cores(cpu)));
+            let memory = list
+                .memory()
+                .map(|memory| (bound, "memory", "byte", memory.bytes() as f64));
+            cpu.into_iter().chain(memory)
+        })
 }
 
 impl Collector for Recommendations {
     fn desc(&self) -> Vec<&Desc> {
-        self.bounds.iter().flat_map(Collector::desc).chain(self.omitted.desc()).collect()
+        self.bounds
+            .iter()
+            .flat_map(Collector::desc)
+            .chain(self.omitted.desc())
+            .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         // Held to the end, so that two readers do not mix.
         let shown = self.lock();
         self.bounds.iter().for_each(GaugeVec::reset);
-        for Shown { autoscaler, containers } in &*shown {
+        for Shown {
+            autoscaler,
+            containers,
+        } in &*shown
+        {
             let target = autoscaler.target();
             for container in containers {
                 for (bound, resource, unit, value) in series(container) {
@@ -139,7 +175,11 @@ impl Collector for Recommendations {
                 }
             }
         }
-        self.bounds.iter().flat_map(Collector::collect).chain(self.omitted.collect()).collect()
+        self.bounds
+            .iter()
+            .flat_map(Collector::collect)
+            .chain(self.omitted.collect())
+            .collect()
     }
 }
 
@@ -155,9 +195,13 @@ pub(super) mod tests {
         let containers = containers.iter().map(|container| {
             json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})
         });
-        let status = json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
+        let status =
+            json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
         Decision {
-            autoscaler: Arc::new(shop::autoscaler(name, &json!({"spec": {"targetRef": {"name": "d"}}}))),
+            autoscaler: Arc::new(shop::autoscaler(
+                name,
+                &json!({"spec": {"targetRef": {"name": "d"}}}),
+            )),
             status: serde_json::from_value(status).expect("a status"),
             pods: 1,
             unsupported: false,
@@ -173,18 +217,29 @@ pub(super) mod tests {
         fn new(limit: usize) -> Self {
             let recommendations = Recommendations::new(limit).expect("valid names");
             let registry = Registry::new();
-            registry.register(Box::new(recommendations.clone())).expect("once");
-            Self { recommendations, registry }
+            registry
+                .register(Box::new(recommendations.clone()))
+                .expect("once");
+            Self {
+                recommendations,
+                registry,
+            }
         }
 
         fn lines(&self) -> Vec<String> {
-            let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
-            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+            let text = TextEncoder::new()
+                .encode_to_string(&self.registry.gather())
+                .expect("text");
+            text.lines()
+                .filter(|line| !line.starts_with('#'))
+                .map(str::to_owned)
+                .collect()
         }
 
         /// `expected`: how many series of each object are shown, and how many of all are left out.
         fn check(&self, objects: &[Decision], expected: &[(&str, usize)], omitted: usize) {
-            self.recommendations.show(&objects.iter().collect::<Vec<_>>());
+            self.recommendations
+                .show(&objects.iter().collect::<Vec<_>>());
             let lines = self.lines();
             let count = |name: &str| {
                 let label = format!("verticalpodautoscaler=\"{name}\"");
@@ -193,7 +248,12 @@ pub(super) mod tests {
             for (name, series) in expected {
                 assert_eq!(count(name), *series, "{name} in {lines:#?}");
             }
-            assert!(lines.contains(&format!("vpa_recommender_recommendation_series_omitted {omitted}")), "{lines:#?}");
+            assert!(
+                lines.contains(&format!(
+                    "vpa_recommender_recommendation_series_omitted {omitted}"
+                )),
+                "{lines:#?}"
+            );
         }
     }
 
@@ -223,7 +283,11 @@ pub(super) mod tests {
     #[test]
     fn there_are_never_more_series_than_the_limit_and_objects_that_are_gone_are_not_shown() {
         let read = Read::new(11);
-        let three = [decision("a", &["x"]), decision("b", &["x", "y"]), decision("c", &["x"])];
+        let three = [
+            decision("a", &["x"]),
+            decision("b", &["x", "y"]),
+            decision("c", &["x"]),
+        ];
         read.check(&three, &[("a", 5), ("b", 5), ("c", 0)], 10);
         read.check(&three[1..], &[("a", 0), ("b", 10), ("c", 0)], 5);
         read.check(&three[2..], &[("b", 0), ("c", 5)], 0);

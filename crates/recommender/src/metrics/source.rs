@@ -6,7 +6,8 @@ use std::time::Instant;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Gauge, proto::MetricFamily};
 
-/// Seconds since the last good answer; 0 while the last answer was good. Before the first answer it counts from the start.
+/// Seconds since the last good answer; 0 while the last answer was good. Before the first answer it
+/// counts from the start.
 #[derive(Debug, Clone)]
 pub(super) struct SourceFreshness {
     gauge: Gauge,
@@ -25,7 +26,13 @@ impl SourceFreshness {
             "vpa_recommender_metrics_source_stale_seconds",
             "Seconds since the source of usage last answered; 0 while it answers. Recommendations are frozen meanwhile.",
         )?;
-        Ok(Self { gauge, state: Arc::new(Mutex::new(State { last_good: Instant::now(), is_good: false })) })
+        Ok(Self {
+            gauge,
+            state: Arc::new(Mutex::new(State {
+                last_good: Instant::now(),
+                is_good: false,
+            })),
+        })
     }
 
     /// The source answered at `now`, or did not.
@@ -39,7 +46,11 @@ impl SourceFreshness {
 
     fn stale_seconds(&self, now: Instant) -> f64 {
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_good { 0.0 } else { now.saturating_duration_since(state.last_good).as_secs_f64() }
+        if state.is_good {
+            0.0
+        } else {
+            now.saturating_duration_since(state.last_good).as_secs_f64()
+        }
     }
 }
 
@@ -65,7 +76,9 @@ mod tests {
         let source = SourceFreshness::new().expect("valid names");
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let check = |second, expected: f64| assert!((source.stale_seconds(after(second)) - expected).abs() < 1e-9);
+        let check = |second, expected: f64| {
+            assert!((source.stale_seconds(after(second)) - expected).abs() < 1e-9)
+        };
         source.read(true, after(10));
         check(50, 0.0);
         source.read(false, after(60));

@@ -1,7 +1,9 @@
-//! The series that the queries of an object may read: those of its namespace, or all where an administrator allows it.
+//! The series that the queries of an object may read: those of its namespace, or all where an
+//! administrator allows it.
 //!
-//! One credential reads for all objects, so nothing else keeps the series of one namespace from another. An administrator allows more by a flag, by a
-//! label of the namespace, or by a rule that makes the very expression.
+//! One credential reads for all objects, so nothing else keeps the series of one namespace from
+//! another. An administrator allows more by a flag, by a label of the namespace, or by a rule that
+//! makes the very expression.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use super::query::Expression;
 use crate::ehpa::is_by_rule;
 use crate::ehpa::rules::{Rules, Told};
 
-/// Label of a namespace that says which series the queries of its objects may read. It goes before the flag.
+/// Label of a namespace that says which series the queries of its objects may read. It goes before
+/// the flag.
 pub(super) const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
 
 /// The series that queries may read.
@@ -60,12 +63,16 @@ pub(crate) struct QueryAccess {
 impl QueryAccess {
     /// Whether the rules were read, if there are any.
     pub(super) fn is_known(&self) -> bool {
-        self.rules.as_ref().is_none_or(|rules| rules.borrow().is_some())
+        self.rules
+            .as_ref()
+            .is_none_or(|rules| rules.borrow().is_some())
     }
 
     /// Whether the rules changed since the last call.
     pub(super) fn has_changed(&mut self) -> bool {
-        let Some(rules) = &mut self.rules else { return false };
+        let Some(rules) = &mut self.rules else {
+            return false;
+        };
         let has_changed = rules.has_changed().unwrap_or(false);
         rules.mark_unchanged();
         has_changed
@@ -119,12 +126,23 @@ impl Inputs {
     pub(super) fn metric(&self, place: usize, access: &QueryAccess) -> Option<MetricJob> {
         let object = &self.prediction.object;
         let metric = object.spec.prediction_metrics.get(place)?;
-        Some(metric_job(object, metric, self.annotations(), &access.of(self)))
+        Some(metric_job(
+            object,
+            metric,
+            self.annotations(),
+            &access.of(self),
+        ))
     }
 
     pub(super) fn annotations(&self) -> Annotations<'_> {
-        let owner = self.owner.as_deref().map(|owner| owner.object.annotations());
-        Annotations { own: self.prediction.object.annotations(), owner }
+        let owner = self
+            .owner
+            .as_deref()
+            .map(|owner| owner.object.annotations());
+        Annotations {
+            own: self.prediction.object.annotations(),
+            owner,
+        }
     }
 }
 
@@ -148,13 +166,25 @@ pub(super) struct ObjectAccess<'a> {
 
 impl ObjectAccess<'_> {
     /// The expression over the series that it may read, or why there is none.
-    pub(super) fn expression(&self, identifier: &str, expression: String) -> Result<Expression, String> {
+    pub(super) fn expression(
+        &self,
+        identifier: &str,
+        expression: String,
+    ) -> Result<Expression, String> {
         if self.scope == QueryScope::Cluster || self.is_by_rule(identifier, &expression) {
-            return Ok(Expression { text: expression, confined_by: None });
+            return Ok(Expression {
+                text: expression,
+                confined_by: None,
+            });
         }
         let confined = confine(&expression, self.namespace_label, self.namespace);
-        let text = confined.map_err(|error| format!("the expression cannot be confined to the namespace: {error}"))?;
-        Ok(Expression { text, confined_by: Some(matcher(self.namespace_label, "=", self.namespace)) })
+        let text = confined.map_err(|error| {
+            format!("the expression cannot be confined to the namespace: {error}")
+        })?;
+        Ok(Expression {
+            text,
+            confined_by: Some(matcher(self.namespace_label, "=", self.namespace)),
+        })
     }
 
     /// Refuses metrics of nodes, unless all series may be read.
@@ -177,7 +207,13 @@ impl ObjectAccess<'_> {
 #[cfg(test)]
 impl<'a> ObjectAccess<'a> {
     pub(super) fn to_namespace(namespace: &'a str) -> Self {
-        Self { scope: QueryScope::Namespace, namespace_label: "namespace", namespace, owner: None, rules: None }
+        Self {
+            scope: QueryScope::Namespace,
+            namespace_label: "namespace",
+            namespace,
+            owner: None,
+            rules: None,
+        }
     }
 }
 
@@ -191,12 +227,14 @@ mod tests {
 
     use super::*;
 
-    /// A rule file whose metric `queue` is of the whole cluster, and whose metric `jobs` has another label for namespaces.
+    /// A rule file whose metric `queue` is of the whole cluster, and whose metric `jobs` has
+    /// another label for namespaces.
     const RULES: &str = "externalRules: [\
         {seriesQuery: 'queue{}', resources: {namespaced: false}, metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'},\
         {seriesQuery: 'jobs{}', resources: {overrides: {ns: {resource: namespace}}}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}]";
 
-    /// A view with a namespace `shop` that has this label, an effective autoscaler and its prediction.
+    /// A view with a namespace `shop` that has this label, an effective autoscaler and its
+    /// prediction.
     fn view(label: Option<&str>, owner_uid: &str) -> (View, Whole<TimeSeriesPrediction>) {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
         let external = |name: &str| {
@@ -215,15 +253,32 @@ mod tests {
         let mut view = View::default();
         let labels = label.map(|label| (SCOPE_LABEL.to_owned(), label.to_owned()));
         let labels: BTreeMap<_, _> = labels.into_iter().collect();
-        let namespace = Namespace { name: "shop".to_owned(), labels: labels.into(), annotations: BTreeMap::new() };
+        let namespace = Namespace {
+            name: "shop".to_owned(),
+            labels: labels.into(),
+            annotations: BTreeMap::new(),
+        };
         view.namespaces.apply(Arc::new(namespace));
-        let owner = Whole { key: ObjectKey::new("shop", "web"), object: owner.expect("an effective autoscaler") };
+        let owner = Whole {
+            key: ObjectKey::new("shop", "web"),
+            object: owner.expect("an effective autoscaler"),
+        };
         view.effective_autoscalers.apply(Arc::new(owner));
-        (view, Whole { key: ObjectKey::new("shop", "ehpa-web"), object: prediction.expect("a prediction") })
+        (
+            view,
+            Whole {
+                key: ObjectKey::new("shop", "ehpa-web"),
+                object: prediction.expect("a prediction"),
+            },
+        )
     }
 
     fn access(scope: QueryScope) -> QueryAccess {
-        QueryAccess { scope, namespace_label: "namespace".to_owned(), rules: None }
+        QueryAccess {
+            scope,
+            namespace_label: "namespace".to_owned(),
+            rules: None,
+        }
     }
 
     #[test]
@@ -242,14 +297,26 @@ mod tests {
             let inputs = access.inputs(&view, &Arc::new(prediction));
             let access = access.of(&inputs);
             assert_eq!(access.scope, expected, "{flag:?} {label:?}");
-            let confined = if expected == Cluster { "sum(up)" } else { r#"sum(up{namespace="shop"})"# };
+            let confined = if expected == Cluster {
+                "sum(up)"
+            } else {
+                r#"sum(up{namespace="shop"})"#
+            };
             let confined_by = (expected == Namespace).then(|| r#"namespace="shop""#.to_owned());
-            let confined = Expression { text: confined.to_owned(), confined_by };
+            let confined = Expression {
+                text: confined.to_owned(),
+                confined_by,
+            };
             assert_eq!(access.expression("a", "sum(up)".to_owned()), Ok(confined));
             assert_eq!(access.nodes().is_ok(), expected == Cluster);
         }
         let elsewhere = View::default();
-        assert_eq!(access(Namespace).inputs(&elsewhere, &Arc::new(view(None, "").1)).scope, Namespace);
+        assert_eq!(
+            access(Namespace)
+                .inputs(&elsewhere, &Arc::new(view(None, "").1))
+                .scope,
+            Namespace
+        );
     }
 
     #[test]
@@ -260,28 +327,55 @@ mod tests {
             ("u-1", "external.queue", queue, true),
             ("u-1", "external.jobs", jobs, true),
             ("u-1", "external.jobs", queue, false),
-            ("u-1", "external.queue", r#"sum(max(queue{topic="b"}))"#, false),
+            (
+                "u-1",
+                "external.queue",
+                r#"sum(max(queue{topic="b"}))"#,
+                false,
+            ),
             ("u-1", "external.queue", "sum(max(queue))", false),
             ("u-9", "external.queue", queue, false),
         ] {
             let (view, prediction) = view(None, owner);
             let (_tell, told) = watch::channel(Some(Arc::new(Rules::read(RULES, &[]))));
-            let access = QueryAccess { rules: Some(told), ..access(QueryScope::Namespace) };
+            let access = QueryAccess {
+                rules: Some(told),
+                ..access(QueryScope::Namespace)
+            };
             let inputs = access.inputs(&view, &Arc::new(prediction));
-            let found = access.of(&inputs).expression(identifier, expression.to_owned());
+            let found = access
+                .of(&inputs)
+                .expression(identifier, expression.to_owned());
             let found = found.map(|expression| expression.text);
-            assert_eq!(found.as_deref() == Ok(expression), is_by_rule, "{owner} {identifier} {expression}: {found:?}");
-            assert!(is_by_rule || found.is_ok_and(|found| found.contains(r#"namespace="shop""#)), "{expression}");
+            assert_eq!(
+                found.as_deref() == Ok(expression),
+                is_by_rule,
+                "{owner} {identifier} {expression}: {found:?}"
+            );
+            assert!(
+                is_by_rule || found.is_ok_and(|found| found.contains(r#"namespace="shop""#)),
+                "{expression}"
+            );
         }
     }
 
     #[test]
     fn rules_that_are_not_read_yet_are_waited_for() {
         let (tell, told) = watch::channel(None);
-        let mut access = QueryAccess { rules: Some(told), ..access(QueryScope::Namespace) };
+        let mut access = QueryAccess {
+            rules: Some(told),
+            ..access(QueryScope::Namespace)
+        };
         assert_eq!((access.is_known(), access.has_changed()), (false, false));
         tell.send_replace(Some(Arc::new(Rules::default())));
-        assert_eq!((access.is_known(), access.has_changed(), access.has_changed()), (true, true, false));
+        assert_eq!(
+            (
+                access.is_known(),
+                access.has_changed(),
+                access.has_changed()
+            ),
+            (true, true, false)
+        );
         drop(tell);
         assert!(access.is_known() && !access.has_changed());
     }

@@ -31,7 +31,10 @@ impl Book {
         {
             let mut outlooks = self.lock();
             outlooks.retain(|uid, _| there(uid));
-            outlooks.extend(news.into_iter().map(|outlook| (outlook.job.uid.clone(), Arc::new(outlook))));
+            outlooks.extend(
+                news.into_iter()
+                    .map(|outlook| (outlook.job.uid.clone(), Arc::new(outlook))),
+            );
         }
         self.revision.send_modify(|revision| *revision += 1);
     }

@@ -1,10 +1,13 @@
-//! Reads the history of every metric, and what is new of it again and again, in every replica, so that a new leader is warm.
+//! Reads the history of every metric, and what is new of it again and again, in every replica, so
+//! that a new leader is warm.
 //!
-//! Each metric is read for itself, a part of its history at a time. A few questions are asked at once; their places are shared fairly between
-//! namespaces, so that what one tenant asks delays no other. A question ends when its object goes. Nothing waits until all metrics are
-//! read. What takes long to make of a history is made elsewhere.
+//! Each metric is read for itself, a part of its history at a time. A few questions are asked at
+//! once; their places are shared fairly between namespaces, so that what one tenant asks delays no
+//! other. A question ends when its object goes. Nothing waits until all metrics are read. What
+//! takes long to make of a history is made elsewhere.
 //!
-//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `shares`: which namespace asks next; `limits`: memory.
+//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `shares`: which
+//!   namespace asks next; `limits`: memory.
 //! * `store`: the connection to Prometheus.
 
 mod limits;
@@ -67,7 +70,17 @@ pub(crate) struct Gather {
 impl Gather {
     /// Goes on until it is dropped.
     pub(crate) async fn run(self) {
-        let Self { mut horizontal, recommender, source, access, pace, limits, concurrency, book, metrics } = self;
+        let Self {
+            mut horizontal,
+            recommender,
+            source,
+            access,
+            pace,
+            limits,
+            concurrency,
+            book,
+            metrics,
+        } = self;
         // Before the kinds are installed nothing is watched.
         let is_there = |view: &View| view.freshness().next().is_some() && view.is_synced();
         if horizontal.wait_for(is_there).await.is_err() {
@@ -76,7 +89,9 @@ impl Gather {
         horizontal.mark_changed();
         let (store, rounds) = match source {
             Source::Prometheus(settings) => (Some(Store::new(*settings, metrics.clone())), None),
-            Source::Rounds(rounds, patience) => (None, Some(Rounds::new(rounds, patience, Timestamp::now()))),
+            Source::Rounds(rounds, patience) => {
+                (None, Some(Rounds::new(rounds, patience, Timestamp::now())))
+            }
         };
         let collector = Collector {
             horizontal,
@@ -155,12 +170,17 @@ impl Collector {
     }
 
     fn tick(&mut self, now: Timestamp) {
-        let changed = (self.objects.access.has_changed() | self.horizontal.has_changed().unwrap_or(false)) && {
-            let view = self.horizontal.borrow_and_update();
-            let synced = self.objects.sync(&view);
-            tracing::debug!(derived = synced.derived, "looked at predictions that changed");
-            synced.is_changed
-        };
+        let changed = (self.objects.access.has_changed()
+            | self.horizontal.has_changed().unwrap_or(false))
+            && {
+                let view = self.horizontal.borrow_and_update();
+                let synced = self.objects.sync(&view);
+                tracing::debug!(
+                    derived = synced.derived,
+                    "looked at predictions that changed"
+                );
+                synced.is_changed
+            };
         let refused = self.objects.limit(now);
         if let Some(rounds) = &mut self.rounds {
             rounds.hear(&mut self.objects, &self.metrics, now);
@@ -177,12 +197,21 @@ impl Collector {
 
     /// Ends questions of metrics that are gone or refused.
     fn cancel(&mut self, now: Timestamp) {
-        let Self { asked, objects, shares, .. } = self;
+        let Self {
+            asked,
+            objects,
+            shares,
+            ..
+        } = self;
         asked.retain(|_, question| {
             let is_awaited = objects.awaits(&question.metric);
             if !is_awaited {
                 question.task.abort();
-                shares.give_back(&question.namespace, question.since.elapsed(), now.as_second());
+                shares.give_back(
+                    &question.namespace,
+                    question.since.elapsed(),
+                    now.as_second(),
+                );
             }
             is_awaited
         });
@@ -191,15 +220,32 @@ impl Collector {
     fn take(&mut self, ended: Result<(Id, Result<Found, Failure>), JoinError>, now: Timestamp) {
         let (id, answer) = match ended {
             Ok((id, answer)) => (id, answer),
-            Err(error) => (error.id(), Err(Failure::refused("the question failed".to_owned()))),
+            Err(error) => (
+                error.id(),
+                Err(Failure::refused("the question failed".to_owned())),
+            ),
         };
         // One that was cancelled is not there any more.
-        let Some(Asked { metric, namespace, since, .. }) = self.asked.remove(&id) else { return };
+        let Some(Asked {
+            metric,
+            namespace,
+            since,
+            ..
+        }) = self.asked.remove(&id)
+        else {
+            return;
+        };
         let took = since.elapsed();
         self.shares.give_back(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.forecasts.learning());
-        let Some(change) = self.objects.answer(&metric, answer, took, now) else { return };
-        let HistoryChange { prediction, metric, failure } = change;
+        let Some(change) = self.objects.answer(&metric, answer, took, now) else {
+            return;
+        };
+        let HistoryChange {
+            prediction,
+            metric,
+            failure,
+        } = change;
         if let Some(Failure { why, details, .. }) = failure {
             tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a metric");
         } else {
@@ -216,7 +262,15 @@ impl Collector {
         while let Some(question) = self.objects.ask(&mut self.shares, now) {
             let (metric, namespace) = (question.metric.clone(), question.namespace.clone());
             let task = self.questions.spawn(ask(question));
-            self.asked.insert(task.id(), Asked { metric, namespace, since: Instant::now(), task });
+            self.asked.insert(
+                task.id(),
+                Asked {
+                    metric,
+                    namespace,
+                    since: Instant::now(),
+                    task,
+                },
+            );
         }
     }
 }
@@ -234,7 +288,12 @@ struct Rounds {
 
 impl Rounds {
     fn new(newest: watch::Receiver<Option<Round>>, patience: Duration, now: Timestamp) -> Self {
-        Self { newest, patience, heard: now, seen: None }
+        Self {
+            newest,
+            patience,
+            heard: now,
+            seen: None,
+        }
     }
 
     /// Takes in a round, if it is a new one.
@@ -259,7 +318,8 @@ impl Rounds {
     }
 }
 
-/// Runs what takes some milliseconds. A runtime of several threads hands the other tasks of this thread over meanwhile.
+/// Runs what takes some milliseconds. A runtime of several threads hands the other tasks of this
+/// thread over meanwhile.
 fn in_place<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => block_in_place(work),

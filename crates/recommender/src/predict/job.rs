@@ -1,14 +1,17 @@
 //! What an object asks for: of which metrics, by which method, how far ahead.
 //!
-//! Where the algorithm is `dsp`, our own method is used unless an annotation asks for Crane's: its forecasts are better on nearly every
-//! series that we know (`crates/forecast/RESULTS.md`). Where it is `percentile`, Crane's is: a constant is what was asked for. Annotations are read from
-//! the object, and from the effective autoscaler that owns it.
+//! Where the algorithm is `dsp`, our own method is used unless an annotation asks for Crane's: its
+//! forecasts are better on nearly every series that we know (`crates/forecast/RESULTS.md`). Where
+//! it is `percentile`, Crane's is: a constant is what was asked for. Annotations are read from the
+//! object, and from the effective autoscaler that owns it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction};
+use api::prediction::{
+    Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
+};
 use api::vpa::DEFAULT_RECOMMENDER;
 use cluster::{ObjectKey, View, Whole};
 use forecast::Forecast;
@@ -62,13 +65,18 @@ pub(crate) struct MetricJob {
 impl MetricJob {
     /// The memory that its texts take.
     pub(crate) fn text_bytes(&self) -> usize {
-        let query = self.query.as_ref().map_or_else(String::len, Query::text_bytes);
+        let query = self
+            .query
+            .as_ref()
+            .map_or_else(String::len, Query::text_bytes);
         self.identifier.len() + query + self.note.as_ref().map_or(0, String::len)
     }
 
     /// The memory that it usually takes once its history is read. One without a query has no history, but says why.
     pub(crate) fn usual_bytes(&self) -> usize {
-        self.query.as_ref().map_or_else(|_| 2 * self.text_bytes(), |_| self.method.usual_bytes())
+        self.query
+            .as_ref()
+            .map_or_else(|_| 2 * self.text_bytes(), |_| self.method.usual_bytes())
     }
 }
 
@@ -126,8 +134,12 @@ impl Method {
     pub(crate) fn history_seconds(&self) -> u32 {
         match self {
             Self::Own { .. } => OWN_HISTORY,
-            Self::Dsp { history_seconds, .. } => history_seconds.saturating_add(HOUR),
-            Self::Percentile { history_seconds, .. } => *history_seconds,
+            Self::Dsp {
+                history_seconds, ..
+            } => history_seconds.saturating_add(HOUR),
+            Self::Percentile {
+                history_seconds, ..
+            } => *history_seconds,
         }
     }
 
@@ -163,7 +175,10 @@ impl<'a> Annotations<'a> {
     /// Those of an object that is seen.
     pub(crate) fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
         let owner = owner(view, whole).map(|owner| owner.object.annotations());
-        Self { own: whole.object.annotations(), owner }
+        Self {
+            own: whole.object.annotations(),
+            owner,
+        }
     }
 
     fn get(self, key: &str) -> Option<&'a str> {
@@ -182,8 +197,14 @@ pub(super) fn owner<'a>(
     view: &'a View,
     whole: &Whole<TimeSeriesPrediction>,
 ) -> Option<&'a Arc<Whole<EffectiveHorizontalPodAutoscaler>>> {
-    let owner = whole.object.owner_references().iter().find(|owner| owner.controller == Some(true))?;
-    let there = view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
+    let owner = whole
+        .object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))?;
+    let there = view
+        .effective_autoscalers
+        .get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
     (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
 }
 
@@ -208,20 +229,34 @@ pub(super) fn metric_job(
     let mut notes = Vec::new();
     let method = method(&metric.algorithm, annotations, &mut notes);
     if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
-        notes.push("predictionWindowSeconds is more than a week, which is what is forecast".to_owned());
+        notes.push(
+            "predictionWindowSeconds is more than a week, which is what is forecast".to_owned(),
+        );
     }
     MetricJob {
         identifier: metric.resource_identifier.clone(),
         query: query(object, metric, access).map_err(|why| cut(&why, MOST_TEXT)),
         method,
-        note: (!notes.is_empty()).then(|| notes.iter().map(|note| cut(note, MOST_TEXT)).collect::<Vec<_>>().join("; ")),
+        note: (!notes.is_empty()).then(|| {
+            notes
+                .iter()
+                .map(|note| cut(note, MOST_TEXT))
+                .collect::<Vec<_>>()
+                .join("; ")
+        }),
     }
 }
 
-fn query(object: &TimeSeriesPrediction, metric: &PredictionMetric, access: &ObjectAccess<'_>) -> Result<Query, String> {
+fn query(
+    object: &TimeSeriesPrediction,
+    metric: &PredictionMetric,
+    access: &ObjectAccess<'_>,
+) -> Result<Query, String> {
     let is_of_target = metric.kind == QueryKind::ResourceQuery;
     if is_of_target && object.spec.target_ref.name.len() > MOST_NAME {
-        return Err(format!("targetRef: the name is longer than {MOST_NAME} characters"));
+        return Err(format!(
+            "targetRef: the name is longer than {MOST_NAME} characters"
+        ));
     }
     Query::of(object, metric, access)
 }
@@ -233,7 +268,10 @@ fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<S
         Some("crane") => false,
         None | Some("") => !is_percentile,
         Some(other) => {
-            notes.push(format!("annotation {METHOD}: {} is neither own nor crane", quoted(other)));
+            notes.push(format!(
+                "annotation {METHOD}: {} is neither own nor crane",
+                quoted(other)
+            ));
             !is_percentile
         }
     };
@@ -254,10 +292,18 @@ fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<S
 }
 
 fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
-    let dsp = algorithm.dsp.as_ref().map(|dsp| dsp.sample_interval.as_str());
-    let percentile = algorithm.percentile.as_ref().map(|percentile| percentile.sample_interval.as_str());
+    let dsp = algorithm
+        .dsp
+        .as_ref()
+        .map(|dsp| dsp.sample_interval.as_str());
+    let percentile = algorithm
+        .percentile
+        .as_ref()
+        .map(|percentile| percentile.sample_interval.as_str());
     let interval = dsp.or(percentile).filter(|interval| !interval.is_empty());
-    let step = interval.map_or(Ok(60), |interval| crane::seconds("sampleInterval", interval));
+    let step = interval.map_or(Ok(60), |interval| {
+        crane::seconds("sampleInterval", interval)
+    });
     let step = step.unwrap_or_else(|why| {
         notes.push(format!("{why}; 1m is used"));
         60
@@ -268,11 +314,17 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
         Some("p95") => Quantile::P95,
         Some("p99") => Quantile::P99,
         Some(other) => {
-            notes.push(format!("annotation {QUANTILE}: {} is none of expected, p90, p95 and p99", quoted(other)));
+            notes.push(format!(
+                "annotation {QUANTILE}: {} is none of expected, p90, p95 and p99",
+                quoted(other)
+            ));
             Quantile::default()
         }
     };
-    Method::Own { step_seconds: own_step(step), quantile }
+    Method::Own {
+        step_seconds: own_step(step),
+        quantile,
+    }
 }
 
 /// Samples finer than a minute say no more; longer steps must divide a day.
@@ -280,7 +332,9 @@ fn own_step(step: u32) -> u32 {
     if step <= OWN_SLOT {
         return step.max(60);
     }
-    (step..=HOUR).find(|step| DAY.is_multiple_of(*step)).unwrap_or(HOUR)
+    (step..=HOUR)
+        .find(|step| DAY.is_multiple_of(*step))
+        .unwrap_or(HOUR)
 }
 
 #[cfg(test)]
@@ -289,12 +343,35 @@ mod tests {
 
     use super::*;
 
-    fn check(annotations: &[(&str, &str)], algorithm: &Value, expected: (&str, u32, u32), note: &str) {
-        let owner = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let annotations = Annotations { own: &BTreeMap::new(), owner: Some(&owner) };
+    fn check(
+        annotations: &[(&str, &str)],
+        algorithm: &Value,
+        expected: (&str, u32, u32),
+        note: &str,
+    ) {
+        let owner = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        let annotations = Annotations {
+            own: &BTreeMap::new(),
+            owner: Some(&owner),
+        };
         let mut notes = Vec::new();
-        let method = method(&serde_json::from_value(algorithm.clone()).expect("an algorithm"), annotations, &mut notes);
-        assert_eq!((method.name(), method.step_seconds(), method.history_seconds()), expected, "{owner:?}");
+        let method = method(
+            &serde_json::from_value(algorithm.clone()).expect("an algorithm"),
+            annotations,
+            &mut notes,
+        );
+        assert_eq!(
+            (
+                method.name(),
+                method.step_seconds(),
+                method.history_seconds()
+            ),
+            expected,
+            "{owner:?}"
+        );
         assert_eq!(notes.join("; "), note);
     }
 
@@ -303,7 +380,12 @@ mod tests {
         let dsp = || json!({"algorithmType": "dsp", "dsp": {"sampleInterval": "30s", "historyLength": "3d"}});
         let percentile = || json!({"algorithmType": "percentile"});
         check(&[], &dsp(), ("own", 60, 14 * DAY), "");
-        check(&[(METHOD, "crane")], &dsp(), ("dsp", 30, 3 * DAY + HOUR), "");
+        check(
+            &[(METHOD, "crane")],
+            &dsp(),
+            ("dsp", 30, 3 * DAY + HOUR),
+            "",
+        );
         check(&[], &percentile(), ("percentile", 60, 7 * DAY), "");
         check(&[(METHOD, "own")], &percentile(), ("own", 60, 14 * DAY), "");
         let wrong = "annotation plimsoll.dev/forecast: \"theirs\" is neither own nor crane";
@@ -315,22 +397,42 @@ mod tests {
     #[test]
     fn a_window_of_more_than_a_week_is_cut_and_that_is_said() {
         for (days, expected, is_cut) in [(7, 7, false), (8, 7, true)] {
-            let metric = json!({"resourceIdentifier": "a", "type": "ResourceQuery", "resourceQuery": "cpu"});
+            let metric =
+                json!({"resourceIdentifier": "a", "type": "ResourceQuery", "resourceQuery": "cpu"});
             let object = json!({"metadata": {"name": "web"}, "spec": {
                 "predictionMetrics": [metric], "targetRef": {"name": "web"}, "predictionWindowSeconds": days * DAY,
             }});
             let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
-            let annotations = Annotations { own: &BTreeMap::new(), owner: None };
+            let annotations = Annotations {
+                own: &BTreeMap::new(),
+                owner: None,
+            };
             let job = Job::new(ObjectKey::new("shop", "web"), &object);
             let metric = &object.spec.prediction_metrics[0];
-            let metric = metric_job(&object, metric, annotations, &ObjectAccess::to_namespace("shop"));
-            assert_eq!((job.window_seconds, metric.note.is_some()), (expected * DAY, is_cut), "{days}");
+            let metric = metric_job(
+                &object,
+                metric,
+                annotations,
+                &ObjectAccess::to_namespace("shop"),
+            );
+            assert_eq!(
+                (job.window_seconds, metric.note.is_some()),
+                (expected * DAY, is_cut),
+                "{days}"
+            );
         }
     }
 
     #[test]
     fn steps_of_our_own_method_divide_a_day() {
-        for (step, expected) in [(1, 60), (90, 90), (300, 300), (420, 432), (3600, 3600), (7200, 3600)] {
+        for (step, expected) in [
+            (1, 60),
+            (90, 90),
+            (300, 300),
+            (420, 432),
+            (3600, 3600),
+            (7200, 3600),
+        ] {
             assert_eq!(own_step(step), expected, "{step}");
         }
     }
@@ -339,8 +441,29 @@ mod tests {
     fn what_the_object_itself_says_wins() {
         let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
         let (own, owner, none) = (map("mine"), map("ours"), BTreeMap::new());
-        assert_eq!(Annotations { own: &own, owner: Some(&owner) }.recommender(), "mine");
-        assert_eq!(Annotations { own: &none, owner: Some(&owner) }.recommender(), "ours");
-        assert_eq!(Annotations { own: &none, owner: None }.recommender(), DEFAULT_RECOMMENDER);
+        assert_eq!(
+            Annotations {
+                own: &own,
+                owner: Some(&owner)
+            }
+            .recommender(),
+            "mine"
+        );
+        assert_eq!(
+            Annotations {
+                own: &none,
+                owner: Some(&owner)
+            }
+            .recommender(),
+            "ours"
+        );
+        assert_eq!(
+            Annotations {
+                own: &none,
+                owner: None
+            }
+            .recommender(),
+            DEFAULT_RECOMMENDER
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Publishes forecasts on the feed, and writes them into the objects, for one term of leadership.
 //!
-//! Each object is published as soon as something is known of all its metrics; no object waits for another. Of an object that is not on the feed
-//! yet, readers use the status, which holds the forecast of the leader before.
+//! Each object is published as soon as something is known of all its metrics; no object waits for
+//! another. Of an object that is not on the feed yet, readers use the status, which holds the
+//! forecast of the leader before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +64,10 @@ struct News {
 
 impl Seen {
     fn new() -> Self {
-        Self { outlooks: BTreeMap::new(), due: None }
+        Self {
+            outlooks: BTreeMap::new(),
+            due: None,
+        }
     }
 
     /// What is new; none before it is known which objects there are.
@@ -76,12 +80,26 @@ impl Seen {
         }
         let before = std::mem::replace(&mut self.outlooks, all);
         let is_new = |uid: &String, outlook: &Arc<Outlook>| {
-            is_full || before.get(uid).is_none_or(|seen| !Arc::ptr_eq(seen, outlook))
+            is_full
+                || before
+                    .get(uid)
+                    .is_none_or(|seen| !Arc::ptr_eq(seen, outlook))
         };
-        let known = self.outlooks.iter().filter(|(uid, outlook)| outlook.is_known() && is_new(uid, outlook));
+        let known = self
+            .outlooks
+            .iter()
+            .filter(|(uid, outlook)| outlook.is_known() && is_new(uid, outlook));
         let changed = known.map(|(_, outlook)| Arc::clone(outlook)).collect();
-        let gone = before.into_keys().filter(|uid| !self.outlooks.contains_key(uid)).collect();
-        Some(News { changed, gone, is_full, is_first })
+        let gone = before
+            .into_keys()
+            .filter(|uid| !self.outlooks.contains_key(uid))
+            .collect();
+        Some(News {
+            changed,
+            gone,
+            is_full,
+            is_first,
+        })
     }
 }
 
@@ -95,15 +113,23 @@ impl Drop for Counted {
 }
 
 impl Keeper {
-    /// Runs until shutdown, or until it is dropped with the lease. Publishing does not wait for writes.
-    pub(crate) async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+    /// Runs until shutdown, or until it is dropped with the lease. Publishing does not wait for
+    /// writes.
+    pub(crate) async fn run(
+        self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
         let work = async { tokio::join!(self.publish(&leading), self.write(&leading)) };
         shutdown.run_until_cancelled(work).await;
         Ok(())
     }
 
     async fn publish(&self, leading: &Leading) {
-        let term = self.publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
+        let term = self
+            .publisher
+            .as_ref()
+            .map(|publisher| publisher.begin(leading.term()));
         let counted = Counted(self.metrics.clone());
         self.follow(leading, async |news| {
             let now = Timestamp::now();
@@ -111,7 +137,11 @@ impl Keeper {
             let forecasts = news.changed.iter().map(|outlook| {
                 let forecast = self.look(outlook, |written| outlook.forecast(written, now));
                 for metric in &forecast.metrics {
-                    *(if metric.is_ready { &mut ready } else { &mut others }) += 1;
+                    *(if metric.is_ready {
+                        &mut ready
+                    } else {
+                        &mut others
+                    }) += 1;
                 }
                 forecast
             });
@@ -159,10 +189,18 @@ impl Keeper {
         }
     }
 
-    /// Looks at the status of an object. It is not copied: it takes far more memory than a forecast.
-    fn look<T>(&self, outlook: &Outlook, look: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T) -> T {
+    /// Looks at the status of an object. It is not copied: it takes far more memory than a
+    /// forecast.
+    fn look<T>(
+        &self,
+        outlook: &Outlook,
+        look: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T,
+    ) -> T {
         let view = self.horizontal.borrow();
-        let object = view.predictions.get(&outlook.job.key).map(|whole| &whole.object);
+        let object = view
+            .predictions
+            .get(&outlook.job.key)
+            .map(|whole| &whole.object);
         let object = object.filter(|object| object.uid().as_ref() == Some(&outlook.job.uid));
         look(object.and_then(|object| object.status.as_ref()))
     }
@@ -173,7 +211,9 @@ impl Keeper {
             let forecast = outlook.forecast(written, now);
             change(outlook, &forecast, written, now)
         });
-        let Some(Change { status, news }) = change else { return };
+        let Some(Change { status, news }) = change else {
+            return;
+        };
         let written = self.writer.say(&job.key, &job.uid, &status, leading).await;
         if matches!(written, Ok(false)) {
             return;
@@ -182,10 +222,14 @@ impl Keeper {
         match written {
             Ok(_) => {
                 if let Some((is_bad, reason, note)) = news {
-                    self.writer.tell(&job.key, &job.uid, reason, &note, is_bad).await;
+                    self.writer
+                        .tell(&job.key, &job.uid, reason, &note, is_bad)
+                        .await;
                 }
             }
-            Err(error) => tracing::warn!(prediction = %job.key, %error, "cannot write what is predicted"),
+            Err(error) => {
+                tracing::warn!(prediction = %job.key, %error, "cannot write what is predicted")
+            }
         }
     }
 }
@@ -199,15 +243,29 @@ mod tests {
     const FREQUENCY: Duration = Duration::from_secs(30);
 
     fn outlook(uid: &str, missing: Option<&str>) -> Outlook {
-        let job =
-            Job { key: cluster::ObjectKey::new("shop", uid), uid: uid.to_owned(), generation: 1, window_seconds: 3600 };
-        let metric = MetricOutlook { missing: missing.map(str::to_owned), ..MetricOutlook::default() };
-        Outlook { job: Arc::new(job), metrics: vec![metric] }
+        let job = Job {
+            key: cluster::ObjectKey::new("shop", uid),
+            uid: uid.to_owned(),
+            generation: 1,
+            window_seconds: 3600,
+        };
+        let metric = MetricOutlook {
+            missing: missing.map(str::to_owned),
+            ..MetricOutlook::default()
+        };
+        Outlook {
+            job: Arc::new(job),
+            metrics: vec![metric],
+        }
     }
 
     fn check(news: Option<News>, changed: &[&str], gone: &[&str], is_full: bool) {
         let news = news.expect("there are objects");
-        let uids: Vec<_> = news.changed.iter().map(|outlook| outlook.job.uid.as_str()).collect();
+        let uids: Vec<_> = news
+            .changed
+            .iter()
+            .map(|outlook| outlook.job.uid.as_str())
+            .collect();
         assert_eq!((uids.as_slice(), news.is_full), (changed, is_full));
         assert_eq!(news.gone, gone);
     }
@@ -216,14 +274,30 @@ mod tests {
     fn an_object_is_news_while_nothing_is_known_of_another() {
         let (book, now) = (Book::default(), Instant::now());
         let mut seen = Seen::new();
-        assert!(seen.news(&book, FREQUENCY, now).is_none(), "it is not known which objects there are");
-        book.update(vec![outlook("known", Some("too little history")), outlook("unread", None)], |_| true);
+        assert!(
+            seen.news(&book, FREQUENCY, now).is_none(),
+            "it is not known which objects there are"
+        );
+        book.update(
+            vec![
+                outlook("known", Some("too little history")),
+                outlook("unread", None),
+            ],
+            |_| true,
+        );
         check(seen.news(&book, FREQUENCY, now), &["known"], &[], true);
         check(seen.news(&book, FREQUENCY, now), &[], &[], false);
-        book.update(vec![outlook("unread", Some("too little history"))], |_| true);
+        book.update(vec![outlook("unread", Some("too little history"))], |_| {
+            true
+        });
         check(seen.news(&book, FREQUENCY, now), &["unread"], &[], false);
         book.update(Vec::new(), |uid| uid == "unread");
         check(seen.news(&book, FREQUENCY, now), &[], &["known"], false);
-        check(seen.news(&book, FREQUENCY, now + FREQUENCY), &["unread"], &[], true);
+        check(
+            seen.news(&book, FREQUENCY, now + FREQUENCY),
+            &["unread"],
+            &[],
+            true,
+        );
     }
 }

@@ -39,15 +39,24 @@ impl Model {
     /// Without a history. `refit_seconds` is how often DSP looks at all of it anew, as in Crane.
     pub(super) fn new(method: &Method, window_seconds: u32, refit_seconds: i64) -> Self {
         match method {
-            Method::Own { step_seconds, quantile } => Self::Own(Own::new(*step_seconds, *quantile, window_seconds)),
-            Method::Dsp { dsp, history_seconds } => Self::Dsp(Dsp::new(dsp.clone(), *history_seconds, refit_seconds)),
-            Method::Percentile { predictor, step_seconds, .. } => {
-                Self::Percentile(Percentile::new(predictor.clone(), *step_seconds))
-            }
+            Method::Own {
+                step_seconds,
+                quantile,
+            } => Self::Own(Own::new(*step_seconds, *quantile, window_seconds)),
+            Method::Dsp {
+                dsp,
+                history_seconds,
+            } => Self::Dsp(Dsp::new(dsp.clone(), *history_seconds, refit_seconds)),
+            Method::Percentile {
+                predictor,
+                step_seconds,
+                ..
+            } => Self::Percentile(Percentile::new(predictor.clone(), *step_seconds)),
         }
     }
 
-    /// Takes in samples, oldest first and newer than all before, and that nothing else was measured up to a time.
+    /// Takes in samples, oldest first and newer than all before, and that nothing else was measured
+    /// up to a time.
     pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
         match self {
             Self::Own(own) => own.take(samples, until),
@@ -58,22 +67,38 @@ impl Model {
 
     /// What takes long to find out, if it is to be found out; once.
     pub(super) fn study(&mut self) -> Option<Study> {
-        if let Self::Dsp(dsp) = self { dsp.study() } else { None }
+        if let Self::Dsp(dsp) = self {
+            dsp.study()
+        } else {
+            None
+        }
     }
 
     /// Whether something is to be found out that takes long.
     pub(super) fn is_unfitted(&self) -> bool {
-        if let Self::Dsp(dsp) = self { dsp.is_unfitted() } else { false }
+        if let Self::Dsp(dsp) = self {
+            dsp.is_unfitted()
+        } else {
+            false
+        }
     }
 
     /// Takes in what was found out; whether anything was.
     pub(super) fn learn(&mut self) -> bool {
-        if let Self::Dsp(dsp) = self { dsp.learn() } else { false }
+        if let Self::Dsp(dsp) = self {
+            dsp.learn()
+        } else {
+            false
+        }
     }
 
     /// Whether nothing can be said only because it has not been found out yet.
     pub(super) fn is_awaited(&self) -> bool {
-        if let Self::Dsp(dsp) = self { dsp.is_awaited() } else { false }
+        if let Self::Dsp(dsp) = self {
+            dsp.is_awaited()
+        } else {
+            false
+        }
     }
 
     /// What will be, or why that cannot be said.
@@ -122,7 +147,11 @@ pub(super) fn words(seconds: u64) -> String {
             break;
         }
     }
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(" ") }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join(" ")
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What is known of one object: what its metrics will be, or why that is not known. It is told on the feed as it is.
+//! What is known of one object: what its metrics will be, or why that is not known. It is told on
+//! the feed as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +55,9 @@ impl Made {
     pub(crate) fn bytes(&self) -> usize {
         let labels = |series: &ForecastSeries| label_bytes(&series.labels);
         let series = |series: &ForecastSeries| {
-            size_of::<ForecastSeries>() + series.values.capacity() * size_of::<f64>() + labels(series)
+            size_of::<ForecastSeries>()
+                + series.values.capacity() * size_of::<f64>()
+                + labels(series)
         };
         self.series.iter().map(series).sum()
     }
@@ -63,14 +66,20 @@ impl Made {
 /// About the memory that labels take.
 pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
     let text = |text: &String| size_of::<String>() + text.len();
-    labels.iter().map(|(name, value)| text(name) + text(value)).sum()
+    labels
+        .iter()
+        .map(|(name, value)| text(name) + text(value))
+        .sum()
 }
 
 impl MetricOutlook {
     /// About the memory that its texts and its forecast take.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let texts = [&self.missing, &self.unread, &self.note].into_iter().map(text).sum::<usize>();
+        let texts = [&self.missing, &self.unread, &self.note]
+            .into_iter()
+            .map(text)
+            .sum::<usize>();
         self.identifier.len() + texts + self.made.as_ref().map_or(0, |made| made.bytes())
     }
 
@@ -79,8 +88,12 @@ impl MetricOutlook {
         self.made.is_some() || self.missing.is_some() || self.is_awaited || self.unread.is_some()
     }
 
-    /// What holds now: what was made, or while the history cannot be read or is looked at for the first time, what a leader before us wrote.
-    fn holds(&self, written: Option<&MetricPrediction>) -> (Option<Timestamp>, Vec<ForecastSeries>) {
+    /// What holds now: what was made, or while the history cannot be read or is looked at for the
+    /// first time, what a leader before us wrote.
+    fn holds(
+        &self,
+        written: Option<&MetricPrediction>,
+    ) -> (Option<Timestamp>, Vec<ForecastSeries>) {
         match (&self.made, &self.missing, written) {
             (Some(made), ..) => (Some(made.at), made.series.clone()),
             (None, None, Some(written)) if written.ready => {
@@ -96,12 +109,17 @@ impl MetricOutlook {
                 let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
                 format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
             }
-            (true, None) => format!("{UNREAD}: {why}; what was forecast before holds on for a while"),
+            (true, None) => {
+                format!("{UNREAD}: {why}; what was forecast before holds on for a while")
+            }
             (false, _) => format!("{UNREAD}: {why}"),
         });
-        let awaited = (self.is_awaited && !is_ready).then(|| "its history is being looked at".to_owned());
-        let parts: Vec<String> =
-            [self.missing.clone(), awaited, unread, self.note.clone()].into_iter().flatten().collect();
+        let awaited =
+            (self.is_awaited && !is_ready).then(|| "its history is being looked at".to_owned());
+        let parts: Vec<String> = [self.missing.clone(), awaited, unread, self.note.clone()]
+            .into_iter()
+            .flatten()
+            .collect();
         parts.join("; ")
     }
 }
@@ -114,14 +132,25 @@ impl Outlook {
 
     /// Whether its history could be read, why in one word, and why not in a sentence.
     pub(crate) fn history(&self) -> (Holds, &'static str, String) {
-        let unread = self.metrics.iter().filter_map(|metric| Some((&metric.identifier, metric.unread.as_ref()?)));
-        let unread: Vec<String> = unread.map(|(identifier, why)| format!("{identifier}: {why}")).collect();
+        let unread = self
+            .metrics
+            .iter()
+            .filter_map(|metric| Some((&metric.identifier, metric.unread.as_ref()?)));
+        let unread: Vec<String> = unread
+            .map(|(identifier, why)| format!("{identifier}: {why}"))
+            .collect();
         if !unread.is_empty() {
             return (Holds::False, "HistoryOutOfReach", unread.join("; "));
         }
         let refused = self.metrics.iter().filter(|metric| metric.is_refused);
         let refused: Vec<String> = refused
-            .map(|metric| format!("{}: {}", metric.identifier, metric.missing.as_deref().unwrap_or_default()))
+            .map(|metric| {
+                format!(
+                    "{}: {}",
+                    metric.identifier,
+                    metric.missing.as_deref().unwrap_or_default()
+                )
+            })
             .collect();
         if !refused.is_empty() {
             return (Holds::False, "MemoryLimitReached", refused.join("; "));
@@ -133,11 +162,24 @@ impl Outlook {
     }
 
     /// What is told of it at this time. `written` is the status of the object.
-    pub(crate) fn forecast(&self, written: Option<&TimeSeriesPredictionStatus>, now: Timestamp) -> Forecast {
-        let Job { key, uid, generation, .. } = &*self.job;
-        let written = written.map(|status| status.prediction_metrics.as_slice()).unwrap_or_default();
+    pub(crate) fn forecast(
+        &self,
+        written: Option<&TimeSeriesPredictionStatus>,
+        now: Timestamp,
+    ) -> Forecast {
+        let Job {
+            key,
+            uid,
+            generation,
+            ..
+        } = &*self.job;
+        let written = written
+            .map(|status| status.prediction_metrics.as_slice())
+            .unwrap_or_default();
         let metrics = self.metrics.iter().map(|metric| {
-            let before = written.iter().find(|written| written.resource_identifier == metric.identifier);
+            let before = written
+                .iter()
+                .find(|written| written.resource_identifier == metric.identifier);
             metric_forecast(metric, before, now)
         });
         let mut metrics: Vec<MetricForecast> = metrics.collect();
@@ -152,10 +194,19 @@ impl Outlook {
     }
 }
 
-fn metric_forecast(metric: &MetricOutlook, written: Option<&MetricPrediction>, now: Timestamp) -> MetricForecast {
+fn metric_forecast(
+    metric: &MetricOutlook,
+    written: Option<&MetricPrediction>,
+    now: Timestamp,
+) -> MetricForecast {
     let (made_at, series) = metric.holds(written);
     let needed = now.as_second().saturating_add(metric.reach_seconds);
-    let reaches = |series: &ForecastSeries| series.points().last().is_some_and(|(last, _)| last >= needed);
+    let reaches = |series: &ForecastSeries| {
+        series
+            .points()
+            .last()
+            .is_some_and(|(last, _)| last >= needed)
+    };
     let is_ready = metric.missing.is_none() && !series.is_empty() && series.iter().all(reaches);
     MetricForecast {
         identifier: metric.identifier.clone(),

@@ -1,6 +1,7 @@
 //! What the names of a workload's pods look like. Pods that are gone are known by nothing else.
 //!
-//! Source of the forms: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match whole names, so that `api` is not `api-gateway`.
+//! Source of the forms: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match
+//! whole names, so that `api` is not `api-gateway`.
 
 /// Names of pods of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,10 @@ impl PodNames {
             "StatefulSet" => Form::Number,
             _ => Form::Any,
         };
-        Self { workload: workload.to_owned(), form }
+        Self {
+            workload: workload.to_owned(),
+            form,
+        }
     }
 
     /// As a regular expression for whole names.
@@ -46,15 +50,21 @@ impl PodNames {
 
     /// Whether a pod's name is one of them.
     pub(crate) fn include(&self, pod: &str) -> bool {
-        let Some(rest) = pod.strip_prefix(self.workload.as_str()).and_then(|rest| rest.strip_prefix('-')) else {
+        let Some(rest) = pod
+            .strip_prefix(self.workload.as_str())
+            .and_then(|rest| rest.strip_prefix('-'))
+        else {
             return false;
         };
-        let is_plain = |text: &str| text.bytes().all(|letter| letter.is_ascii_digit() || letter.is_ascii_lowercase());
+        let is_plain = |text: &str| {
+            text.bytes()
+                .all(|letter| letter.is_ascii_digit() || letter.is_ascii_lowercase())
+        };
         let is_five = |text: &str| text.len() == 5 && is_plain(text);
         match self.form {
-            Form::HashAndFive => {
-                rest.split_once('-').is_some_and(|(hash, five)| !hash.is_empty() && is_plain(hash) && is_five(five))
-            }
+            Form::HashAndFive => rest
+                .split_once('-')
+                .is_some_and(|(hash, five)| !hash.is_empty() && is_plain(hash) && is_five(five)),
             Form::Five => is_five(rest),
             Form::Number => !rest.is_empty() && rest.bytes().all(|letter| letter.is_ascii_digit()),
             Form::Any => true,
@@ -79,11 +89,38 @@ mod tests {
 
     #[test]
     fn each_kind_names_its_pods_in_its_way() {
-        let deployment =
-            (["api.v1-6d5f8-x2x9z"], ["api.v1-gateway-6d5f8-x2x9z", "api.v1-x2x9z", "api.v1-6d5f8-x2x9", "api"]);
-        check("Deployment", r"api\.v1-[a-z0-9]+-[a-z0-9]{5}", &deployment.0, &deployment.1);
-        check("DaemonSet", r"api\.v1-[a-z0-9]{5}", &["api.v1-x2x9z"], &["api.v1-6d5f8-x2x9z", "api.v1-X2x9z"]);
-        check("StatefulSet", r"api\.v1-[0-9]+", &["api.v1-0", "api.v1-12"], &["api.v1-", "api.v1-0a", "api.v1"]);
-        check("Rollout", r"api\.v1-.*", &["api.v1-anything-at-all"], &["api.v1", "api.v2-1"]);
+        let deployment = (
+            ["api.v1-6d5f8-x2x9z"],
+            [
+                "api.v1-gateway-6d5f8-x2x9z",
+                "api.v1-x2x9z",
+                "api.v1-6d5f8-x2x9",
+                "api",
+            ],
+        );
+        check(
+            "Deployment",
+            r"api\.v1-[a-z0-9]+-[a-z0-9]{5}",
+            &deployment.0,
+            &deployment.1,
+        );
+        check(
+            "DaemonSet",
+            r"api\.v1-[a-z0-9]{5}",
+            &["api.v1-x2x9z"],
+            &["api.v1-6d5f8-x2x9z", "api.v1-X2x9z"],
+        );
+        check(
+            "StatefulSet",
+            r"api\.v1-[0-9]+",
+            &["api.v1-0", "api.v1-12"],
+            &["api.v1-", "api.v1-0a", "api.v1"],
+        );
+        check(
+            "Rollout",
+            r"api\.v1-.*",
+            &["api.v1-anything-at-all"],
+            &["api.v1", "api.v2-1"],
+        );
     }
 }

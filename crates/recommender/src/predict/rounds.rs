@@ -22,15 +22,30 @@ impl<'a> ByNamespace<'a> {
     pub(super) fn new(round: &'a Round) -> Self {
         let mut namespaces: HashMap<&str, Vec<_>> = HashMap::new();
         for usage in round.usage.iter() {
-            namespaces.entry(&usage.container.namespace).or_default().push(usage);
+            namespaces
+                .entry(&usage.container.namespace)
+                .or_default()
+                .push(usage);
         }
         Self(namespaces)
     }
 
-    /// What the pods of a workload use together, in cores or bytes; none if nothing was measured, or if it cannot be told from usage.
+    /// What the pods of a workload use together, in cores or bytes; none if nothing was measured,
+    /// or if it cannot be told from usage.
     pub(super) fn sum(&self, query: &Query) -> Option<f64> {
-        let Query::Workload { namespace, pods, resource } = query else { return None };
-        let own = self.0.get(namespace.as_str())?.iter().filter(|usage| pods.include(&usage.container.pod));
+        let Query::Workload {
+            namespace,
+            pods,
+            resource,
+        } = query
+        else {
+            return None;
+        };
+        let own = self
+            .0
+            .get(namespace.as_str())?
+            .iter()
+            .filter(|usage| pods.include(&usage.container.pod));
         let amount = |usage: &&ContainerUsage| match resource {
             Resource::Cpu => usage.sample.cpu.map(model::Cpu::cores),
             Resource::Memory => usage.sample.memory.map(|memory| memory.bytes() as f64),
@@ -47,10 +62,17 @@ mod tests {
     use super::*;
 
     fn usage(namespace: &str, pod: &str, millicores: i64) -> ContainerUsage {
-        let container =
-            ContainerRef { namespace: namespace.to_owned(), pod: pod.to_owned(), container: "app".to_owned() };
+        let container = ContainerRef {
+            namespace: namespace.to_owned(),
+            pod: pod.to_owned(),
+            container: "app".to_owned(),
+        };
         let cpu = Some(Cpu::from_millicores(millicores));
-        let sample = Sample { at: Timestamp::UNIX_EPOCH, cpu, memory: None::<Memory> };
+        let sample = Sample {
+            at: Timestamp::UNIX_EPOCH,
+            cpu,
+            memory: None::<Memory>,
+        };
         ContainerUsage { container, sample }
     }
 
@@ -61,9 +83,16 @@ mod tests {
             usage("shop", "web-admin-6d5f8-aaaaa", 8000),
             usage("bank", "web-6d5f8-bbbbb", 8000),
         ];
-        let round = Round { at: Timestamp::UNIX_EPOCH, usage: Arc::new(usage) };
+        let round = Round {
+            at: Timestamp::UNIX_EPOCH,
+            usage: Arc::new(usage),
+        };
         let pods = PodNames::new("Deployment", workload);
-        let query = Query::Workload { namespace: "shop".to_owned(), pods, resource };
+        let query = Query::Workload {
+            namespace: "shop".to_owned(),
+            pods,
+            resource,
+        };
         assert_eq!(ByNamespace::new(&round).sum(&query), expected, "{workload}");
     }
 

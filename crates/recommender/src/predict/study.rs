@@ -1,4 +1,5 @@
-//! What takes long to find out, as by Crane's DSP predictor, is found out on a few threads of its own. A slow series delays no other.
+//! What takes long to find out, as by Crane's DSP predictor, is found out on a few threads of its
+//! own. A slow series delays no other.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -27,14 +28,29 @@ pub(super) struct Study {
 
 impl Study {
     /// With what will be found. Nothing is if it is dropped, or fails.
-    pub(super) fn new(predictor: Dsp, samples: Vec<(i64, f64)>) -> (Self, oneshot::Receiver<Findings>) {
+    pub(super) fn new(
+        predictor: Dsp,
+        samples: Vec<(i64, f64)>,
+    ) -> (Self, oneshot::Receiver<Findings>) {
         let (answer, findings) = oneshot::channel();
-        (Self { predictor, samples, answer }, findings)
+        (
+            Self {
+                predictor,
+                samples,
+                answer,
+            },
+            findings,
+        )
     }
 
-    /// Forecasts the history; stops at the next estimator once the findings are not waited for any more.
+    /// Forecasts the history; stops at the next estimator once the findings are not waited for any
+    /// more.
     pub(super) fn run(self) {
-        let Self { predictor, samples, answer } = self;
+        let Self {
+            predictor,
+            samples,
+            answer,
+        } = self;
         if !answer.is_closed() {
             let findings = predictor.forecast_while(&samples, || !answer.is_closed());
             // The receiver may be gone by now.
@@ -53,7 +69,11 @@ pub(super) struct Studies {
 impl Studies {
     /// So many at the same time.
     pub(super) fn new(places: NonZero<usize>, metrics: ForecastMetrics) -> Self {
-        Self { places: Arc::new(Semaphore::new(places.get())), ended: Arc::default(), metrics }
+        Self {
+            places: Arc::new(Semaphore::new(places.get())),
+            ended: Arc::default(),
+            metrics,
+        }
     }
 
     /// All cores but one, which is for everything else, and at most [`MOST_PLACES`].
@@ -67,7 +87,8 @@ impl Studies {
         self.places.available_permits() > 0
     }
 
-    /// Begins what is to be found out, as far as there are places. The rest waits, and takes no memory.
+    /// Begins what is to be found out, as far as there are places. The rest waits, and takes no
+    /// memory.
     pub(super) fn begin<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
         for track in tracks {
             loop {

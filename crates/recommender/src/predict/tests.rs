@@ -26,7 +26,10 @@ const HOUR: i64 = 3600;
 const WINDOW: u32 = 3600;
 /// Midnight.
 const START: i64 = 1_767_225_600;
-const PACE: Pace = Pace { read_seconds: 300, refit_seconds: 12 * HOUR };
+const PACE: Pace = Pace {
+    read_seconds: 300,
+    refit_seconds: 12 * HOUR,
+};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("in range")
@@ -41,12 +44,22 @@ fn load(second: i64) -> f64 {
 fn answer(span: Span, since: i64) -> Found {
     let step = i64::from(span.step);
     let seconds = (0..=(span.last - span.first) / step).map(|number| span.first + number * step);
-    let samples: Vec<_> = seconds.filter(|second| *second >= since).map(|second| (second, load(second))).collect();
-    if samples.is_empty() { Found::new() } else { Found::from([(Labels::new(), samples)]) }
+    let samples: Vec<_> = seconds
+        .filter(|second| *second >= since)
+        .map(|second| (second, load(second)))
+        .collect();
+    if samples.is_empty() {
+        Found::new()
+    } else {
+        Found::from([(Labels::new(), samples)])
+    }
 }
 
 fn own() -> Method {
-    Method::Own { step_seconds: 300, quantile: Quantile::Expected }
+    Method::Own {
+        step_seconds: 300,
+        quantile: Quantile::Expected,
+    }
 }
 
 struct Stage {
@@ -60,7 +73,10 @@ impl Stage {
     fn new(method: Method, now: i64) -> Self {
         let metric = MetricJob {
             identifier: "resource.cpu".to_owned(),
-            query: Ok(Query::Expression(Expression { text: "sum(load)".to_owned(), confined_by: None })),
+            query: Ok(Query::Expression(Expression {
+                text: "sum(load)".to_owned(),
+                confined_by: None,
+            })),
             method,
             note: None,
         };
@@ -71,10 +87,16 @@ impl Stage {
             window_seconds: WINDOW,
         };
         let track = Track::new("u-1", metric.clone(), WINDOW, PACE, at(now));
-        Self { track, metric, job: Arc::new(job), written: None }
+        Self {
+            track,
+            metric,
+            job: Arc::new(job),
+            written: None,
+        }
     }
 
-    /// Reads the history of a metric that was measured from `since` on; gives how many points were asked for.
+    /// Reads the history of a metric that was measured from `since` on; gives how many points were
+    /// asked for.
     fn read(&mut self, now: i64, since: i64) -> i64 {
         let span = self.track.span(at(now));
         self.track.take(span, answer(span, since), at(now));
@@ -90,27 +112,52 @@ impl Stage {
     }
 
     fn outlook(&self) -> Outlook {
-        Outlook { job: Arc::clone(&self.job), metrics: vec![self.track.outlook().clone()] }
+        Outlook {
+            job: Arc::clone(&self.job),
+            metrics: vec![self.track.outlook().clone()],
+        }
     }
 
     /// Writes what is to be written, and gives it.
     fn write(&mut self, now: i64) -> Option<Change> {
-        let written = change(&self.outlook(), &self.forecast(now), self.written.as_ref(), at(now));
-        self.written = written.as_ref().map(|change| change.status.clone()).or_else(|| self.written.take());
+        let written = change(
+            &self.outlook(),
+            &self.forecast(now),
+            self.written.as_ref(),
+            at(now),
+        );
+        self.written = written
+            .as_ref()
+            .map(|change| change.status.clone())
+            .or_else(|| self.written.take());
         written
     }
 
     /// Whether it says that the history was read, and since when.
     fn check_read(&self, holds: Holds, since: i64) {
         let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
-        let condition = conditions.find(|condition| condition.kind == HISTORY_READ).expect("a condition");
-        assert_eq!((condition.status, condition.last_transition_time.0), (holds, at(since)), "{}", condition.message);
+        let condition = conditions
+            .find(|condition| condition.kind == HISTORY_READ)
+            .expect("a condition");
+        assert_eq!(
+            (condition.status, condition.last_transition_time.0),
+            (holds, at(since)),
+            "{}",
+            condition.message
+        );
     }
 
     /// Whether the object is ready, and what it says.
     fn check(&self, expected: (bool, &str)) {
-        let condition = self.written.as_ref().and_then(|status| status.conditions.first()).expect("a condition");
-        assert_eq!((condition.status == Holds::True, condition.message.as_str()), expected);
+        let condition = self
+            .written
+            .as_ref()
+            .and_then(|status| status.conditions.first())
+            .expect("a condition");
+        assert_eq!(
+            (condition.status == Holds::True, condition.message.as_str()),
+            expected
+        );
     }
 }
 
@@ -121,17 +168,38 @@ fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
     assert_eq!(stage.read(now, START), 14 * 288 + 1);
     let forecast = stage.forecast(now);
     let metric = &forecast.metrics[0];
-    assert!(metric.is_ready && metric.reason.is_empty(), "{}", metric.reason);
+    assert!(
+        metric.is_ready && metric.reason.is_empty(),
+        "{}",
+        metric.reason
+    );
     let points: Vec<_> = metric.series[0].points().collect();
-    assert_eq!((points[0].0, points.last().map(|(last, _)| *last)), (now - 60, Some(now - 60 + 2 * HOUR)));
+    assert_eq!(
+        (points[0].0, points.last().map(|(last, _)| *last)),
+        (now - 60, Some(now - 60 + 2 * HOUR))
+    );
     for (second, value) in &points {
         // A value is the mean of five minutes.
         let expected = load(second - second.rem_euclid(300) + 150);
-        assert!((value - expected).abs() < 0.5, "{value} for {expected} at {second}");
+        assert!(
+            (value - expected).abs() < 0.5,
+            "{value} for {expected} at {second}"
+        );
     }
-    assert!(points.last() > points.first() && points.windows(2).all(|pair| pair[0].1 <= pair[1].1), "the load rises");
-    assert_eq!(stage.read(now + 300, START), 2, "the last one again, and the new one");
-    assert_eq!(stage.read(now + 2 * HOUR, START), 24, "what was missed meanwhile");
+    assert!(
+        points.last() > points.first() && points.windows(2).all(|pair| pair[0].1 <= pair[1].1),
+        "the load rises"
+    );
+    assert_eq!(
+        stage.read(now + 300, START),
+        2,
+        "the last one again, and the new one"
+    );
+    assert_eq!(
+        stage.read(now + 2 * HOUR, START),
+        24,
+        "what was missed meanwhile"
+    );
     assert!(stage.track.bytes() > 10_000);
 }
 
@@ -140,15 +208,34 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
     let now = START + 10 * DAY + 60;
     let metric = Stage::new(own(), now).metric;
     for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
-        let mut track = Track::new("u-1", metric.clone(), u32::try_from(window).expect("a week"), PACE, at(now));
+        let mut track = Track::new(
+            "u-1",
+            metric.clone(),
+            u32::try_from(window).expect("a week"),
+            PACE,
+            at(now),
+        );
         let span = track.span(at(now));
         track.take(span, answer(span, START), at(now));
-        let series = &track.outlook().made.as_ref().expect("it is forecast").series[0];
+        let series = &track
+            .outlook()
+            .made
+            .as_ref()
+            .expect("it is forecast")
+            .series[0];
         let points: Vec<_> = series.points().collect();
-        assert!(points.last().is_some_and(|(last, _)| *last > now + 2 * window - 300), "{window}");
+        assert!(
+            points
+                .last()
+                .is_some_and(|(last, _)| *last > now + 2 * window - 300),
+            "{window}"
+        );
         for (second, value) in points {
             let expected = load(second - second.rem_euclid(300) + 150);
-            assert!((value - expected).abs() < 0.5, "{value} for {expected} at {second}");
+            assert!(
+                (value - expected).abs() < 0.5,
+                "{value} for {expected} at {second}"
+            );
         }
     }
 }

@@ -11,7 +11,11 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 /// A tenant's text in quotes, cut to 100 characters.
 pub(super) fn quoted(text: &str) -> String {
     let short = cut(text, MOST_QUOTED);
-    if short.len() < text.len() { format!("{short:?}...") } else { format!("{short:?}") }
+    if short.len() < text.len() {
+        format!("{short:?}...")
+    } else {
+        format!("{short:?}")
+    }
 }
 
 #[cfg(test)]
@@ -22,7 +26,10 @@ mod tests {
     fn long_texts_are_cut_between_characters() {
         assert_eq!(quoted("a \"b\""), r#""a \"b\"""#);
         assert_eq!(quoted(&"ä".repeat(100)), format!("\"{}\"", "ä".repeat(100)));
-        assert_eq!(quoted(&"ä".repeat(101)), format!("\"{}\"...", "ä".repeat(100)));
+        assert_eq!(
+            quoted(&"ä".repeat(101)),
+            format!("\"{}\"...", "ä".repeat(100))
+        );
         assert_eq!(cut("äöü", 2), "äö");
     }
 }

@@ -1,4 +1,5 @@
-//! One metric: what is read of its history and when, what was made of it. No input or output, and no clock.
+//! One metric: what is read of its history and when, what was made of it. No input or output, and
+//! no clock.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,8 +24,8 @@ const DAY: i64 = 86_400;
 const LAG: i64 = 30;
 /// Reads are spread over so long after the end of a slot.
 const SPREAD: u64 = 60;
-/// When a clock was put back by no more, it is waited until it has caught up: what was heard cannot be asked for again. Longer than any pause lasts
-/// beyond the pace of reads.
+/// When a clock was put back by no more, it is waited until it has caught up: what was heard cannot
+/// be asked for again. Longer than any pause lasts beyond the pace of reads.
 const PUT_BACK: i64 = 300;
 /// From this distance on reads follow the clock, so that they come soon after a slot is complete.
 const BY_THE_CLOCK: i64 = 300;
@@ -32,7 +33,8 @@ const BY_THE_CLOCK: i64 = 300;
 pub(super) const MOST_SERIES: usize = 10;
 /// The most points per series in one question. Prometheus refuses more than 11,000.
 const MOST_POINTS: i64 = 2000;
-/// The fewest points after answers that took too long: each attempt costs the store as much as a question may.
+/// The fewest points after answers that took too long: each attempt costs the store as much as a
+/// question may.
 const LEAST_POINTS_OF_SLOW: i64 = MOST_POINTS / 4;
 /// The fewest points after answers that were too large: an hour of minutes.
 const LEAST_POINTS_OF_LARGE: i64 = 60;
@@ -107,16 +109,30 @@ struct Tracked {
 }
 
 impl Track {
-    pub(crate) fn new(uid: &str, job: MetricJob, window_seconds: u32, pace: Pace, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        uid: &str,
+        job: MetricJob,
+        window_seconds: u32,
+        pace: Pace,
+        now: Timestamp,
+    ) -> Self {
         let mut hasher = DefaultHasher::new();
         (uid, &job.identifier).hash(&mut hasher);
-        let farthest = if matches!(job.method, Method::Own { .. }) { FARTHEST.into() } else { i64::MAX };
+        let farthest = if matches!(job.method, Method::Own { .. }) {
+            FARTHEST.into()
+        } else {
+            i64::MAX
+        };
         let window = i64::from(window_seconds);
-        let short = (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
+        let short =
+            (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
         let outlook = MetricOutlook {
             identifier: job.identifier.clone(),
             missing: job.query.as_ref().err().cloned(),
-            note: [job.note.clone(), short].into_iter().flatten().reduce(|one, other| format!("{one}; {other}")),
+            note: [job.note.clone(), short]
+                .into_iter()
+                .flatten()
+                .reduce(|one, other| format!("{one}; {other}")),
             reach_seconds: window.min(farthest),
             ..MetricOutlook::default()
         };
@@ -163,7 +179,9 @@ impl Track {
     /// Whether it is to be looked at.
     pub(crate) fn is_due(&self, now: i64) -> bool {
         // No pause is as long as that: the clock was put back.
-        let latest = now.saturating_add(self.pace.read_seconds.max(1)).saturating_add(PUT_BACK);
+        let latest = now
+            .saturating_add(self.pace.read_seconds.max(1))
+            .saturating_add(PUT_BACK);
         self.due().is_some_and(|due| due <= now || due > latest)
     }
 
@@ -173,13 +191,21 @@ impl Track {
 
     /// About the memory that it takes, with its forecast.
     pub(crate) fn bytes(&self) -> usize {
-        let models = self.models.iter().map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
+        let models = self
+            .models
+            .iter()
+            .map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
         self.job.text_bytes() + models.sum::<usize>() + self.outlook.bytes()
     }
 
-    /// The memory that it needs: what it takes, or before its history is read at least what one series usually takes.
+    /// The memory that it needs: what it takes, or before its history is read at least what one
+    /// series usually takes.
     pub(crate) fn needed_bytes(&self) -> usize {
-        let least = if self.is_caught_up { 0 } else { self.job.usual_bytes() };
+        let least = if self.is_caught_up {
+            0
+        } else {
+            self.job.usual_bytes()
+        };
         self.bytes().max(least)
     }
 
@@ -193,10 +219,14 @@ impl Track {
         let span = self.span(now);
         let length = i64::from(span.step).saturating_mul(self.points.saturating_sub(1));
         let last = span.last.min(span.first.saturating_add(length));
-        Part { span: Span { last, ..span }, is_last: last == span.last }
+        Part {
+            span: Span { last, ..span },
+            is_last: last == span.last,
+        }
     }
 
-    /// Asks for half as much from now on, since the answer to this part exceeds a bound; false if that is too little to be of use.
+    /// Asks for half as much from now on, since the answer to this part exceeds a bound; false if
+    /// that is too little to be of use.
     pub(crate) fn asks_for_less(&mut self, part: Part, excess: Excess, now: Timestamp) -> bool {
         let Span { first, last, step } = part.span;
         let half = ((last - first) / i64::from(step.max(1)) + 1) / 2;
@@ -211,8 +241,8 @@ impl Track {
         true
     }
 
-    /// Which points are to be read: all of the history at first, then those since the last, which is asked for again so that it is noticed when
-    /// nobody answers.
+    /// Which points are to be read: all of the history at first, then those since the last, which
+    /// is asked for again so that it is noticed when nobody answers.
     pub(crate) fn span(&self, now: Timestamp) -> Span {
         let step = self.job.method.step_seconds();
         self.span_until(floor(now.as_second() - LAG, step))
@@ -221,11 +251,15 @@ impl Track {
     fn span_until(&self, last: i64) -> Span {
         let step = self.job.method.step_seconds();
         let earliest = last - floor(i64::from(self.job.method.history_seconds()), step);
-        let first = self.read_until.filter(|until| (earliest..=last).contains(until)).unwrap_or(earliest);
+        let first = self
+            .read_until
+            .filter(|until| (earliest..=last).contains(until))
+            .unwrap_or(earliest);
         Span { first, last, step }
     }
 
-    /// Takes in what was measured just now, if anything was: there is no asking for what was before.
+    /// Takes in what was measured just now, if anything was: there is no asking for what was
+    /// before.
     pub(crate) fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
         let second = floor(at.as_second(), self.job.method.step_seconds());
         let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
@@ -234,10 +268,18 @@ impl Track {
 
     /// Takes in what was found in a span that ends at present, and forecasts.
     pub(crate) fn take(&mut self, span: Span, found: Found, now: Timestamp) {
-        self.take_part(Part { span, is_last: true }, found, now);
+        self.take_part(
+            Part {
+                span,
+                is_last: true,
+            },
+            found,
+            now,
+        );
     }
 
-    /// Takes in what was found in a part of a span, and forecasts after the last one. Returns whether the history could not be read before.
+    /// Takes in what was found in a part of a span, and forecasts after the last one. Returns
+    /// whether the history could not be read before.
     pub(crate) fn take_part(&mut self, part: Part, found: Found, now: Timestamp) -> bool {
         let span = part.span;
         let until = self.read_until.unwrap_or(span.first);
@@ -258,16 +300,29 @@ impl Track {
             if self.models.len() > MOST_SERIES && !self.models.contains_key(&labels) {
                 continue;
             }
-            let newer: Vec<_> = samples.into_iter().filter(|(second, _)| *second > after).collect();
-            let Some((last, _)) = newer.last().copied() else { continue };
+            let newer: Vec<_> = samples
+                .into_iter()
+                .filter(|(second, _)| *second > after)
+                .collect();
+            let Some((last, _)) = newer.last().copied() else {
+                continue;
+            };
             let tracked = self.models.entry(labels).or_insert_with(|| {
-                let model = Model::new(&self.job.method, self.window_seconds, self.pace.refit_seconds);
+                let model = Model::new(
+                    &self.job.method,
+                    self.window_seconds,
+                    self.pace.refit_seconds,
+                );
                 Tracked { model, last }
             });
             tracked.last = last;
             tracked.model.take(&newer, span.last);
         }
-        for tracked in self.models.values_mut().filter(|tracked| tracked.last <= after) {
+        for tracked in self
+            .models
+            .values_mut()
+            .filter(|tracked| tracked.last <= after)
+        {
             tracked.model.take(&[], span.last);
         }
         self.forget(span.last);
@@ -289,7 +344,11 @@ impl Track {
 
     /// Whether a series waits to be fitted.
     pub(super) fn is_unfitted(&self) -> bool {
-        self.is_caught_up && self.models.values().any(|tracked| tracked.model.is_unfitted())
+        self.is_caught_up
+            && self
+                .models
+                .values()
+                .any(|tracked| tracked.model.is_unfitted())
     }
 
     /// What takes long to find out, if it is to be found out; once.
@@ -297,12 +356,18 @@ impl Track {
         if !self.is_caught_up {
             return None;
         }
-        self.models.values_mut().find_map(|tracked| tracked.model.study())
+        self.models
+            .values_mut()
+            .find_map(|tracked| tracked.model.study())
     }
 
     /// Takes in what was found out since, and forecasts.
     pub(super) fn learn(&mut self, now: Timestamp) {
-        let learnt = self.models.values_mut().filter_map(|tracked| tracked.model.learn().then_some(())).count();
+        let learnt = self
+            .models
+            .values_mut()
+            .filter_map(|tracked| tracked.model.learn().then_some(()))
+            .count();
         if learnt > 0 && self.is_caught_up {
             self.forecast(now);
         }
@@ -310,7 +375,9 @@ impl Track {
 
     /// All series in one where the method wants that.
     fn merged(&self, found: Found) -> Found {
-        let Method::Percentile { predictor, .. } = &self.job.method else { return found };
+        let Method::Percentile { predictor, .. } = &self.job.method else {
+            return found;
+        };
         if !predictor.aggregated {
             return found;
         }
@@ -321,7 +388,12 @@ impl Track {
 
     /// Of several series those go that have had no sample for a day: their pods are gone.
     fn forget(&mut self, until: i64) {
-        if self.models.len() > 1 && self.models.values().any(|tracked| tracked.last >= until - DAY) {
+        if self.models.len() > 1
+            && self
+                .models
+                .values()
+                .any(|tracked| tracked.last >= until - DAY)
+        {
             self.models.retain(|_, tracked| tracked.last >= until - DAY);
         }
     }
@@ -335,8 +407,13 @@ impl Track {
     }
 
     fn forecast(&mut self, now: Timestamp) {
-        let until = now.as_second().saturating_add(2 * i64::from(self.window_seconds));
-        let wanted = Wanted { now: now.as_second(), until };
+        let until = now
+            .as_second()
+            .saturating_add(2 * i64::from(self.window_seconds));
+        let wanted = Wanted {
+            now: now.as_second(),
+            until,
+        };
         let (mut series, mut missing) = (Vec::new(), None);
         if self.models.is_empty() {
             missing = Some(match self.query() {
@@ -345,10 +422,14 @@ impl Track {
             });
         }
         if self.models.len() > MOST_SERIES {
-            missing = Some(format!("the query gives more than {MOST_SERIES} series; sum() makes them one"));
+            missing = Some(format!(
+                "the query gives more than {MOST_SERIES} series; sum() makes them one"
+            ));
         }
         if self.has_long_labels {
-            missing = Some(format!("a series has more than {MOST_LABEL_BYTES} bytes of labels; sum() leaves them out"));
+            missing = Some(format!(
+                "a series has more than {MOST_LABEL_BYTES} bytes of labels; sum() leaves them out"
+            ));
         }
         let mut is_awaited = false;
         for (labels, tracked) in self.models.iter().take(MOST_SERIES) {
@@ -366,7 +447,8 @@ impl Track {
             }
         }
         // Some of the series are not the forecast.
-        self.outlook.made = (!series.is_empty() && !is_awaited).then(|| Arc::new(Made { at: now, series }));
+        self.outlook.made =
+            (!series.is_empty() && !is_awaited).then(|| Arc::new(Made { at: now, series }));
         self.outlook.missing = missing;
         self.outlook.is_awaited = is_awaited;
         self.is_news = true;
@@ -377,11 +459,17 @@ impl Track {
         self.fail_after(why, Duration::ZERO, now);
     }
 
-    /// Nothing could be read, and it took some time to find that out. A metric that is slow to fail is asked for less often. Returns whether
-    /// the reason differs from the one before.
+    /// Nothing could be read, and it took some time to find that out. A metric that is slow to fail
+    /// is asked for less often. Returns whether the reason differs from the one before.
     pub(crate) fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) -> bool {
-        let pause = PAUSES.get(self.failures).or(PAUSES.last()).copied().unwrap_or(1);
-        let rest = i64::try_from(took.as_secs()).unwrap_or(PUT_BACK).saturating_mul(REST);
+        let pause = PAUSES
+            .get(self.failures)
+            .or(PAUSES.last())
+            .copied()
+            .unwrap_or(1);
+        let rest = i64::try_from(took.as_secs())
+            .unwrap_or(PUT_BACK)
+            .saturating_mul(REST);
         let pause = pause.max(rest.min(PUT_BACK));
         self.failures = self.failures.saturating_add(1);
         self.due = now.as_second() + pause;
@@ -401,5 +489,8 @@ fn no_samples(Expression { text, confined_by }: &Expression) -> String {
     let confinement = confined_by.as_ref().map(|matcher| {
         format!("; only series with {matcher} are read, unless the namespace has the label {SCOPE_LABEL}=cluster")
     });
-    format!("there are no samples of {text}{}", confinement.unwrap_or_default())
+    format!(
+        "there are no samples of {text}{}",
+        confinement.unwrap_or_default()
+    )
 }

@@ -33,19 +33,57 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// The work of one term. Readers are sent away when it is over, and what is not done is dropped.
-    pub(super) fn work(&self, leading: Leading) -> impl Future<Output = anyhow::Result<()>> + use<> {
-        let Self { shared, publisher, writer, workers, .. } = self;
-        let Self { checkpoints, policies, effective, predictions, gauges, metrics, shutdown, .. } = self;
-        let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
+    /// The work of one term. Readers are sent away when it is over, and what is not done is
+    /// dropped.
+    pub(super) fn work(
+        &self,
+        leading: Leading,
+    ) -> impl Future<Output = anyhow::Result<()>> + use<> {
+        let Self {
+            shared,
+            publisher,
+            writer,
+            workers,
+            ..
+        } = self;
+        let Self {
+            checkpoints,
+            policies,
+            effective,
+            predictions,
+            gauges,
+            metrics,
+            shutdown,
+            ..
+        } = self;
+        let told = publisher
+            .as_ref()
+            .map(|publisher| publisher.begin(leading.term()));
         let writes = Writes::new(writer.clone(), *workers, leading.clone());
-        let teller = Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
+        let teller = Teller::new(
+            shared.clone(),
+            told,
+            writes,
+            metrics.clone(),
+            leading.clone(),
+        )
+        .run(shutdown.clone());
         // Boxed, since it holds the writes of all workers.
         let checkpoints = Box::pin(checkpoints.clone().run(leading.clone(), shutdown.clone()));
         let policies = Box::pin(policies.clone().run(leading.clone(), shutdown.clone()));
         let effective = Box::pin(effective.clone().run(leading.clone(), shutdown.clone()));
         let predictions = Box::pin(predictions.clone().run(leading.clone(), shutdown.clone()));
         let gauges = gauges.clone().run(leading, shutdown.clone());
-        async { try_join!(teller, checkpoints, policies, effective, predictions, gauges).map(|_| ()) }
+        async {
+            try_join!(
+                teller,
+                checkpoints,
+                policies,
+                effective,
+                predictions,
+                gauges
+            )
+            .map(|_| ())
+        }
     }
 }

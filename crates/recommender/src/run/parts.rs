@@ -1,4 +1,5 @@
-//! What looks after policies, effective autoscalers and predictions, put together from what they share.
+//! What looks after policies, effective autoscalers and predictions, put together from what they
+//! share.
 
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ impl Parts<'_> {
             policies: policies.view(),
             questions: self.watches.scale_questions(),
             recommender: self.recommender.to_owned(),
-            speaker: Speaker { shard: shard.index(), shards: shard.count() },
+            speaker: Speaker {
+                shard: shard.index(),
+                shards: shard.count(),
+            },
             writer: policy::Writer::new(self.client.clone()),
             workers: self.workers,
             metrics: self.metrics.clone(),
@@ -70,7 +74,12 @@ impl Parts<'_> {
         })
     }
 
-    pub(super) fn gather(&self, source: Source, args: &PredictionArgs, rules: Option<Told>) -> Gather {
+    pub(super) fn gather(
+        &self,
+        source: Source,
+        args: &PredictionArgs,
+        rules: Option<Told>,
+    ) -> Gather {
         Gather {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),

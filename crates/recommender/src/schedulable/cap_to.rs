@@ -35,7 +35,11 @@ impl FromStr for CapTo {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut cap_to = Self::default();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty() && *word != "none") {
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty() && *word != "none")
+        {
             match word {
                 "nodes" => cap_to.nodes = true,
                 "quotas" => cap_to.quotas = true,
@@ -56,6 +60,12 @@ mod tests {
         let all: CapTo = "nodes,quotas,limit-ranges".parse().expect("known words");
         let some: CapTo = "nodes, quotas".parse().expect("known words");
         assert_eq!(all.and(some), some);
-        assert_eq!("limit-ranges".parse::<CapTo>().expect("known words").and(some), CapTo::default());
+        assert_eq!(
+            "limit-ranges"
+                .parse::<CapTo>()
+                .expect("known words")
+                .and(some),
+            CapTo::default()
+        );
     }
 }

@@ -1,12 +1,16 @@
-//! What an object's status says about being held to what can be scheduled: the numbers, a condition, and the news of it.
+//! What an object's status says about being held to what can be scheduled: the numbers, a
+//! condition, and the news of it.
 //!
-//! The condition is what keeps events few: it says whose limits hold, and an event tells when that begins, changes or ends. It
-//! names no node and no wish, so that it changes as seldom as they do.
+//! The condition is what keeps events few: it says whose limits hold, and an event tells when that
+//! begins, changes or ends. It names no node and no wish, so that it changes as seldom as they do.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use api::vpa::{Conditions, RecommendedPodResources, VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus};
+use api::vpa::{
+    Conditions, RecommendedPodResources, VerticalPodAutoscalerCondition,
+    VerticalPodAutoscalerStatus,
+};
 use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Most};
@@ -43,7 +47,9 @@ pub(crate) fn cap_news<'a>(
 
 /// By what the recommendation in a status is capped, as in the reason of its condition.
 pub(crate) fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str> {
-    capped(status).into_iter().flat_map(|condition| condition.reason.split(AND))
+    capped(status)
+        .into_iter()
+        .flat_map(|condition| condition.reason.split(AND))
 }
 
 /// Puts into a status what fits. `published` is what the object has.
@@ -53,7 +59,9 @@ pub(crate) fn hold(
     fit: impl FnOnce(&Recommendation) -> Option<Fit>,
     now: Timestamp,
 ) {
-    let Some(decided) = status.recommendation.take() else { return let_go(status) };
+    let Some(decided) = status.recommendation.take() else {
+        return let_go(status);
+    };
     // What stays because nothing is measured was held to the same limits before.
     let stays = published.and_then(|published| published.recommendation.as_ref()) == Some(&decided);
     let mut recommendation = Recommendation::from(decided);
@@ -74,17 +82,25 @@ pub(crate) fn hold(
 
 /// Takes away the condition.
 pub(crate) fn let_go(status: &mut VerticalPodAutoscalerStatus) {
-    status.conditions.retain(|condition| condition.kind != CAPPED);
+    status
+        .conditions
+        .retain(|condition| condition.kind != CAPPED);
 }
 
 fn capped(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition> {
-    status.conditions.iter().find(|condition| condition.kind == CAPPED)
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == CAPPED)
 }
 
 type Cut<'a> = (&'a str, &'a ResourceName, &'a Most);
 
 fn reason(cuts: &[Cut]) -> String {
-    let words: BTreeSet<&str> = cuts.iter().map(|(_, _, most)| word(most.ceiling.by)).collect();
+    let words: BTreeSet<&str> = cuts
+        .iter()
+        .map(|(_, _, most)| word(most.ceiling.by))
+        .collect();
     words.into_iter().collect::<Vec<_>>().join(AND)
 }
 
@@ -98,7 +114,10 @@ fn message(cuts: &[Cut]) -> String {
         let separator = if index == 0 { "" } else { "," };
         let by = word(most.ceiling.by);
         // Writing to a text cannot fail.
-        let _ = write!(message, "{separator} {resource} of container {container} to {amount} by {by}");
+        let _ = write!(
+            message,
+            "{separator} {resource} of container {container} to {amount} by {by}"
+        );
         if most.ceiling.by != Cap::Node {
             let _ = write!(message, " {}", most.ceiling.object);
         }

@@ -14,7 +14,8 @@ use crate::policies::integer_cpu;
 pub(super) struct RoomFacts {
     nodes: Vec<Arc<Node>>,
     daemons: Vec<Arc<Daemon>>,
-    /// Requests of the largest pod of each `DaemonSet`: it may have been given more than the template says.
+    /// Requests of the largest pod of each `DaemonSet`: it may have been given more than the
+    /// template says.
     daemon_pods: BTreeMap<ObjectKey, Amounts>,
     /// Requests of static pods by the name of their node.
     bound: BTreeMap<String, Amounts>,
@@ -32,9 +33,23 @@ impl PartialEq for RoomFacts {
 
 impl RoomFacts {
     pub(super) fn of(view: &View) -> Self {
-        let nodes = view.nodes.iter().filter(|node| !node.is_closed).cloned().collect();
-        let mut facts = Self { nodes, daemons: view.daemons.iter().cloned().collect(), ..Self::default() };
-        for pod in view.pods.iter().chain(view.pending_pods.iter()).filter(|pod| !pod.is_finished()) {
+        let nodes = view
+            .nodes
+            .iter()
+            .filter(|node| !node.is_closed)
+            .cloned()
+            .collect();
+        let mut facts = Self {
+            nodes,
+            daemons: view.daemons.iter().cloned().collect(),
+            ..Self::default()
+        };
+        for pod in view
+            .pods
+            .iter()
+            .chain(view.pending_pods.iter())
+            .filter(|pod| !pod.is_finished())
+        {
             let Some(owner) = &pod.owner else { continue };
             let requests = || amounts(pod.asked().requests);
             if owner.kind == WellKnown::DaemonSet.kind() {
@@ -59,7 +74,11 @@ impl RoomFacts {
             bound: self.bound.get(&node.name).copied().unwrap_or_default(),
         });
         let daemons = self.daemons.iter().map(|daemon| {
-            let pods = self.daemon_pods.get(&daemon.key).copied().unwrap_or_default();
+            let pods = self
+                .daemon_pods
+                .get(&daemon.key)
+                .copied()
+                .unwrap_or_default();
             DaemonFacts {
                 key: (daemon.key.namespace.clone(), daemon.key.name.clone()),
                 constraints: daemon.constraints.clone(),
@@ -76,20 +95,30 @@ fn same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
 
 /// Nothing where nothing is set.
 pub(super) fn amounts(resources: Resources) -> Amounts {
-    Amounts { cpu: resources.cpu.unwrap_or_default(), memory: resources.memory.unwrap_or_default() }
+    Amounts {
+        cpu: resources.cpu.unwrap_or_default(),
+        memory: resources.memory.unwrap_or_default(),
+    }
 }
 
-/// The shape of a pod that an object sizes. Containers without a limit get the default one when they are made anew.
+/// The shape of a pod that an object sizes. Containers without a limit get the default one when
+/// they are made anew.
 pub(super) fn pod_shape(
     pod: &Pod,
     object: &VerticalPodAutoscaler,
     default_limits: Resources,
     whole_cores: bool,
 ) -> PodShape {
-    let integer_cpu = if whole_cores { integer_cpu(object) } else { BTreeSet::new() };
+    let integer_cpu = if whole_cores {
+        integer_cpu(object)
+    } else {
+        BTreeSet::new()
+    };
     let container = |container: &Container| {
         let policy = object.spec.container_policy(&container.name);
-        let values = policy.and_then(|policy| policy.controlled_values).unwrap_or_default();
+        let values = policy
+            .and_then(|policy| policy.controlled_values)
+            .unwrap_or_default();
         ContainerShape {
             name: container.name.clone(),
             cpu_request: container.requests.cpu,
@@ -100,7 +129,11 @@ pub(super) fn pod_shape(
             whole_cores: integer_cpu.contains(&container.name),
         }
     };
-    let fixed = pod.placement.as_ref().map(|placement| placement.sidecars.plus(placement.overhead)).unwrap_or_default();
+    let fixed = pod
+        .placement
+        .as_ref()
+        .map(|placement| placement.sidecars.plus(placement.overhead))
+        .unwrap_or_default();
     PodShape {
         containers: pod.containers.iter().map(container).collect(),
         fixed_requests: amounts(fixed.requests),

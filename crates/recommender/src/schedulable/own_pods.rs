@@ -1,5 +1,5 @@
-//! Which pods each object has, Pending ones included. Objects are found by a label that their selector asks for, so that the work
-//! does not grow with pods times objects.
+//! Which pods each object has, Pending ones included. Objects are found by a label that their
+//! selector asks for, so that the work does not grow with pods times objects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,11 +24,16 @@ impl<'a> OwnPods<'a> {
     pub(super) fn find(view: &'a View, objects: &[(&'a Arc<Autoscaler>, &'a Selector)]) -> Self {
         let mut indices: HashMap<&str, Index> = HashMap::new();
         for (autoscaler, selector) in objects {
-            indices.entry(&autoscaler.key.namespace).or_default().add(&autoscaler.key, selector);
+            indices
+                .entry(&autoscaler.key.namespace)
+                .or_default()
+                .add(&autoscaler.key, selector);
         }
         let mut found: BTreeMap<&ObjectKey, Vec<&Arc<Pod>>> = BTreeMap::new();
         for pod in view.pods.iter().chain(view.pending_pods.iter()) {
-            let Some(index) = indices.get(pod.key.namespace.as_str()) else { continue };
+            let Some(index) = indices.get(pod.key.namespace.as_str()) else {
+                continue;
+            };
             for key in index.objects_of(pod) {
                 found.entry(key).or_default().push(pod);
             }
@@ -43,14 +48,21 @@ impl<'a> OwnPods<'a> {
 
 impl<'a> Index<'a> {
     fn add(&mut self, key: &'a ObjectKey, selector: &'a Selector) {
-        let mut values = selector.requirements().iter().filter_map(|requirement| match requirement {
-            Requirement::In(label, values) => Some((label, values)),
-            _ => None,
-        });
+        let mut values =
+            selector
+                .requirements()
+                .iter()
+                .filter_map(|requirement| match requirement {
+                    Requirement::In(label, values) => Some((label, values)),
+                    _ => None,
+                });
         match values.next() {
             Some((label, values)) => {
                 for value in values {
-                    self.by_label.entry((label, value)).or_default().push((key, selector));
+                    self.by_label
+                        .entry((label, value))
+                        .or_default()
+                        .push((key, selector));
                 }
             }
             None => self.others.push((key, selector)),
@@ -58,8 +70,14 @@ impl<'a> Index<'a> {
     }
 
     fn objects_of<'b>(&'b self, pod: &'b Pod) -> impl Iterator<Item = &'a ObjectKey> + use<'a, 'b> {
-        let by_label = pod.labels.iter().filter_map(|label| self.by_label.get(&label)).flatten();
-        let selecting = by_label.chain(&self.others).filter(|(_, selector)| selector.matches(&pod.labels));
+        let by_label = pod
+            .labels
+            .iter()
+            .filter_map(|label| self.by_label.get(&label))
+            .flatten();
+        let selecting = by_label
+            .chain(&self.others)
+            .filter(|(_, selector)| selector.matches(&pod.labels));
         selecting.map(|(key, _)| *key)
     }
 }

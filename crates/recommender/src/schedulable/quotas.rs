@@ -1,5 +1,6 @@
-//! What the pods of namespaces with quotas ask for. It is added up here rather than read from the status of the quotas, which lags
-//! behind: numbers that do not belong together would make recommendations jump.
+//! What the pods of namespaces with quotas ask for. It is added up here rather than read from the
+//! status of the quotas, which lags behind: numbers that do not belong together would make
+//! recommendations jump.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ pub(super) struct Quotas<'a>(BTreeMap<&'a ObjectKey, (&'a Quota, (Amounts, Amoun
 impl<'a> Quotas<'a> {
     pub(super) fn of(view: &'a View) -> Self {
         let quotas = view.quotas.iter().map(|quota| {
-            let pending = view.pending_pods.starting_at(ObjectKey::new(&quota.key.namespace, ""));
+            let pending = view
+                .pending_pods
+                .starting_at(ObjectKey::new(&quota.key.namespace, ""));
             let pending = pending.take_while(|pod| pod.key.namespace == quota.key.namespace);
             let pods = view.pods_in(&quota.key.namespace).chain(pending);
             (&quota.key, (&**quota, sum(counted(quota, pods))))
@@ -23,10 +26,20 @@ impl<'a> Quotas<'a> {
         Self(quotas.collect())
     }
 
-    /// What the quotas of a namespace leave to each pod like this one, of a workload that has these pods.
-    pub(super) fn ceilings(&self, namespace: &str, like: &Pod, pods: &[&Arc<Pod>], replicas: u32) -> Vec<Ceiling> {
+    /// What the quotas of a namespace leave to each pod like this one, of a workload that has these
+    /// pods.
+    pub(super) fn ceilings(
+        &self,
+        namespace: &str,
+        like: &Pod,
+        pods: &[&Arc<Pod>],
+        replicas: u32,
+    ) -> Vec<Ceiling> {
         let first = ObjectKey::new(namespace, "");
-        let quotas = self.0.range::<ObjectKey, _>(first..).take_while(|(key, _)| key.namespace == namespace);
+        let quotas = self
+            .0
+            .range::<ObjectKey, _>(first..)
+            .take_while(|(key, _)| key.namespace == namespace);
         let counting = quotas.filter(|(_, (quota, _))| counts(quota, like));
         let ceilings = counting.flat_map(|(key, (quota, all))| {
             let own: Vec<_> = counted(quota, pods.iter().copied()).collect();
@@ -45,16 +58,27 @@ impl<'a> Quotas<'a> {
     }
 }
 
-fn counted<'a>(quota: &Quota, pods: impl Iterator<Item = &'a Arc<Pod>>) -> impl Iterator<Item = &'a Arc<Pod>> {
+fn counted<'a>(
+    quota: &Quota,
+    pods: impl Iterator<Item = &'a Arc<Pod>>,
+) -> impl Iterator<Item = &'a Arc<Pod>> {
     pods.filter(|pod| !pod.is_finished() && counts(quota, pod))
 }
 
 fn counts(quota: &Quota, pod: &Pod) -> bool {
-    pod.placement.as_ref().is_some_and(|placement| quota.counts(placement))
+    pod.placement
+        .as_ref()
+        .is_some_and(|placement| quota.counts(placement))
 }
 
 fn sum<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> (Amounts, Amounts) {
-    pods.map(|pod| pod.asked()).fold(Default::default(), |(requests, limits): (Amounts, Amounts), asked| {
-        (requests + amounts(asked.requests), limits + amounts(asked.limits))
-    })
+    pods.map(|pod| pod.asked()).fold(
+        Default::default(),
+        |(requests, limits): (Amounts, Amounts), asked| {
+            (
+                requests + amounts(asked.requests),
+                limits + amounts(asked.limits),
+            )
+        },
+    )
 }

@@ -1,5 +1,5 @@
-//! When a write that failed is tried again: after a second, then after twice as long each time, up to five minutes. Time is an
-//! argument.
+//! When a write that failed is tried again: after a second, then after twice as long each time, up
+//! to five minutes. Time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,9 +29,18 @@ impl Attempts {
     /// It could not be written. `chance`, from 0 to 1, takes away up to half of the waiting time.
     pub(super) fn failed(&mut self, key: ObjectKey, problem: String, now: Instant, chance: f64) {
         let failures = self.0.get(&key).map_or(0, |attempt| attempt.failures);
-        let wait = FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST);
+        let wait = FIRST
+            .saturating_mul(2_u32.saturating_pow(failures))
+            .min(LONGEST);
         let next = now + wait.mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0);
-        self.0.insert(key, Attempt { failures: failures.saturating_add(1), next, problem });
+        self.0.insert(
+            key,
+            Attempt {
+                failures: failures.saturating_add(1),
+                next,
+                problem,
+            },
+        );
     }
 
     /// It was written.
@@ -79,7 +88,11 @@ mod tests {
 
     #[test]
     fn what_nobody_wants_to_write_is_forgotten() {
-        let (kept, gone, now) = (ObjectKey::new("a", "a"), ObjectKey::new("a", "b"), Instant::now());
+        let (kept, gone, now) = (
+            ObjectKey::new("a", "a"),
+            ObjectKey::new("a", "b"),
+            Instant::now(),
+        );
         let mut attempts = Attempts::default();
         for key in [&kept, &gone] {
             attempts.failed(key.clone(), String::new(), now, 1.0);

@@ -1,5 +1,6 @@
-//! Keeps the objects of policies current for one term of leadership: after every change that has settled for a moment, and now and
-//! then without one. Nothing is done while a watch is down: what is not seen may be there.
+//! Keeps the objects of policies current for one term of leadership: after every change that has
+//! settled for a moment, and now and then without one. Nothing is done while a watch is down: what
+//! is not seen may be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,11 +26,13 @@ use crate::metrics::Metrics;
 const SETTLE: Duration = Duration::from_secs(1);
 /// How often everything is looked at without a change.
 const SAFETY_NET: Duration = Duration::from_mins(5);
-/// Of many workloads it takes a while to look at all; this many times as long goes by before the next look.
+/// Of many workloads it takes a while to look at all; this many times as long goes by before the
+/// next look.
 const REST: u32 = 20;
 /// How soon a status is written again that could not be.
 const RETRY: Duration = Duration::from_secs(5);
-/// Objects that are written before everything is looked at again: a change of mind takes effect soon.
+/// Objects that are written before everything is looked at again: a change of mind takes effect
+/// soon.
 const BATCH: usize = 500;
 
 /// What keeps the objects of policies current.
@@ -63,7 +66,11 @@ struct Term {
 
 impl Keeper {
     /// Runs until shutdown, or until it is dropped with the lease.
-    pub(crate) async fn run(mut self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+    pub(crate) async fn run(
+        mut self,
+        leading: Leading,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<()> {
         let mut term = Term {
             metrics: self.metrics.clone(),
             attempts: Attempts::default(),
@@ -95,52 +102,85 @@ impl Keeper {
         term.next = Instant::now() + SAFETY_NET;
         self.policies.mark_unchanged();
         self.view.mark_unchanged();
-        let Some((policies, namespaces)) = self.seen() else { return };
+        let Some((policies, namespaces)) = self.seen() else {
+            return;
+        };
         term.is_idle = policies.is_empty();
         let started = Instant::now();
         let plan = block_in_place(|| self.plan(&policies, &namespaces));
         term.took = started.elapsed();
         let plan = match plan {
             Some(Ok(plan)) => plan,
-            Some(Err(error)) => return tracing::error!(%error, "cannot plan the objects of sizing policies"),
+            Some(Err(error)) => {
+                return tracing::error!(%error, "cannot plan the objects of sizing policies");
+            }
             None => return,
         };
         self.questions.ask(plan.questions.clone());
-        term.attempts.keep_only(&plan.writes.iter().map(|write| &write.key).collect());
+        term.attempts
+            .keep_only(&plan.writes.iter().map(|write| &write.key).collect());
         self.carry_out(plan, term, leading).await;
     }
 
     /// All policies and namespaces; nothing while they may have changed without notice.
     fn seen(&self) -> Option<(Vec<Arc<Policy>>, Table<Namespace>)> {
         let seen = self.policies.borrow();
-        let policies = seen.policies.iter().chain(seen.cluster_policies.iter()).cloned().collect();
+        let policies = seen
+            .policies
+            .iter()
+            .chain(seen.cluster_policies.iter())
+            .cloned()
+            .collect();
         is_current(&seen).then(|| (policies, seen.namespaces.clone()))
     }
 
-    fn plan(&self, policies: &[Arc<Policy>], namespaces: &Table<Namespace>) -> Option<Result<Plan, serde_json::Error>> {
+    fn plan(
+        &self,
+        policies: &[Arc<Policy>],
+        namespaces: &Table<Namespace>,
+    ) -> Option<Result<Plan, serde_json::Error>> {
         if policies.is_empty() {
             return Some(Ok(Plan::default()));
         }
         let view = self.view.borrow();
-        is_current(&view).then(|| plan(&Scene { policies, namespaces, view: &view, recommender: &self.recommender }))
+        is_current(&view).then(|| {
+            plan(&Scene {
+                policies,
+                namespaces,
+                view: &view,
+                recommender: &self.recommender,
+            })
+        })
     }
 
     async fn carry_out(&self, mut plan: Plan, term: &mut Term, leading: &Leading) {
         let now = Instant::now();
         let all = plan.writes.iter().enumerate();
-        let due = all.filter(|(_, write)| term.attempts.is_due(&write.key, now.into_std())).map(|(index, _)| index);
+        let due = all
+            .filter(|(_, write)| term.attempts.is_due(&write.key, now.into_std()))
+            .map(|(index, _)| index);
         let mut chosen: BTreeSet<usize> = due.take(BATCH + 1).collect();
         if chosen.len() > BATCH {
             chosen.pop_last();
             term.next = now;
         }
         let tallies = &plan.tallies;
-        let writes = plan.writes.iter().enumerate().filter(|(index, _)| chosen.contains(index));
+        let writes = plan
+            .writes
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| chosen.contains(index));
         let writing = stream::iter(writes).map(async |(index, write)| {
             let policy = &tallies[write.tally].policy;
-            (index, self.writer.write(&write.key, &write.action, policy, leading).await)
+            (
+                index,
+                self.writer
+                    .write(&write.key, &write.action, policy, leading)
+                    .await,
+            )
         });
-        let outcomes: Vec<(usize, Outcome)> = writing.buffer_unordered(self.workers).collect().await;
+        let outcomes: Vec<(usize, Outcome)> =
+            writing.buffer_unordered(self.workers).collect().await;
         let mut made = vec![Made::default(); plan.tallies.len()];
         for (index, outcome) in outcomes {
             let write = &plan.writes[index];
@@ -153,14 +193,20 @@ impl Keeper {
                 }
                 Outcome::Failed(problem) => {
                     let now = Instant::now().into_std();
-                    term.attempts.failed(write.key.clone(), problem, now, rand::random());
+                    term.attempts
+                        .failed(write.key.clone(), problem, now, rand::random());
                 }
                 Outcome::NotLeading => return,
             }
         }
         self.metrics.policies.counted(&plan.tallies);
         self.say(&plan, &made, term, leading).await;
-        term.next = term.attempts.next().map(Instant::from_std).into_iter().fold(term.next, Instant::min);
+        term.next = term
+            .attempts
+            .next()
+            .map(Instant::from_std)
+            .into_iter()
+            .fold(term.next, Instant::min);
     }
 
     /// Writes the statuses that changed, and tells people what is new.
@@ -173,21 +219,27 @@ impl Keeper {
             }
         }
         let now = Timestamp::now();
-        let statuses = plan.tallies.iter().zip(made).enumerate().map(|(index, (tally, made))| {
-            let failed = failures.get(&index).map(Vec::as_slice).unwrap_or_default();
-            (&tally.policy, say(self.speaker, tally, failed, now), made)
-        });
-        let saying = stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, said, made)| {
-            let outcome = if said.is_known(policy) {
-                Outcome::Written
-            } else {
-                self.writer.write_status(policy, &said, leading).await
-            };
-            if outcome == Outcome::Written {
-                self.writer.tell(policy, &said.news(policy), made).await;
-            }
-            matches!(outcome, Outcome::Failed(_))
-        });
+        let statuses = plan
+            .tallies
+            .iter()
+            .zip(made)
+            .enumerate()
+            .map(|(index, (tally, made))| {
+                let failed = failures.get(&index).map(Vec::as_slice).unwrap_or_default();
+                (&tally.policy, say(self.speaker, tally, failed, now), made)
+            });
+        let saying =
+            stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, said, made)| {
+                let outcome = if said.is_known(policy) {
+                    Outcome::Written
+                } else {
+                    self.writer.write_status(policy, &said, leading).await
+                };
+                if outcome == Outcome::Written {
+                    self.writer.tell(policy, &said.news(policy), made).await;
+                }
+                matches!(outcome, Outcome::Failed(_))
+            });
         let failed: Vec<bool> = saying.buffer_unordered(self.workers).collect().await;
         if failed.contains(&true) {
             term.next = term.next.min(Instant::now() + RETRY);

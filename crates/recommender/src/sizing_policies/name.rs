@@ -1,7 +1,8 @@
-//! The name of the object that a workload gets: `plimsoll-KIND-NAME`, so that two kinds of workload with one name do not meet.
+//! The name of the object that a workload gets: `plimsoll-KIND-NAME`, so that two kinds of workload
+//! with one name do not meet.
 //!
-//! Checkpoints are called `NAME-CONTAINER`, of at most 253 characters with up to 63 for the container. A longer name is cut and ends
-//! with a hash of all of it.
+//! Checkpoints are called `NAME-CONTAINER`, of at most 253 characters with up to 63 for the
+//! container. A longer name is cut and ends with a hash of all of it.
 
 /// What every name starts with: hardly anybody else's does.
 const PREFIX: &str = "plimsoll";
@@ -17,13 +18,18 @@ pub(super) fn object_name(kind: &str, workload: &str) -> String {
     if whole.len() < MAX {
         return whole;
     }
-    let kept = whole.get(..MAX - DIGITS - 1).unwrap_or_default().trim_end_matches(['-', '.']);
+    let kept = whole
+        .get(..MAX - DIGITS - 1)
+        .unwrap_or_default()
+        .trim_end_matches(['-', '.']);
     format!("{kept}-{:0DIGITS$x}", fnv1a(&whole))
 }
 
 /// FNV-1a with 64 bits: the same on every machine and in every version.
 pub(crate) fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -43,7 +49,10 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_and_stays_its_own() {
         let long = |last: char| "a".repeat(252) + &last.to_string();
-        let (one, other) = (object_name("Deployment", &long('b')), object_name("Deployment", &long('c')));
+        let (one, other) = (
+            object_name("Deployment", &long('b')),
+            object_name("Deployment", &long('c')),
+        );
         assert_eq!((one.len(), other.len()), (MAX, MAX));
         assert_ne!(one, other);
         let dotted = object_name("Deployment", &(".a".repeat(100)));

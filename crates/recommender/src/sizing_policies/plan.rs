@@ -1,5 +1,6 @@
-//! From policies, workloads and the autoscalers that there are to what is to be written, and to a tally of each policy. A pure
-//! function, and linear: each workload is looked up by name, never searched for.
+//! From policies, workloads and the autoscalers that there are to what is to be written, and to a
+//! tally of each policy. A pure function, and linear: each workload is looked up by name, never
+//! searched for.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -88,14 +89,24 @@ impl Contests {
         self.count += 1;
         if self.listed.len() < MAX_LISTED {
             let ObjectKey { namespace, name } = key.clone();
-            self.listed.push(Contested { kind: kind.kind().to_owned(), namespace, name, by });
+            self.listed.push(Contested {
+                kind: kind.kind().to_owned(),
+                namespace,
+                name,
+                by,
+            });
         }
     }
 }
 
 /// What is to be done about all policies of one recommender.
 pub(crate) fn plan(scene: &Scene) -> Result<Plan, serde_json::Error> {
-    let live = || scene.policies.iter().filter(|policy| !policy.is_terminating);
+    let live = || {
+        scene
+            .policies
+            .iter()
+            .filter(|policy| !policy.is_terminating)
+    };
     let (mut usable, mut unusable) = (Vec::new(), HashMap::new());
     for policy in live() {
         match Usable::new(policy) {
@@ -110,10 +121,15 @@ pub(crate) fn plan(scene: &Scene) -> Result<Plan, serde_json::Error> {
         by_uid: HashMap::new(),
         frozen: unusable.keys().copied().collect(),
         kept: HashSet::new(),
-        plan: Plan { questions: selection.questions, ..Plan::default() },
+        plan: Plan {
+            questions: selection.questions,
+            ..Plan::default()
+        },
     };
     for policy in live().filter(|policy| policy.spec.is_handled_by(scene.recommender)) {
-        draft.by_uid.insert(policy.uid.as_str(), draft.plan.tallies.len());
+        draft
+            .by_uid
+            .insert(policy.uid.as_str(), draft.plan.tallies.len());
         draft.plan.tallies.push(Tally {
             policy: Arc::clone(policy),
             unusable: unusable.remove(policy.uid.as_str()),
@@ -136,12 +152,17 @@ pub(crate) fn plan(scene: &Scene) -> Result<Plan, serde_json::Error> {
 
 type ByTarget<'a> = HashMap<(&'a str, &'a str, &'a str), Vec<&'a Arc<Autoscaler>>>;
 
-/// Autoscalers by namespace, kind and name of what they point at. As everywhere, the group does not count.
+/// Autoscalers by namespace, kind and name of what they point at. As everywhere, the group does not
+/// count.
 fn by_target(view: &View) -> ByTarget<'_> {
     let mut by_target = ByTarget::with_capacity(view.autoscalers.len());
     for autoscaler in view.autoscalers.iter() {
         let target = &autoscaler.object.spec.target_ref;
-        let key = (autoscaler.key.namespace.as_str(), target.kind.as_str(), target.name.as_str());
+        let key = (
+            autoscaler.key.namespace.as_str(),
+            target.kind.as_str(),
+            target.name.as_str(),
+        );
         by_target.entry(key).or_default().push(autoscaler);
     }
     by_target
@@ -161,7 +182,12 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn settle(&mut self, claim: &Claim<'a>) -> Result<(), serde_json::Error> {
-        let Claim { kind, key: workload, policy, overridden } = claim;
+        let Claim {
+            kind,
+            key: workload,
+            policy,
+            overridden,
+        } = claim;
         let tally = self.by_uid.get(policy.uid.as_str()).copied();
         for other in overridden {
             self.override_by(other, claim, policy);
@@ -173,7 +199,11 @@ impl<'a> Draft<'a> {
         let there = self.scene.view.autoscalers.get(&key);
         let somebody_elses = |autoscaler: &&Arc<Autoscaler>| wanted::owner(autoscaler).is_none();
         let pointing = self.pointing_at(*kind, workload);
-        let conflict = pointing.iter().copied().find(somebody_elses).or_else(|| there.filter(somebody_elses));
+        let conflict = pointing
+            .iter()
+            .copied()
+            .find(somebody_elses)
+            .or_else(|| there.filter(somebody_elses));
         if let Some(autoscaler) = conflict {
             let by = format!("VerticalPodAutoscaler/{}", autoscaler.key.name);
             if let Some(tally) = tally {
@@ -181,8 +211,9 @@ impl<'a> Draft<'a> {
             }
             return Ok(());
         }
-        let is_frozen =
-            |autoscaler: &&Arc<Autoscaler>| wanted::owner(autoscaler).is_some_and(|uid| self.frozen.contains(uid));
+        let is_frozen = |autoscaler: &&Arc<Autoscaler>| {
+            wanted::owner(autoscaler).is_some_and(|uid| self.frozen.contains(uid))
+        };
         if let Some(frozen) = pointing.iter().copied().chain(there).find(is_frozen) {
             self.kept.insert(&frozen.key);
             if let Some(tally) = tally {
@@ -213,7 +244,11 @@ impl<'a> Draft<'a> {
         if let Some(tally) = self.by_uid.get(other.uid.as_str()).copied() {
             let tally = &mut self.plan.tallies[tally];
             tally.selected += 1;
-            tally.overridden.add(claim.kind, claim.key, format!("{}/{}", winner.kind(), winner.key.name));
+            tally.overridden.add(
+                claim.kind,
+                claim.key,
+                format!("{}/{}", winner.kind(), winner.key.name),
+            );
         }
     }
 
@@ -223,22 +258,46 @@ impl<'a> Draft<'a> {
             let key = ObjectKey::new(&workload.namespace, &workload.name);
             let there = self.scene.view.autoscalers.get(&wanted::key(kind, &key));
             let pointing = self.pointing_at(kind, &key);
-            self.kept.extend(pointing.into_iter().chain(there).map(|autoscaler| &autoscaler.key));
+            self.kept.extend(
+                pointing
+                    .into_iter()
+                    .chain(there)
+                    .map(|autoscaler| &autoscaler.key),
+            );
         }
     }
 
     fn pointing_at(&self, kind: WellKnown, workload: &ObjectKey) -> Vec<&'a Arc<Autoscaler>> {
-        let key = (workload.namespace.as_str(), kind.kind(), workload.name.as_str());
+        let key = (
+            workload.namespace.as_str(),
+            kind.kind(),
+            workload.name.as_str(),
+        );
         self.by_target.get(&key).cloned().unwrap_or_default()
     }
 
-    /// What a policy of this recommender owns and does not want. What a policy owned that is gone, the API server removes.
+    /// What a policy of this recommender owns and does not want. What a policy owned that is gone,
+    /// the API server removes.
     fn remove_the_rest(&mut self) {
-        for autoscaler in self.scene.view.autoscalers.iter().filter(|object| !self.kept.contains(&object.key)) {
-            let Some(owner) = wanted::owner(autoscaler).filter(|owner| !self.frozen.contains(owner)) else { continue };
+        for autoscaler in self
+            .scene
+            .view
+            .autoscalers
+            .iter()
+            .filter(|object| !self.kept.contains(&object.key))
+        {
+            let Some(owner) =
+                wanted::owner(autoscaler).filter(|owner| !self.frozen.contains(owner))
+            else {
+                continue;
+            };
             if let Some(tally) = self.by_uid.get(owner).copied() {
                 self.plan.tallies[tally].pending += 1;
-                self.plan.writes.push(Write { action: Action::Remove, key: autoscaler.key.clone(), tally });
+                self.plan.writes.push(Write {
+                    action: Action::Remove,
+                    key: autoscaler.key.clone(),
+                    tally,
+                });
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Which policy has which workload: one of the workload's namespace goes before one of the cluster, then the older one, then the one
-//! whose name comes first.
+//! Which policy has which workload: one of the workload's namespace goes before one of the cluster,
+//! then the older one, then the one whose name comes first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,14 +25,20 @@ pub(super) struct Claim<'a> {
 #[derive(Default)]
 pub(super) struct Selection<'a> {
     pub(super) claims: Vec<Claim<'a>>,
-    /// Workloads with an owner of which it is not known yet whether it can be scaled, and so would be the one to size.
+    /// Workloads with an owner of which it is not known yet whether it can be scaled, and so would
+    /// be the one to size.
     pub(super) undecided: BTreeSet<WorkloadRef>,
-    /// Workloads with an owner of a kind that is not well known, decided or not: what is above them must stay known.
+    /// Workloads with an owner of a kind that is not well known, decided or not: what is above them
+    /// must stay known.
     pub(super) questions: BTreeSet<WorkloadRef>,
 }
 
 /// Looks at each workload once, and for it at the policies that hold in its namespace.
-pub(super) fn select<'a>(usable: &'a [Usable<'a>], namespaces: &Table<Namespace>, view: &'a View) -> Selection<'a> {
+pub(super) fn select<'a>(
+    usable: &'a [Usable<'a>],
+    namespaces: &Table<Namespace>,
+    view: &'a View,
+) -> Selection<'a> {
     let ranked = in_order(usable);
     let mut holding: BTreeMap<&str, Vec<&Usable>> = BTreeMap::new();
     let mut selection = Selection::default();
@@ -44,12 +50,23 @@ pub(super) fn select<'a>(usable: &'a [Usable<'a>], namespaces: &Table<Namespace>
             let namespace = controller.key.namespace.as_str();
             let holding = holding.entry(namespace).or_insert_with(|| {
                 let known = namespaces.get(&namespace.to_owned()).map(AsRef::as_ref);
-                ranked.iter().copied().filter(|usable| usable.reaches(namespace, known)).collect()
+                ranked
+                    .iter()
+                    .copied()
+                    .filter(|usable| usable.reaches(namespace, known))
+                    .collect()
             });
-            let mut selecting = holding.iter().filter(|usable| usable.selects(kind, namespace, &controller.labels));
+            let mut selecting = holding
+                .iter()
+                .filter(|usable| usable.selects(kind, namespace, &controller.labels));
             if let Some(first) = selecting.next() {
                 let overridden = selecting.map(|usable| usable.policy).collect();
-                let claim = Claim { kind, key: &controller.key, policy: first.policy, overridden };
+                let claim = Claim {
+                    kind,
+                    key: &controller.key,
+                    policy: first.policy,
+                    overridden,
+                };
                 selection.add(view, controller, claim);
             }
         }
@@ -69,7 +86,12 @@ impl<'a> Selection<'a> {
         let workload = workload(claim.kind, claim.key);
         match topmost(view, (&workload).into()) {
             Ok(Some(top)) if top == (&workload).into() => self.claims.push(claim),
-            Err(TargetError::Waiting(_) | TargetError::Unhandled { transient: true, .. }) => {
+            Err(
+                TargetError::Waiting(_)
+                | TargetError::Unhandled {
+                    transient: true, ..
+                },
+            ) => {
                 self.undecided.insert(workload.clone());
             }
             Ok(_) | Err(_) => {}
@@ -92,7 +114,11 @@ fn in_order<'a>(usable: &'a [Usable<'a>]) -> Vec<&'a Usable<'a>> {
     let mut ranked: Vec<_> = usable.iter().collect();
     ranked.sort_by_key(|usable| {
         let Policy { key, created, .. } = usable.policy;
-        (Reverse(!key.namespace.is_empty()), created.unwrap_or(Timestamp::MAX), key)
+        (
+            Reverse(!key.namespace.is_empty()),
+            created.unwrap_or(Timestamp::MAX),
+            key,
+        )
     });
     ranked
 }

@@ -1,9 +1,13 @@
-//! What is said of a policy: counts, the first workloads that something stands in the way of, and three conditions. Pure functions.
+//! What is said of a policy: counts, the first workloads that something stands in the way of, and
+//! three conditions. Pure functions.
 //!
-//! Where several shards of the recommender divide the namespaces, each of them finds a part of what a policy of the cluster comes to.
-//! The first one says it all; the others report to it in the policy's own status.
+//! Where several shards of the recommender divide the namespaces, each of them finds a part of what
+//! a policy of the cluster comes to. The first one says it all; the others report to it in the
+//! policy's own status.
 
-use api::sizing_policy::{CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus};
+use api::sizing_policy::{
+    CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus,
+};
 use api::vpa::Conditions;
 use cluster::{Policy, Reach};
 use jiff::Timestamp;
@@ -42,8 +46,15 @@ pub(crate) fn say(speaker: Speaker, tally: &Tally, failed: &[&str], now: Timesta
         Reach::Cluster(_) if speaker.shards > 1 => {
             let mut status = status(policy, total(policy, own, speaker.shards), now);
             let old = policy.status.iter().flat_map(|old| &old.shards);
-            let is_there = |shard: &str| shard.parse().is_ok_and(|shard: u16| (1..speaker.shards).contains(&shard));
-            status.shards = old.filter(|(shard, _)| is_there(shard)).map(|(k, v)| (k.clone(), v.clone())).collect();
+            let is_there = |shard: &str| {
+                shard
+                    .parse()
+                    .is_ok_and(|shard: u16| (1..speaker.shards).contains(&shard))
+            };
+            status.shards = old
+                .filter(|(shard, _)| is_there(shard))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
             Said::Status(Box::new(status))
         }
         _ => Said::Status(Box::new(status(policy, own, now))),
@@ -56,7 +67,9 @@ impl Said {
         let old = policy.status.as_ref();
         match self {
             Self::Status(status) => old == Some(status),
-            Self::Report(shard, report) => old.and_then(|old| old.shards.get(&shard.to_string())) == Some(report),
+            Self::Report(shard, report) => {
+                old.and_then(|old| old.shards.get(&shard.to_string())) == Some(report)
+            }
         }
     }
 
@@ -86,14 +99,29 @@ fn report(tally: &Tally, failed: &[&str]) -> ShardReport {
 
 fn readiness(tally: &Tally, failed: &[&str]) -> (&'static str, String) {
     if let Some(unusable) = &tally.unusable {
-        return (unusable.reason, format!("{}; the policy's autoscalers stay as they are", unusable.message));
+        return (
+            unusable.reason,
+            format!(
+                "{}; the policy's autoscalers stay as they are",
+                unusable.message
+            ),
+        );
     }
     if let Some(first) = failed.first() {
         let first: String = first.chars().take(MAX_PROBLEM).collect();
-        return ("WriteFailed", format!("{} autoscalers cannot be written, such as: {first}", failed.len()));
+        return (
+            "WriteFailed",
+            format!(
+                "{} autoscalers cannot be written, such as: {first}",
+                failed.len()
+            ),
+        );
     }
     if tally.pending > 0 {
-        return (WRITING, format!("{} autoscalers are being written", tally.pending));
+        return (
+            WRITING,
+            format!("{} autoscalers are being written", tally.pending),
+        );
     }
     (UP_TO_DATE, all_written(count(tally.managed)))
 }
@@ -102,16 +130,23 @@ fn all_written(managed: i64) -> String {
     format!("{managed} workloads have the autoscaler that they should")
 }
 
-/// The report of all shards together. One that says nothing of the policy's present form has not looked yet.
+/// The report of all shards together. One that says nothing of the policy's present form has not
+/// looked yet.
 fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
     let mut total = own;
     for shard in 1..shards {
-        let report = policy.status.as_ref().and_then(|old| old.shards.get(&shard.to_string()));
+        let report = policy
+            .status
+            .as_ref()
+            .and_then(|old| old.shards.get(&shard.to_string()));
         let (reason, message) = match report {
             Some(report) if report.observed_generation == policy.generation => {
                 (report.reason.clone(), report.message.clone())
             }
-            _ => (WRITING.to_owned(), format!("shard {shard} has not looked yet")),
+            _ => (
+                WRITING.to_owned(),
+                format!("shard {shard} has not looked yet"),
+            ),
         };
         if total.reason == UP_TO_DATE && reason != UP_TO_DATE {
             (total.reason, total.message) = (reason, message);
@@ -121,9 +156,10 @@ fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
         total.managed += report.managed;
         total.conflicts += report.conflicts;
         total.overridden += report.overridden;
-        for (all, some) in
-            [(&mut total.conflicting, &report.conflicting), (&mut total.overridden_by, &report.overridden_by)]
-        {
+        for (all, some) in [
+            (&mut total.conflicting, &report.conflicting),
+            (&mut total.overridden_by, &report.overridden_by),
+        ] {
             all.extend(some.iter().cloned());
             all.truncate(MAX_LISTED);
         }
@@ -135,14 +171,36 @@ fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
 }
 
 fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyStatus {
-    let ShardReport { conflicts, overridden, conflicting, overridden_by, reason, message, .. } = report;
+    let ShardReport {
+        conflicts,
+        overridden,
+        conflicting,
+        overridden_by,
+        reason,
+        message,
+        ..
+    } = report;
     let old = policy.status.iter().flat_map(|old| old.conditions.clone());
     let mut conditions: Conditions = old.collect();
     conditions.set(READY, reason == UP_TO_DATE, &reason, &message, now);
     let what = "have an autoscaler that no policy owns; it stays, and is the only one";
-    set(&mut conditions, (CONFLICTING, "OtherAutoscalers"), conflicts, &conflicting, what, now);
+    set(
+        &mut conditions,
+        (CONFLICTING, "OtherAutoscalers"),
+        conflicts,
+        &conflicting,
+        what,
+        now,
+    );
     let what = "are another policy's, which goes before";
-    set(&mut conditions, (OVERRIDDEN, "OtherPolicies"), overridden, &overridden_by, what, now);
+    set(
+        &mut conditions,
+        (OVERRIDDEN, "OtherPolicies"),
+        overridden,
+        &overridden_by,
+        what,
+        now,
+    );
     SizingPolicyStatus {
         observed_generation: report.observed_generation,
         selected: report.selected,
@@ -169,12 +227,23 @@ fn set(
         return;
     }
     let named: Vec<String> = listed.iter().take(NAMED).map(name).collect();
-    let more = if count > named.len() as i64 { ", ..." } else { "" };
+    let more = if count > named.len() as i64 {
+        ", ..."
+    } else {
+        ""
+    };
     let message = format!("{count} workloads {what}: {}{more}", named.join(", "));
     conditions.set(kind, true, reason, &message, now);
 }
 
-fn name(Contested { kind, namespace, name, by }: &Contested) -> String {
+fn name(
+    Contested {
+        kind,
+        namespace,
+        name,
+        by,
+    }: &Contested,
+) -> String {
     format!("{kind} {namespace}/{name} ({by})")
 }
 
@@ -192,8 +261,13 @@ pub(crate) struct News {
 /// The news of a new status. More conflicts than before are news, fewer are not.
 fn news(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<News> {
     let find = |status: &SizingPolicyStatus, kind: &str| {
-        let found = status.conditions.iter().find(|condition| condition.kind == kind);
-        found.map(|condition| (condition.reason.clone(), condition.message.clone())).unwrap_or_default()
+        let found = status
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == kind);
+        found
+            .map(|condition| (condition.reason.clone(), condition.message.clone()))
+            .unwrap_or_default()
     };
     let mut news = Vec::new();
     let (reason, note) = find(new, READY);
@@ -202,10 +276,16 @@ fn news(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<News>
         news.push(News { reason, note });
     }
     if new.conflicts > old.map_or(0, |old| old.conflicts) {
-        news.push(News { reason: CONFLICTING.to_owned(), note: find(new, CONFLICTING).1 });
+        news.push(News {
+            reason: CONFLICTING.to_owned(),
+            note: find(new, CONFLICTING).1,
+        });
     }
     if new.overridden > old.map_or(0, |old| old.overridden) {
-        news.push(News { reason: OVERRIDDEN.to_owned(), note: find(new, OVERRIDDEN).1 });
+        news.push(News {
+            reason: OVERRIDDEN.to_owned(),
+            note: find(new, OVERRIDDEN).1,
+        });
     }
     news
 }

@@ -7,8 +7,12 @@ mod status;
 
 use std::sync::Arc;
 
-use api::sizing_policy::{LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus, WorkloadKind};
-use cluster::{Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, Reach, Table, View, WellKnown};
+use api::sizing_policy::{
+    LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus, WorkloadKind,
+};
+use cluster::{
+    Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, Reach, Table, View, WellKnown,
+};
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
@@ -28,14 +32,21 @@ struct World {
 }
 
 fn map(pairs: Pairs) -> std::collections::BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 fn labels(pairs: Pairs) -> LabelSelector {
-    LabelSelector { match_labels: map(pairs), ..LabelSelector::default() }
+    LabelSelector {
+        match_labels: map(pairs),
+        ..LabelSelector::default()
+    }
 }
 
-/// A policy of `shop` for workloads with the label `tier=NAME`. Its uid is its name, and it was made at second 0.
+/// A policy of `shop` for workloads with the label `tier=NAME`. Its uid is its name, and it was
+/// made at second 0.
 fn policy(name: &str) -> Policy {
     Policy {
         key: ObjectKey::new("shop", name),
@@ -44,7 +55,10 @@ fn policy(name: &str) -> Policy {
         generation: 1,
         is_terminating: false,
         reach: Reach::Namespace,
-        spec: SizingPolicySpec { selector: Some(labels(&[("tier", name)])), ..SizingPolicySpec::default() },
+        spec: SizingPolicySpec {
+            selector: Some(labels(&[("tier", name)])),
+            ..SizingPolicySpec::default()
+        },
         status: None,
     }
 }
@@ -62,10 +76,23 @@ fn cluster_policy(name: &str, namespaces: Pairs) -> Policy {
 impl World {
     fn new() -> Self {
         let mut world = Self::default();
-        let named = [("shop", ("team", "a")), ("bank", ("team", "b")), ("kube-system", ("team", "a"))];
-        for (name, label) in named.into_iter().chain([("plimsoll-system", ("app.kubernetes.io/part-of", "plimsoll"))]) {
-            let labels: Labels = [label, ("kubernetes.io/metadata.name", name)].into_iter().collect();
-            world.namespaces.apply(Arc::new(Namespace { name: name.to_owned(), labels, annotations: map(&[]) }));
+        let named = [
+            ("shop", ("team", "a")),
+            ("bank", ("team", "b")),
+            ("kube-system", ("team", "a")),
+        ];
+        for (name, label) in named
+            .into_iter()
+            .chain([("plimsoll-system", ("app.kubernetes.io/part-of", "plimsoll"))])
+        {
+            let labels: Labels = [label, ("kubernetes.io/metadata.name", name)]
+                .into_iter()
+                .collect();
+            world.namespaces.apply(Arc::new(Namespace {
+                name: name.to_owned(),
+                labels,
+                annotations: map(&[]),
+            }));
         }
         world
     }
@@ -129,14 +156,27 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
-        let Self { view, namespaces, policies } = self;
-        plan(&Scene { policies, namespaces, view, recommender: "default" }).expect("everything is JSON")
+        let Self {
+            view,
+            namespaces,
+            policies,
+        } = self;
+        plan(&Scene {
+            policies,
+            namespaces,
+            view,
+            recommender: "default",
+        })
+        .expect("everything is JSON")
     }
 }
 
 /// What a recommender without shards says of the first policy.
 fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
-    let alone = Speaker { shard: 0, shards: 1 };
+    let alone = Speaker {
+        shard: 0,
+        shards: 1,
+    };
     match say(alone, &plan.tallies[0], failed, Timestamp::UNIX_EPOCH) {
         Said::Status(status) => *status,
         Said::Report(..) => panic!("nobody else would put reports together"),
@@ -146,19 +186,30 @@ fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
 fn seen(object: Value) -> Autoscaler {
     let object = api::vpa::parse(object).expect("an autoscaler");
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    Autoscaler { key: ObjectKey::new(text(&object.metadata.namespace), text(&object.metadata.name)), object }
+    Autoscaler {
+        key: ObjectKey::new(
+            text(&object.metadata.namespace),
+            text(&object.metadata.name),
+        ),
+        object,
+    }
 }
 
 /// The writes, then a line per policy: selected, managed, conflicts, overridden.
 fn check(world: &World, expected: &[&str]) {
-    let Plan { writes, tallies, .. } = world.plan();
+    let Plan {
+        writes, tallies, ..
+    } = world.plan();
     let writes = writes.iter().map(|write| {
         let policy = &tallies[write.tally].policy.key.name;
         format!("{} {} for {policy}", write.action.name(), write.key)
     });
     let tallies = tallies.iter().map(|tally| {
         let (conflicts, overridden) = (tally.conflicts.count, tally.overridden.count);
-        format!("{}: {} {} {conflicts} {overridden}", tally.policy.key.name, tally.selected, tally.managed)
+        format!(
+            "{}: {} {} {conflicts} {overridden}",
+            tally.policy.key.name, tally.selected, tally.managed
+        )
     });
     assert_eq!(writes.chain(tallies).collect::<Vec<_>>(), expected);
 }

@@ -1,4 +1,5 @@
-//! A policy, read: its selectors as selectors. One that cannot be used selects nothing, and what it owns stays as it is.
+//! A policy, read: its selectors as selectors. One that cannot be used selects nothing, and what it
+//! owns stays as it is.
 
 use std::collections::BTreeSet;
 
@@ -46,22 +47,45 @@ impl<'a> Usable<'a> {
             .map_err(|error| unusable("InvalidSelector", format!("spec.selector: {error}")))?;
         let namespaces = match &policy.reach {
             Reach::Namespace => Namespaces::Own,
-            Reach::Cluster(selected) => Namespaces::With(
-                selector(selected.as_ref())
-                    .map_err(|error| unusable("InvalidSelector", format!("spec.namespaceSelector: {error}")))?,
-            ),
+            Reach::Cluster(selected) => {
+                Namespaces::With(selector(selected.as_ref()).map_err(|error| {
+                    unusable(
+                        "InvalidSelector",
+                        format!("spec.namespaceSelector: {error}"),
+                    )
+                })?)
+            }
         };
         if policy.key.name.len() > MAX_NAME {
-            return Err(unusable("InvalidName", format!("the name has more than {MAX_NAME} characters")));
+            return Err(unusable(
+                "InvalidName",
+                format!("the name has more than {MAX_NAME} characters"),
+            ));
         }
         let annotations = wanted::annotations(&policy.spec);
-        SizingPolicy::from_annotations(annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())))
-            .map_err(|error| unusable("InvalidSizing", format!("spec.sizing: {error}")))?;
+        SizingPolicy::from_annotations(
+            annotations
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        )
+        .map_err(|error| unusable("InvalidSizing", format!("spec.sizing: {error}")))?;
         if let Some(message) = policy.spec.resource_policy.as_ref().and_then(wrong_bounds) {
-            return Err(unusable("InvalidResourcePolicy", format!("spec.resourcePolicy: {message}")));
+            return Err(unusable(
+                "InvalidResourcePolicy",
+                format!("spec.resourcePolicy: {message}"),
+            ));
         }
-        let kinds = policy.spec.effective_kinds().iter().filter_map(|kind| WellKnown::of_kind(kind.as_str()));
-        Ok(Self { policy, kinds: kinds.collect(), workloads, namespaces })
+        let kinds = policy
+            .spec
+            .effective_kinds()
+            .iter()
+            .filter_map(|kind| WellKnown::of_kind(kind.as_str()));
+        Ok(Self {
+            policy,
+            kinds: kinds.collect(),
+            workloads,
+            namespaces,
+        })
     }
 
     /// Whether it holds in a namespace. `namespace` is absent while it is not known.
@@ -69,7 +93,8 @@ impl<'a> Usable<'a> {
         match &self.namespaces {
             Namespaces::Own => self.policy.key.namespace == name,
             Namespaces::With(selector) => namespace.is_some_and(|namespace| {
-                selector.matches(&namespace.labels) && (!is_reserved(namespace) || names(selector, name))
+                selector.matches(&namespace.labels)
+                    && (!is_reserved(namespace) || names(selector, name))
             }),
         }
     }
@@ -84,12 +109,15 @@ impl<'a> Usable<'a> {
         self.means(kind) && self.workloads.matches(labels) && !self.leaves_out(namespace, labels)
     }
 
-    /// Whether the workload is the suite's own, which a policy of the cluster means only where it names the namespace. The namespace has the
-    /// suite's label only where our manifest made it; the workloads always have.
+    /// Whether the workload is the suite's own, which a policy of the cluster means only where it
+    /// names the namespace. The namespace has the suite's label only where our manifest made it;
+    /// the workloads always have.
     fn leaves_out(&self, namespace: &str, labels: &model::Labels) -> bool {
         match &self.namespaces {
             Namespaces::Own => false,
-            Namespaces::With(selector) => labels.get(PART_OF.0) == Some(PART_OF.1) && !names(selector, namespace),
+            Namespaces::With(selector) => {
+                labels.get(PART_OF.0) == Some(PART_OF.1) && !names(selector, namespace)
+            }
         }
     }
 }
@@ -104,10 +132,13 @@ fn is_reserved(namespace: &Namespace) -> bool {
 }
 
 fn names(selector: &Selector, namespace: &str) -> bool {
-    selector.requirements().iter().any(|requirement| match requirement {
-        Requirement::In(key, values) => key == NAMESPACE_NAME && values.contains(namespace),
-        _ => false,
-    })
+    selector
+        .requirements()
+        .iter()
+        .any(|requirement| match requirement {
+            Requirement::In(key, values) => key == NAMESPACE_NAME && values.contains(namespace),
+            _ => false,
+        })
 }
 
 /// What VPA's webhook would refuse in each of the objects that the policy makes.
@@ -121,6 +152,8 @@ fn wrong_bounds(policy: &PodResourcePolicy) -> Option<String> {
             (max < min).then_some((resource, min, max))
         })?;
         let name = &container.container_name;
-        Some(format!("container {name}: the maximum of {resource}, {max}, is below the minimum of {min}"))
+        Some(format!(
+            "container {name}: the maximum of {resource}, {max}, is below the minimum of {min}"
+        ))
     })
 }

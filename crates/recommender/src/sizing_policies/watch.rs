@@ -27,7 +27,10 @@ mod tests {
     async fn check(refused: &str, namespace: Option<&str>, expected: bool) {
         let namespace = namespace.map(str::to_owned);
         let begun = begins(refused, |client| {
-            let scope = Scope { namespace: namespace.clone(), ..Scope::default() };
+            let scope = Scope {
+                namespace: namespace.clone(),
+                ..Scope::default()
+            };
             let watches = Watches::new(client.clone(), scope);
             watch(client, namespace, watches)
         });

@@ -1,4 +1,5 @@
-//! What is decided about objects from what is known of them: the status that each should have, and how it comes about.
+//! What is decided about objects from what is known of them: the status that each should have, and
+//! how it comes about.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use super::{State, Target, Tracked, id};
 use crate::decide::{self, Finding, HistoryNews};
 use crate::schedulable::{CapNews, cap_news};
 
-/// After so many rounds without an answer, recommendations count as out of date. Upstream's health check has the same patience.
+/// After so many rounds without an answer, recommendations count as out of date. Upstream's health
+/// check has the same patience.
 const MOST_UNANSWERED: u32 = 5;
 
 /// The status that one object should have.
@@ -69,7 +71,12 @@ impl State {
     }
 
     /// The same for at most so many objects, those that come after this one.
-    pub fn decide_portion(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Portion {
+    pub fn decide_portion(
+        &self,
+        after: Option<&ObjectKey>,
+        most: usize,
+        now: Timestamp,
+    ) -> Portion {
         let mut portion = Portion::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (key, tracked) in self.autoscalers.range((from, Bound::Unbounded)).take(most) {
@@ -80,9 +87,17 @@ impl State {
     }
 
     /// The same for these objects.
-    pub fn decide_these<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>, now: Timestamp) -> Vec<Decision> {
-        let tracked = keys.into_iter().filter_map(|key| self.autoscalers.get_key_value(key));
-        tracked.filter_map(|(key, tracked)| self.decide_one(key, tracked, now)).collect()
+    pub fn decide_these<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a ObjectKey>,
+        now: Timestamp,
+    ) -> Vec<Decision> {
+        let tracked = keys
+            .into_iter()
+            .filter_map(|key| self.autoscalers.get_key_value(key));
+        tracked
+            .filter_map(|(key, tracked)| self.decide_one(key, tracked, now))
+            .collect()
     }
 
     /// How the recommendation for one container comes about; absent where none is decided.
@@ -92,8 +107,14 @@ impl State {
         let mut explanation = self.fleet.explain(&id(key), container)?;
         self.explain_schedulable(key, tracked, container, &mut explanation);
         let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
-        let published = published.containers.into_iter().find(|published| published.container_name == container);
-        let nothing = || ContainerRecommendation { container_name: container.to_owned(), ..Default::default() };
+        let published = published
+            .containers
+            .into_iter()
+            .find(|published| published.container_name == container);
+        let nothing = || ContainerRecommendation {
+            container_name: container.to_owned(),
+            ..Default::default()
+        };
         Some(Explained {
             uid: tracked.autoscaler.uid().to_owned(),
             published: published.unwrap_or_else(nothing),
@@ -103,7 +124,13 @@ impl State {
     }
 
     fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
-        let Target::Known { selector, unsupported } = &tracked.target else { return None };
+        let Target::Known {
+            selector,
+            unsupported,
+        } = &tracked.target
+        else {
+            return None;
+        };
         let id = id(key);
         let pods = self.fleet.pod_count(&id).unwrap_or(0);
         let finding = Finding {
@@ -114,17 +141,25 @@ impl State {
             recommendation: self.recommend(&id, &tracked.autoscaler),
             is_measured: self.fleet.is_measured(&id),
             history: self.history_of(&key.namespace, selector, now),
-            may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
+            may_be_measured_soon: tracked
+                .pods_since
+                .is_some_and(|since| now < since + self.charge.patience),
             omits_containers: self.fleet.kept_containers(&id).is_some(),
             source_is_stale: self.source_is_stale(),
         };
         let mut status = decide::status(finding, now);
         self.hold(tracked, &mut status, now);
-        Some(Decision { autoscaler: Arc::clone(&tracked.autoscaler), status, pods, unsupported: unsupported.is_some() })
+        Some(Decision {
+            autoscaler: Arc::clone(&tracked.autoscaler),
+            status,
+            pods,
+            unsupported: unsupported.is_some(),
+        })
     }
 
-    /// Whether the source of usage has been silent for too long. Absent between its last answer and then, and in a new process before
-    /// the first answer: an outage may have begun before the process.
+    /// Whether the source of usage has been silent for too long. Absent between its last answer and
+    /// then, and in a new process before the first answer: an outage may have begun before the
+    /// process.
     fn source_is_stale(&self) -> Option<bool> {
         match self.unanswered? {
             0 => Some(false),
@@ -133,14 +168,20 @@ impl State {
         }
     }
 
-    /// What usage says, but of a resource without any what was published; under a sizing policy of the object's own, not less than what was published while little is known.
+    /// What usage says, but of a resource without any what was published; under a sizing policy of
+    /// the object's own, not less than what was published while little is known.
     pub(super) fn recommend(&self, id: &AutoscalerId, autoscaler: &Autoscaler) -> Recommendation {
         let mut recommendation = self.fleet.recommend(id).unwrap_or_default();
         let status = autoscaler.object.status.as_ref();
-        let published = status.and_then(|status| status.recommendation.clone()).unwrap_or_default().into();
-        self.fleet.keep_unmeasured(id, &mut recommendation, &published);
+        let published = status
+            .and_then(|status| status.recommendation.clone())
+            .unwrap_or_default()
+            .into();
+        self.fleet
+            .keep_unmeasured(id, &mut recommendation, &published);
         if self.fleet.has_own_policy(id) {
-            self.fleet.keep_published(id, &mut recommendation, &published);
+            self.fleet
+                .keep_published(id, &mut recommendation, &published);
         }
         recommendation
     }

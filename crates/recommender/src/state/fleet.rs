@@ -10,12 +10,22 @@ use super::Target;
 use crate::policies::{integer_cpu, policies};
 
 pub(super) fn id(key: &ObjectKey) -> AutoscalerId {
-    AutoscalerId { namespace: key.namespace.clone(), name: key.name.clone() }
+    AutoscalerId {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    }
 }
 
-pub(super) fn spec(autoscaler: &Autoscaler, target: &Target, sizing: Option<SizingPolicy>) -> AutoscalerSpec {
+pub(super) fn spec(
+    autoscaler: &Autoscaler,
+    target: &Target,
+    sizing: Option<SizingPolicy>,
+) -> AutoscalerSpec {
     let (selector, target_exists) = match target {
-        Target::Known { selector, unsupported } => (selector.clone(), unsupported.is_none()),
+        Target::Known {
+            selector,
+            unsupported,
+        } => (selector.clone(), unsupported.is_none()),
         Target::Unknown => (Selector::nothing(), true),
     };
     AutoscalerSpec {
@@ -29,9 +39,14 @@ pub(super) fn spec(autoscaler: &Autoscaler, target: &Target, sizing: Option<Sizi
 
 /// The names of the containers that are sized, and of the init containers that are not.
 pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>, Vec<String>) {
-    let is_sized = |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);
-    let (sidecars, init_containers): (Vec<String>, _) = pod.init_containers.iter().cloned().partition(is_sized);
-    let containers = pod.containers.iter().map(|container| container.name.clone());
+    let is_sized =
+        |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);
+    let (sidecars, init_containers): (Vec<String>, _) =
+        pod.init_containers.iter().cloned().partition(is_sized);
+    let containers = pod
+        .containers
+        .iter()
+        .map(|container| container.name.clone());
     (containers.chain(sidecars).collect(), init_containers)
 }
 

@@ -1,4 +1,5 @@
-//! The part of the state that is older than this process: which history is still to come from a store, and its arrival.
+//! The part of the state that is older than this process: which history is still to come from a
+//! store, and its arrival.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,17 +14,21 @@ use crate::decide::History;
 use crate::history::{Gap, Ledger, Scene};
 
 impl State {
-    /// From now on, until the history of its pods has come, an object's recommendation stays. Usage is recorded since `started`.
+    /// From now on, until the history of its pods has come, an object's recommendation stays. Usage
+    /// is recorded since `started`.
     pub fn await_history(&mut self, started: Timestamp) {
         self.history = Some(Ledger::new(started, self.charge.memory_saver));
     }
 
     /// The history that objects need and that has not come yet.
     pub(crate) fn missing_history(&mut self, now: Timestamp) -> Vec<Gap> {
-        let Some(history) = &mut self.history else { return Vec::new() };
+        let Some(history) = &mut self.history else {
+            return Vec::new();
+        };
         let known = selectors(&self.autoscalers).filter(|(_, selector)| !selector.is_nothing());
-        let gaps: HashSet<Gap> =
-            known.filter_map(|(namespace, selector)| history.gap(namespace, selector, now)).collect();
+        let gaps: HashSet<Gap> = known
+            .filter_map(|(namespace, selector)| history.gap(namespace, selector, now))
+            .collect();
         gaps.into_iter().collect()
     }
 
@@ -41,7 +46,11 @@ impl State {
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),
             native_sidecars: self.charge.native_sidecars,
-            known: self.history.as_ref().map(|history| history.known(gap)).unwrap_or_default(),
+            known: self
+                .history
+                .as_ref()
+                .map(|history| history.known(gap))
+                .unwrap_or_default(),
         }
     }
 
@@ -65,13 +74,26 @@ impl State {
         }
     }
 
-    /// Whether history of these pods is still to come. Usage of a whole confidence interval makes up for it.
-    pub(super) fn history_of(&self, namespace: &str, selector: &Selector, now: Timestamp) -> History<'_> {
+    /// Whether history of these pods is still to come. Usage of a whole confidence interval makes
+    /// up for it.
+    pub(super) fn history_of(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        now: Timestamp,
+    ) -> History<'_> {
         match &self.history {
             Some(history) if !selector.is_nothing() && history.is_missing(namespace, selector) => {
-                let age = self.clock.at_most(now).duration_since(history.started()).as_nanos();
+                let age = self
+                    .clock
+                    .at_most(now)
+                    .duration_since(history.started())
+                    .as_nanos();
                 let suffices = age >= i128::from(self.fleet.config().cpu_confidence_interval_ns);
-                History::Missing { problem: history.problem(), keeps_recommendation: !suffices }
+                History::Missing {
+                    problem: history.problem(),
+                    keeps_recommendation: !suffices,
+                }
             }
             _ => History::Known,
         }

@@ -1,13 +1,15 @@
 //! Kills for want of memory: which of them count, and the objects whose numbers they change.
 //!
-//! Kills that happen while a pod is known are told one by one. Those from before are found in the pod when it is taken over,
-//! so that neither a kill before the start of this process is lost nor one in the first moment of a pod. A kill that was
-//! found in this way and is told as well counts once.
+//! Kills that happen while a pod is known are told one by one. Those from before are found in the
+//! pod when it is taken over, so that neither a kill before the start of this process is lost nor
+//! one in the first moment of a pod. A kill that was found in this way and is told as well counts
+//! once.
 //!
-//! A kill from before may be in the stored history already. What is stored leaves out the window of memory that is open,
-//! and a window lasts for one interval, so a kill is surely in there only if it was stored an interval after the kill
-//! or later. Then it is passed over, and otherwise it counts. Between the end of its window and the end of that interval it may count
-//! twice, which is the lesser evil. A kill of which all history would have been dropped by now never counts.
+//! A kill from before may be in the stored history already. What is stored leaves out the window of
+//! memory that is open, and a window lasts for one interval, so a kill is surely in there only if
+//! it was stored an interval after the kill or later. Then it is passed over, and otherwise it
+//! counts. Between the end of its window and the end of that interval it may count twice, which is
+//! the lesser evil. A kill of which all history would have been dropped by now never counts.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -24,7 +26,11 @@ use super::{State, selectors};
 /// The container that was killed.
 pub(crate) fn container(kill: &OomKill) -> ContainerRef {
     let (namespace, pod) = (kill.pod.namespace.clone(), kill.pod.name.clone());
-    ContainerRef { namespace, pod, container: kill.container.clone() }
+    ContainerRef {
+        namespace,
+        pod,
+        container: kill.container.clone(),
+    }
 }
 
 /// What became of a kill.
@@ -81,13 +87,22 @@ impl FoundKills {
     fn set(&mut self, pod: &ObjectKey, kills: &[OomKill]) {
         self.forget(pod);
         if !kills.is_empty() {
-            self.0.insert(pod.clone(), kills.iter().map(|kill| (kill.container.clone(), kill.at)).collect());
+            self.0.insert(
+                pod.clone(),
+                kills
+                    .iter()
+                    .map(|kill| (kill.container.clone(), kill.at))
+                    .collect(),
+            );
         }
     }
 
     fn include(&self, kill: &OomKill) -> bool {
         let found = self.0.get(&kill.pod).into_iter().flatten();
-        kill.seen_in.is_some() && found.into_iter().any(|(name, at)| *name == kill.container && *at == kill.at)
+        kill.seen_in.is_some()
+            && found
+                .into_iter()
+                .any(|(name, at)| *name == kill.container && *at == kill.at)
     }
 
     pub(super) fn forget(&mut self, pod: &ObjectKey) {
@@ -96,12 +111,24 @@ impl FoundKills {
 }
 
 impl State {
-    /// Adds a kill that was told. Its pod is taken over first if it is not known yet; what is found in it goes into `count`, as
-    /// the kill does. Gives whether anything entered a history.
-    pub fn add_kill(&mut self, kill: &OomKill, view: &View, now: Timestamp, count: &mut KillCount) -> bool {
+    /// Adds a kill that was told. Its pod is taken over first if it is not known yet; what is found
+    /// in it goes into `count`, as the kill does. Gives whether anything entered a history.
+    pub fn add_kill(
+        &mut self,
+        kill: &OomKill,
+        view: &View,
+        now: Timestamp,
+        count: &mut KillCount,
+    ) -> bool {
         let before = count.accepted;
-        *count = [*count, self.load_pod_of(kill, view, now)].into_iter().sum();
-        let fate = if self.found_kills.include(kill) { KillFate::Counted } else { self.record(kill, now) };
+        *count = [*count, self.load_pod_of(kill, view, now)]
+            .into_iter()
+            .sum();
+        let fate = if self.found_kills.include(kill) {
+            KillFate::Counted
+        } else {
+            self.record(kill, now)
+        };
         count.add(fate);
         count.accepted > before
     }
@@ -109,7 +136,8 @@ impl State {
     /// The objects that this recommender is in charge of and that size a pod.
     pub fn autoscalers_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
         let ids = self.fleet.autoscalers_of(&pod.namespace, &pod.name);
-        ids.into_iter().map(|id| ObjectKey::new(id.namespace, id.name))
+        ids.into_iter()
+            .map(|id| ObjectKey::new(id.namespace, id.name))
     }
 
     /// Adds the kills that a pod tells of when it is taken over.
@@ -128,16 +156,27 @@ impl State {
         if self.pods.contains_key(&kill.pod) {
             return KillCount::default();
         }
-        let Some(pod) = view.pods.get(&kill.pod).or(kill.seen_in.as_ref()) else { return KillCount::default() };
-        let selects =
-            |(namespace, selector): (&str, &Selector)| namespace == pod.key.namespace && selector.matches(&pod.labels);
+        let Some(pod) = view.pods.get(&kill.pod).or(kill.seen_in.as_ref()) else {
+            return KillCount::default();
+        };
+        let selects = |(namespace, selector): (&str, &Selector)| {
+            namespace == pod.key.namespace && selector.matches(&pod.labels)
+        };
         let is_wanted = !self.charge.memory_saver || selectors(&self.autoscalers).any(selects);
-        if is_wanted { self.load_pod(pod, now) } else { KillCount::default() }
+        if is_wanted {
+            self.load_pod(pod, now)
+        } else {
+            KillCount::default()
+        }
     }
 
     fn record(&mut self, kill: &OomKill, now: Timestamp) -> KillFate {
         let container = container(kill);
-        let MemoryRules { interval_ns, interval_count, .. } = self.fleet.memory_rules(&container);
+        let MemoryRules {
+            interval_ns,
+            interval_count,
+            ..
+        } = self.fleet.memory_rules(&container);
         let interval = SignedDuration::from_nanos(interval_ns);
         let is_old = self.clock.at_most(now).duration_since(kill.at)
             >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
@@ -165,8 +204,14 @@ impl State {
     /// When the history of the killed container was last stored, of what was taken over from there.
     fn stored_until(&self, kill: &OomKill) -> Option<Timestamp> {
         let loaded = self.autoscalers_of(&kill.pod).filter(|key| {
-            self.history.is_none() && self.autoscalers.get(key).is_some_and(|own| own.loaded.contains(&kill.container))
+            self.history.is_none()
+                && self
+                    .autoscalers
+                    .get(key)
+                    .is_some_and(|own| own.loaded.contains(&kill.container))
         });
-        loaded.filter_map(|key| self.past.stored_until(&key, &kill.container)).max()
+        loaded
+            .filter_map(|key| self.past.stored_until(&key, &kill.container))
+            .max()
     }
 }

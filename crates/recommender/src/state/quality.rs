@@ -1,4 +1,5 @@
-//! What was recommended for a container before its next sample comes: what `vpa_quality_*` hold usage against.
+//! What was recommended for a container before its next sample comes: what `vpa_quality_*` hold
+//! usage against.
 
 use api::vpa::{ContainerScalingMode, UpdateMode};
 use cluster::{ObjectKey, OomKill};
@@ -17,22 +18,36 @@ pub(crate) struct Recommended<'a> {
 }
 
 impl State {
-    /// What the object says that selects a container; of several objects the last linked one, as upstream. None where no
-    /// recommendation is due.
+    /// What the object says that selects a container; of several objects the last linked one, as
+    /// upstream. None where no recommendation is due.
     pub(crate) fn recommended(&self, container: &ContainerRef) -> Option<Recommended<'_>> {
-        let ContainerRef { namespace, pod, container } = container;
-        let autoscaler = self.autoscalers_of(&ObjectKey::new(namespace.as_str(), pod.as_str())).last()?;
+        let ContainerRef {
+            namespace,
+            pod,
+            container,
+        } = container;
+        let autoscaler = self
+            .autoscalers_of(&ObjectKey::new(namespace.as_str(), pod.as_str()))
+            .last()?;
         let object = &self.autoscalers.get(&autoscaler)?.autoscaler.object;
         let policy = object.spec.container_policy(container);
         if policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off) {
             return None;
         }
-        let recommendation = object.status.as_ref().and_then(|status| status.recommendation.as_ref());
-        let mut containers =
-            recommendation.into_iter().flat_map(|recommendation| &recommendation.container_recommendations);
+        let recommendation = object
+            .status
+            .as_ref()
+            .and_then(|status| status.recommendation.as_ref());
+        let mut containers = recommendation
+            .into_iter()
+            .flat_map(|recommendation| &recommendation.container_recommendations);
         let uncapped = containers.find(|recommended| recommended.container_name == *container);
         Some(Recommended {
-            update_mode: object.spec.update_policy.as_ref().and_then(|policy| policy.update_mode),
+            update_mode: object
+                .spec
+                .update_policy
+                .as_ref()
+                .and_then(|policy| policy.update_mode),
             uncapped: uncapped.map(|recommended| &recommended.uncapped_target),
         })
     }

@@ -13,7 +13,8 @@ pub struct Ingested {
     pub accepted: usize,
     /// Samples that were there before.
     pub repeated: usize,
-    /// Samples of containers that are not known: of pods that have just come or gone, or that no object selects.
+    /// Samples of containers that are not known: of pods that have just come or gone, or that no
+    /// object selects.
     pub unknown: usize,
     /// Samples with a time in the future.
     pub future: usize,
@@ -31,10 +32,12 @@ impl State {
         if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
             self.past.measured(first);
         }
-        self.clock.measure(usage.iter().map(|usage| usage.sample.at), now);
+        self.clock
+            .measure(usage.iter().map(|usage| usage.sample.at), now);
     }
 
-    /// Adds a portion of what a source has read, and shows every sample that entered a history to `judge`.
+    /// Adds a portion of what a source has read, and shows every sample that entered a history to
+    /// `judge`.
     pub(crate) fn take_usage(
         &mut self,
         usage: &[ContainerUsage],

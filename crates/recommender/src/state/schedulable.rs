@@ -1,4 +1,5 @@
-//! The part of the state that holds recommendations to what can be scheduled, where that is asked for.
+//! The part of the state that holds recommendations to what can be scheduled, where that is asked
+//! for.
 
 use api::vpa::VerticalPodAutoscalerStatus;
 use cluster::{ObjectKey, View};
@@ -15,23 +16,38 @@ impl State {
     }
 
     pub(super) fn load_schedulable(&mut self, view: &View) {
-        let Some(schedulable) = &mut self.schedulable else { return };
-        let known = self.autoscalers.values().filter_map(|tracked| match &tracked.target {
-            Target::Known { selector, .. } => Some((&tracked.autoscaler, selector)),
-            Target::Unknown => None,
-        });
+        let Some(schedulable) = &mut self.schedulable else {
+            return;
+        };
+        let known = self
+            .autoscalers
+            .values()
+            .filter_map(|tracked| match &tracked.target {
+                Target::Known { selector, .. } => Some((&tracked.autoscaler, selector)),
+                Target::Unknown => None,
+            });
         schedulable.load(view, known);
     }
 
     /// Puts what can be scheduled into a status.
-    pub(super) fn hold(&self, tracked: &Tracked, status: &mut VerticalPodAutoscalerStatus, now: Timestamp) {
+    pub(super) fn hold(
+        &self,
+        tracked: &Tracked,
+        status: &mut VerticalPodAutoscalerStatus,
+        now: Timestamp,
+    ) {
         let Some(schedulable) = &self.schedulable else {
             let_go(status);
             return;
         };
         let whole_cores = self.fleet.config().integer_cpu;
         let published = tracked.autoscaler.object.status.as_ref();
-        hold(status, published, |found| schedulable.fit(&tracked.autoscaler, whole_cores, found), now);
+        hold(
+            status,
+            published,
+            |found| schedulable.fit(&tracked.autoscaler, whole_cores, found),
+            now,
+        );
     }
 
     /// Adds to an explanation what can be scheduled.
@@ -42,9 +58,13 @@ impl State {
         container: &str,
         explanation: &mut ContainerExplanation,
     ) {
-        let Some(schedulable) = &self.schedulable else { return };
+        let Some(schedulable) = &self.schedulable else {
+            return;
+        };
         let found = self.recommend(&id(key), &tracked.autoscaler);
-        if let Some(fit) = schedulable.fit(&tracked.autoscaler, self.fleet.config().integer_cpu, &found) {
+        if let Some(fit) =
+            schedulable.fit(&tracked.autoscaler, self.fleet.config().integer_cpu, &found)
+        {
             fit.explain(container, explanation);
         }
     }

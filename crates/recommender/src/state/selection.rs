@@ -18,7 +18,13 @@ impl<'a> Selections<'a> {
     }
 
     pub(super) fn include(&self, pod: &Pod) -> bool {
-        let selectors = self.0.get(pod.key.namespace.as_str()).map(Vec::as_slice).unwrap_or_default();
-        selectors.iter().any(|selector| selector.matches(&pod.labels))
+        let selectors = self
+            .0
+            .get(pod.key.namespace.as_str())
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        selectors
+            .iter()
+            .any(|selector| selector.matches(&pod.labels))
     }
 }

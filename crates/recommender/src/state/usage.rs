@@ -11,7 +11,9 @@ impl State {
         live.flat_map(|(key, _)| {
             self.autoscalers_of(key).filter_map(|autoscaler| {
                 let tracked = self.autoscalers.get(&autoscaler)?;
-                let Target::Known { selector, .. } = &tracked.target else { return None };
+                let Target::Known { selector, .. } = &tracked.target else {
+                    return None;
+                };
                 Some(PodQuestion::new(&key.namespace, &key.name, selector))
             })
         })

@@ -27,7 +27,12 @@ fn client(written: &Written, answers: &Arc<Semaphore>) -> Client {
         let (written, answers) = (Arc::clone(&written), Arc::clone(&answers));
         async move {
             let path = request.uri().path().to_owned();
-            let name = path.trim_end_matches("/status").rsplit('/').next().unwrap_or_default().to_owned();
+            let name = path
+                .trim_end_matches("/status")
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             written.lock().expect("whole").push(name.clone());
             answers.acquire().await.expect("open").forget();
             let object = json!({
@@ -43,8 +48,10 @@ fn client(written: &Written, answers: &Arc<Semaphore>) -> Client {
 fn cluster() -> View {
     let mut view = View::default();
     for name in ["a", "b"] {
-        view.controllers_mut(WellKnown::Deployment).apply(deployment(name, 1));
-        view.autoscalers.apply(Arc::new(autoscaler(name, &json!({}))));
+        view.controllers_mut(WellKnown::Deployment)
+            .apply(deployment(name, 1));
+        view.autoscalers
+            .apply(Arc::new(autoscaler(name, &json!({}))));
         view.pods.apply(Arc::new(pod(&format!("{name}-1"), name)));
     }
     view
@@ -73,13 +80,20 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     let shared = Shared::new(state);
     let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
     let leading = Leading::alone(Timestamp::UNIX_EPOCH);
-    let queue = Writes::new(Writer::new(client(&written, &answers), metrics.clone()), 1, leading.clone());
+    let queue = Writes::new(
+        Writer::new(client(&written, &answers), metrics.clone()),
+        1,
+        leading.clone(),
+    );
     let mut teller = Teller::new(shared.clone(), None, queue, metrics, leading);
     pass(&mut teller);
     while written.lock().expect("whole").is_empty() {
         tokio::task::yield_now().await;
     }
-    let decided = shared.lock().decide_these([&ObjectKey::new("shop", "b")], Timestamp::now()).remove(0);
+    let decided = shared
+        .lock()
+        .decide_these([&ObjectKey::new("shop", "b")], Timestamp::now())
+        .remove(0);
     let mut right = (*decided.autoscaler).clone();
     right.object.status = Some(decided.status);
     view.autoscalers.apply(Arc::new(right));
@@ -89,5 +103,11 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     while !teller.writes.is_idle() {
         teller.writes.ended().await;
     }
-    assert!(written.lock().expect("whole").iter().all(|name| name == "a"));
+    assert!(
+        written
+            .lock()
+            .expect("whole")
+            .iter()
+            .all(|name| name == "a")
+    );
 }

@@ -28,7 +28,9 @@ impl Certificate {
         let mut found = Vec::new();
         let mut rest = text;
         while let Some((_, after)) = rest.split_once(BEGIN) {
-            let Some((body, after)) = after.split_once(END) else { break };
+            let Some((body, after)) = after.split_once(END) else {
+                break;
+            };
             found.extend(Self::read(&format!("{BEGIN}{body}{END}\n")));
             rest = after;
         }
@@ -40,22 +42,37 @@ impl Certificate {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         let (_, parsed) = X509Certificate::from_der(&der).ok()?;
         let validity = parsed.validity();
-        let (not_before, not_after) = (validity.not_before.timestamp(), validity.not_after.timestamp());
+        let (not_before, not_after) = (
+            validity.not_before.timestamp(),
+            validity.not_after.timestamp(),
+        );
         let names = parsed.subject_alternative_name().ok().flatten();
-        let names = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            GeneralName::IPAddress(octets) => address(octets).map(|address| address.to_string()),
-            _ => None,
-        });
+        let names = names
+            .iter()
+            .flat_map(|names| &names.value.general_names)
+            .filter_map(|name| match name {
+                GeneralName::DNSName(name) => Some((*name).to_owned()),
+                GeneralName::IPAddress(octets) => {
+                    address(octets).map(|address| address.to_string())
+                }
+                _ => None,
+            });
         let names = names.collect();
-        Some(Self { pem: pem.to_owned(), not_before, not_after, names, der: der.clone() })
+        Some(Self {
+            pem: pem.to_owned(),
+            not_before,
+            not_after,
+            names,
+            der: der.clone(),
+        })
     }
 
     /// Whether `authority` signed it.
     pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
-        let (Ok((_, own)), Ok((_, theirs))) =
-            (X509Certificate::from_der(&self.der), X509Certificate::from_der(&authority.der))
-        else {
+        let (Ok((_, own)), Ok((_, theirs))) = (
+            X509Certificate::from_der(&self.der),
+            X509Certificate::from_der(&authority.der),
+        ) else {
             return false;
         };
         own.issuer() == theirs.subject() && own.verify_signature(Some(theirs.public_key())).is_ok()
@@ -74,5 +91,8 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 
 /// Certificates one after the other, as files and `caBundle` fields hold them.
 pub(super) fn join(certificates: &[Certificate]) -> String {
-    certificates.iter().map(|certificate| certificate.pem.as_str()).collect()
+    certificates
+        .iter()
+        .map(|certificate| certificate.pem.as_str())
+        .collect()
 }

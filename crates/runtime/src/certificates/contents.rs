@@ -36,22 +36,50 @@ impl Contents {
     /// Reads what can be read. What cannot counts as not there.
     pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
         let text = |name: &str| String::from_utf8(data.get(name)?.0.clone()).ok();
-        let certificates = |name: &str| text(name).map(|text| Certificate::read_all(&text)).unwrap_or_default();
+        let certificates = |name: &str| {
+            text(name)
+                .map(|text| Certificate::read_all(&text))
+                .unwrap_or_default()
+        };
         let authorities = certificates(AUTHORITIES);
-        let authority_key = text(AUTHORITY_KEY)
-            .filter(|key| authorities.first().is_some_and(|authority| issue::can_sign(authority, key)));
+        let authority_key = text(AUTHORITY_KEY).filter(|key| {
+            authorities
+                .first()
+                .is_some_and(|authority| issue::can_sign(authority, key))
+        });
         let chain = certificates(CHAIN);
         let key = text(KEY).filter(|key| is_pair(&chain, key));
-        Self { authorities, authority_key, succession: certificates(SUCCESSION).into_iter().next(), chain, key }
+        Self {
+            authorities,
+            authority_key,
+            succession: certificates(SUCCESSION).into_iter().next(),
+            chain,
+            key,
+        }
     }
 
     /// The entries of the Secret; none for one that is to be removed.
     pub(super) fn entries(&self) -> BTreeMap<&'static str, Option<ByteString>> {
-        let bytes = |text: String| Some(text).filter(|text| !text.is_empty()).map(|text| ByteString(text.into_bytes()));
+        let bytes = |text: String| {
+            Some(text)
+                .filter(|text| !text.is_empty())
+                .map(|text| ByteString(text.into_bytes()))
+        };
         BTreeMap::from([
             (AUTHORITIES, bytes(join(&self.authorities))),
-            (AUTHORITY_KEY, bytes(self.authority_key.clone().unwrap_or_default())),
-            (SUCCESSION, bytes(self.succession.as_ref().map(|one| one.pem.clone()).unwrap_or_default())),
+            (
+                AUTHORITY_KEY,
+                bytes(self.authority_key.clone().unwrap_or_default()),
+            ),
+            (
+                SUCCESSION,
+                bytes(
+                    self.succession
+                        .as_ref()
+                        .map(|one| one.pem.clone())
+                        .unwrap_or_default(),
+                ),
+            ),
             (CHAIN, bytes(join(&self.chain))),
             (KEY, bytes(self.key.clone().unwrap_or_default())),
         ])
@@ -74,15 +102,25 @@ impl Contents {
 
     /// Whether one of the authorities signed the server's own certificate.
     pub(super) fn are_trusted(&self) -> bool {
-        self.leaf().is_some_and(|leaf| self.authorities.iter().any(|authority| leaf.is_signed_by(authority)))
+        self.leaf().is_some_and(|leaf| {
+            self.authorities
+                .iter()
+                .any(|authority| leaf.is_signed_by(authority))
+        })
     }
 
-    /// Whether clients that trust the authorities take the server's certificate at `now`, in seconds since 1970: both it and an
-    /// authority that signed it are valid then.
+    /// Whether clients that trust the authorities take the server's certificate at `now`, in
+    /// seconds since 1970: both it and an authority that signed it are valid then.
     pub(super) fn are_valid(&self, now: i64) -> bool {
         let vouches = |leaf: &Certificate| {
-            let valid = self.authorities.iter().filter(|authority| authority.is_valid(now));
-            leaf.is_valid(now) && valid.into_iter().any(|authority| leaf.is_signed_by(authority))
+            let valid = self
+                .authorities
+                .iter()
+                .filter(|authority| authority.is_valid(now));
+            leaf.is_valid(now)
+                && valid
+                    .into_iter()
+                    .any(|authority| leaf.is_signed_by(authority))
         };
         self.served().is_some() && self.leaf().is_some_and(vouches)
     }
@@ -95,14 +133,23 @@ impl Contents {
     /// What a server shows, if certificate and key are there.
     pub(super) fn served(&self) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let key = PrivateKeyDer::from_pem_slice(self.key.as_ref()?.as_bytes()).ok()?;
-        let chain: Vec<_> = self.chain.iter().map(|certificate| certificate.der.clone()).collect();
+        let chain: Vec<_> = self
+            .chain
+            .iter()
+            .map(|certificate| certificate.der.clone())
+            .collect();
         (!chain.is_empty()).then_some((chain, key))
     }
 }
 
 /// Whether the key is that of the first certificate.
 fn is_pair(chain: &[Certificate], key: &str) -> bool {
-    let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else { return false };
-    let chain = chain.iter().map(|certificate| certificate.der.clone()).collect();
+    let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else {
+        return false;
+    };
+    let chain = chain
+        .iter()
+        .map(|certificate| certificate.der.clone())
+        .collect();
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).is_ok()
 }

@@ -1,4 +1,5 @@
-//! When people should hear that a certificate ends which is not replaced here: whoever looks after it should have done so by then.
+//! When people should hear that a certificate ends which is not replaced here: whoever looks after
+//! it should have done so by then.
 
 use std::time::Duration;
 
@@ -13,7 +14,11 @@ const MOST: Duration = Duration::from_hours(14 * 24);
 ///
 /// cert-manager replaces certificates when a third of their time is left.
 pub(super) fn is_near(certificate: &Certificate, now: i64) -> bool {
-    let Certificate { not_before, not_after, .. } = certificate;
+    let Certificate {
+        not_before,
+        not_after,
+        ..
+    } = certificate;
     let share = not_after.saturating_sub(*not_before) / SHARE;
     let before = share.min(i64::try_from(MOST.as_secs()).unwrap_or(i64::MAX));
     now >= not_after.saturating_sub(before)
@@ -29,10 +34,18 @@ mod tests {
     fn check(validity: Duration, left: Duration, expected: bool) {
         let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
         let made = issue::authority("shop", now, validity, None).expect("an authority");
-        let [validity_seconds, left] = [validity, left].map(|time| i64::try_from(time.as_secs()).expect("a time"));
+        let [validity_seconds, left] =
+            [validity, left].map(|time| i64::try_from(time.as_secs()).expect("a time"));
         let certificate = made.authority.certificate;
-        let certificate = Certificate { not_before: certificate.not_after - validity_seconds, ..certificate };
-        assert_eq!(is_near(&certificate, certificate.not_after - left), expected, "{left} s of {validity:?}");
+        let certificate = Certificate {
+            not_before: certificate.not_after - validity_seconds,
+            ..certificate
+        };
+        assert_eq!(
+            is_near(&certificate, certificate.not_after - left),
+            expected,
+            "{left} s of {validity:?}"
+        );
     }
 
     #[test]

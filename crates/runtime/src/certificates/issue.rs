@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 
 use super::CertificateError;
@@ -19,7 +19,8 @@ pub(super) struct Pair {
     pub(super) key: String,
 }
 
-/// A new authority; and the same signed by the one before it, for clients that do not know the new one yet.
+/// A new authority; and the same signed by the one before it, for clients that do not know the new
+/// one yet.
 pub(super) struct Succession {
     pub(super) authority: Pair,
     pub(super) signed_by_last: Option<Certificate>,
@@ -32,13 +33,23 @@ pub(super) fn authority(
     validity: Duration,
     last: Option<(&Certificate, &str)>,
 ) -> Result<Succession, CertificateError> {
-    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     let mut params = dated(CertificateParams::default(), now, validity)?;
     // Clients look authorities up by their names: no two have the same.
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, format!("{name} {seconds}.{:08x}", rand::random::<u32>()));
+    params.distinguished_name.push(
+        DnType::CommonName,
+        format!("{name} {seconds}.{:08x}", rand::random::<u32>()),
+    );
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
     let key = KeyPair::generate()?;
     let certificate = readable(&params.self_signed(&key)?)?;
     let signed_by_last = match last.and_then(|(certificate, key)| issuer(certificate, key).ok()) {
@@ -48,7 +59,13 @@ pub(super) fn authority(
         }
         None => None,
     };
-    Ok(Succession { authority: Pair { certificate, key: key.serialize_pem() }, signed_by_last })
+    Ok(Succession {
+        authority: Pair {
+            certificate,
+            key: key.serialize_pem(),
+        },
+        signed_by_last,
+    })
 }
 
 /// Makes a server's certificate for these DNS names and addresses.
@@ -66,7 +83,10 @@ pub(super) fn leaf(
     params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let certificate = readable(&params.signed_by(&key, &issuer)?)?;
-    Ok(Pair { certificate, key: key.serialize_pem() })
+    Ok(Pair {
+        certificate,
+        key: key.serialize_pem(),
+    })
 }
 
 /// Whether the key is one that can sign for the authority.
@@ -79,8 +99,14 @@ pub(super) fn can_sign(authority: &Certificate, key: &str) -> bool {
         .is_ok_and(|signed| signed.is_signed_by(authority))
 }
 
-fn issuer(authority: &Certificate, key: &str) -> Result<Issuer<'static, KeyPair>, CertificateError> {
-    Ok(Issuer::from_ca_cert_der(&authority.der, KeyPair::from_pem(key)?)?)
+fn issuer(
+    authority: &Certificate,
+    key: &str,
+) -> Result<Issuer<'static, KeyPair>, CertificateError> {
+    Ok(Issuer::from_ca_cert_der(
+        &authority.der,
+        KeyPair::from_pem(key)?,
+    )?)
 }
 
 fn dated(

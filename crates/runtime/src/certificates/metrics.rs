@@ -20,7 +20,10 @@ impl CertificateMetrics {
     /// Adds them to a registry, under names that begin with `prefix`.
     pub fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| {
-            let gauge = IntGaugeVec::new(Opts::new(format!("{prefix}_{name}"), help), &["certificate"])?;
+            let gauge = IntGaugeVec::new(
+                Opts::new(format!("{prefix}_{name}"), help),
+                &["certificate"],
+            )?;
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, prometheus::Error>(gauge)
         };

@@ -1,12 +1,14 @@
-//! When certificates are replaced, and in which order, as a pure function of what there is and the time.
+//! When certificates are replaced, and in which order, as a pure function of what there is and the
+//! time.
 //!
-//! A new authority is added in front of the bundle, and clients are told. Only when the bundle is known to have been in place
-//! for a while does the server's certificate change. Only when that has been in use for a while is the old authority
-//! forgotten. A certificate that cannot be used anyway has nothing to wait for.
+//! A new authority is added in front of the bundle, and clients are told. Only when the bundle is
+//! known to have been in place for a while does the server's certificate change. Only when that has
+//! been in use for a while is the old authority forgotten. A certificate that cannot be used anyway
+//! has nothing to wait for.
 //!
-//! The time is the API server's, so that replicas agree. Where they do not (API servers with different clocks), no authority signs
-//! before its time, contents that are valid are put back in place of such that are not, and each replica takes each step at most
-//! once an hour.
+//! The time is the API server's, so that replicas agree. Where they do not (API servers with
+//! different clocks), no authority signs before its time, contents that are valid are put back in
+//! place of such that are not, and each replica takes each step at most once an hour.
 
 use std::time::{Duration, Instant};
 
@@ -34,8 +36,8 @@ pub struct Profile {
 }
 
 impl Default for Profile {
-    /// Half a year passes between two authorities, a month between two certificates of the server; each would be good for
-    /// twice or thrice as long, so that weeks of failures do no harm.
+    /// Half a year passes between two authorities, a month between two certificates of the server;
+    /// each would be good for twice or thrice as long, so that weeks of failures do no harm.
     fn default() -> Self {
         let day = Duration::from_hours(24);
         Self {
@@ -65,7 +67,8 @@ pub(super) enum Step {
     PutBack,
 }
 
-/// The pause of one server between two steps of one kind. Replacements that are due are months apart.
+/// The pause of one server between two steps of one kind. Replacements that are due are months
+/// apart.
 const PAUSE: Duration = Duration::from_hours(1);
 
 /// The steps that one server took last, with the time of the steady clock.
@@ -87,8 +90,9 @@ impl Pace {
     }
 }
 
-/// Decides at `now`, in seconds since 1970. `in_use`: the contents that this server serves, if it does already. `in_place_for`: how
-/// long the current authority has been seen in the clients' bundle.
+/// Decides at `now`, in seconds since 1970. `in_use`: the contents that this server serves, if it
+/// does already. `in_place_for`: how long the current authority has been seen in the clients'
+/// bundle.
 pub(super) fn step(
     contents: &Contents,
     in_use: Option<&Contents>,
@@ -97,22 +101,36 @@ pub(super) fn step(
     now: i64,
     in_place_for: Option<Duration>,
 ) -> Step {
-    let is_worse = |own: &Contents| !contents.are_whole() || !contents.are_valid(now) && own.are_valid(now);
+    let is_worse =
+        |own: &Contents| !contents.are_whole() || !contents.are_valid(now) && own.are_valid(now);
     if in_use.is_some_and(is_worse) {
         return Step::PutBack;
     }
-    let can_sign = |authority: &Certificate| authority.is_valid(now) && !is_due(authority, profile.authority_age, now);
-    let Some((authority, _)) = contents.current().filter(|(authority, _)| can_sign(authority)) else {
+    let can_sign = |authority: &Certificate| {
+        authority.is_valid(now) && !is_due(authority, profile.authority_age, now)
+    };
+    let Some((authority, _)) = contents
+        .current()
+        .filter(|(authority, _)| can_sign(authority))
+    else {
         return Step::AddAuthority;
     };
-    let is_usable = |leaf: &&Certificate| names.iter().all(|name| leaf.names.contains(name)) && contents.are_valid(now);
+    let is_usable = |leaf: &&Certificate| {
+        names.iter().all(|name| leaf.names.contains(name)) && contents.are_valid(now)
+    };
     let usable = contents.leaf().filter(is_usable);
-    let Some(leaf) = usable else { return Step::ReplaceLeaf };
+    let Some(leaf) = usable else {
+        return Step::ReplaceLeaf;
+    };
     let is_current = leaf.is_signed_by(authority);
     if !is_current || is_due(leaf, profile.leaf_age, now) {
         let is_settled = in_place_for.is_some_and(|duration| duration >= profile.settling);
         let is_late = now >= leaf.not_after - (leaf.not_after - leaf.not_before) / 10;
-        return if is_settled || is_late { Step::ReplaceLeaf } else { Step::Keep };
+        return if is_settled || is_late {
+            Step::ReplaceLeaf
+        } else {
+            Step::Keep
+        };
     }
     let in_use_for = now.saturating_sub(issued(leaf));
     if contents.authorities.len() > 1 && in_use_for >= seconds(profile.overlap) {

@@ -1,5 +1,6 @@
-//! Looks at the certificate that is served as clients would, and says what is wrong: in the log, in the readiness report and by a
-//! metric; and by an event where a certificate is about to end that is not replaced here.
+//! Looks at the certificate that is served as clients would, and says what is wrong: in the log, in
+//! the readiness report and by a metric; and by an event where a certificate is about to end that
+//! is not replaced here.
 
 use std::time::{Duration, SystemTime};
 
@@ -62,17 +63,26 @@ pub struct Scrutiny {
 impl Chassis {
     /// A scrutiny whose events are about this program's pod, and whose metrics' names begin so.
     pub fn scrutiny(&self, prefix: &str) -> anyhow::Result<Scrutiny> {
-        let reporter = Reporter { controller: format!("plimsoll-{}", self.program.name), instance: None };
+        let reporter = Reporter {
+            controller: format!("plimsoll-{}", self.program.name),
+            instance: None,
+        };
         let events = Recorder::new(self.client.clone(), reporter);
         let condition = self.readiness.condition("certificate");
         let metrics = CertificateMetrics::register(&self.registry, prefix)?;
-        Ok(Scrutiny::new(condition, metrics, events, (&own_namespace(), &hostname()?)))
+        Ok(Scrutiny::new(
+            condition,
+            metrics,
+            events,
+            (&own_namespace(), &hostname()?),
+        ))
     }
 }
 
 impl Scrutiny {
-    /// Says what is found by `condition`, which it never lets fail: a server that is not trusted is of no use to those whom it keeps
-    /// away either. Events are about the pod of this namespace and name.
+    /// Says what is found by `condition`, which it never lets fail: a server that is not trusted is
+    /// of no use to those whom it keeps away either. Events are about the pod of this namespace and
+    /// name.
     pub fn new(
         condition: Condition,
         metrics: CertificateMetrics,
@@ -87,18 +97,36 @@ impl Scrutiny {
             name: Some(pod.to_owned()),
             ..ObjectReference::default()
         };
-        Self { condition, metrics, events, about, found: (Trust::Unknown, String::new()), told: None }
+        Self {
+            condition,
+            metrics,
+            events,
+            about,
+            found: (Trust::Unknown, String::new()),
+            told: None,
+        }
     }
 
     /// Looks at the certificate in use at `now`, the API server's time, and reports changes.
-    pub async fn look(&mut self, certificates: &Certificates, clients: &[Clients], now: SystemTime) -> Trust {
+    pub async fn look(
+        &mut self,
+        certificates: &Certificates,
+        clients: &[Clients],
+        now: SystemTime,
+    ) -> Trust {
         let chain = certificates.chain();
         if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
             self.tell_of_end(leaf, now).await;
         }
-        let refused = clients.iter().find_map(|Clients { object, name, bundle }| {
-            refusal(&chain, bundle, name, now).map(|why| format!("as {object} has it: {why}"))
-        });
+        let refused = clients.iter().find_map(
+            |Clients {
+                 object,
+                 name,
+                 bundle,
+             }| {
+                refusal(&chain, bundle, name, now).map(|why| format!("as {object} has it: {why}"))
+            },
+        );
         let trust = match (&refused, self.found.0) {
             (None, _) if clients.is_empty() => Trust::Unknown,
             (None, _) => Trust::Given,
@@ -113,7 +141,10 @@ impl Scrutiny {
     fn say(&mut self, trust: Trust, why: String) {
         match (trust, self.found.0) {
             (Trust::Refused, before) if before != Trust::Refused || self.found.1 != why => {
-                tracing::warn!(why, "the API server does not trust the certificate that is served");
+                tracing::warn!(
+                    why,
+                    "the API server does not trust the certificate that is served"
+                );
                 self.condition.ready_but(format!("not trusted, {why}"));
             }
             (Trust::Given | Trust::Unknown, Trust::Refused) => {
@@ -192,14 +223,26 @@ mod tests {
             });
             let recorder = Recorder::new(kube::Client::new(service, "shop"), "webhook".into());
             let metrics = CertificateMetrics::register(&registry, "test").unwrap();
-            let scrutiny = Scrutiny::new(readiness.condition("certificate"), metrics, recorder, ("shop", "webhook-0"));
-            Self { readiness, registry, scrutiny, events }
+            let scrutiny = Scrutiny::new(
+                readiness.condition("certificate"),
+                metrics,
+                recorder,
+                ("shop", "webhook-0"),
+            );
+            Self {
+                readiness,
+                registry,
+                scrutiny,
+                events,
+            }
         }
 
         /// Values by the ends of their names.
         fn gauge(&self, name: &str) -> Option<f64> {
             let families = self.registry.gather();
-            let family = families.iter().find(|family| family.name().ends_with(name))?;
+            let family = families
+                .iter()
+                .find(|family| family.name().ends_with(name))?;
             Some(family.get_metric().first()?.get_gauge().get_value())
         }
 
@@ -210,8 +253,11 @@ mod tests {
             now: SystemTime,
             expected: (Trust, Option<f64>),
         ) {
-            let client =
-                |bundle: &str| Clients { object: "it".to_owned(), name: NAME.to_owned(), bundle: bundle.to_owned() };
+            let client = |bundle: &str| Clients {
+                object: "it".to_owned(),
+                name: NAME.to_owned(),
+                bundle: bundle.to_owned(),
+            };
             let clients: Vec<_> = bundle.into_iter().map(client).collect();
             let trust = self.scrutiny.look(certificates, &clients, now).await;
             assert_eq!((trust, self.gauge("_trusted")), expected);
@@ -219,11 +265,19 @@ mod tests {
     }
 
     fn authority(now: SystemTime) -> issue::Pair {
-        issue::authority("shop", now, DAY * 100, None).unwrap().authority
+        issue::authority("shop", now, DAY * 100, None)
+            .unwrap()
+            .authority
     }
 
     async fn files(folder: &Path, authority: &issue::Pair, now: SystemTime) -> Certificates {
-        let leaf = issue::leaf((&authority.certificate, &authority.key), &[NAME.to_owned()], now, DAY * 20).unwrap();
+        let leaf = issue::leaf(
+            (&authority.certificate, &authority.key),
+            &[NAME.to_owned()],
+            now,
+            DAY * 20,
+        )
+        .unwrap();
         let path = |name: &str, text: &str| {
             std::fs::write(folder.join(name), text).unwrap();
             folder.join(name)
@@ -233,8 +287,16 @@ mod tests {
             private_key: path("key", &leaf.key),
             authorities: None,
         };
-        let files = Files { files, authorities: None, follow: true, serving: ServingProfile::default() };
-        Source::Files(files).get(&ApiServerClock::default()).await.unwrap()
+        let files = Files {
+            files,
+            authorities: None,
+            follow: true,
+            serving: ServingProfile::default(),
+        };
+        Source::Files(files)
+            .get(&ApiServerClock::default())
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
@@ -244,16 +306,41 @@ mod tests {
         let certificates = files(folder.path(), &own, now).await;
         let (own, other) = (own.certificate.pem, other.certificate.pem);
         let mut stage = Stage::new();
-        stage.check(&certificates, None, now, (Trust::Unknown, None)).await;
-        stage.check(&certificates, Some(&own), now, (Trust::Given, Some(1.0))).await;
-        stage.check(&certificates, Some(&other), now, (Trust::Doubted, Some(1.0))).await;
+        stage
+            .check(&certificates, None, now, (Trust::Unknown, None))
+            .await;
+        stage
+            .check(&certificates, Some(&own), now, (Trust::Given, Some(1.0)))
+            .await;
+        stage
+            .check(
+                &certificates,
+                Some(&other),
+                now,
+                (Trust::Doubted, Some(1.0)),
+            )
+            .await;
         assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
-        stage.check(&certificates, Some(&other), now, (Trust::Refused, Some(0.0))).await;
+        stage
+            .check(
+                &certificates,
+                Some(&other),
+                now,
+                (Trust::Refused, Some(0.0)),
+            )
+            .await;
         let why = "not trusted, as it has it: none of the trusted authorities signed it";
-        assert_eq!(stage.readiness.report(), format!("[+]certificate ok: {why}\n"));
-        stage.check(&certificates, Some(&own), now, (Trust::Given, Some(1.0))).await;
+        assert_eq!(
+            stage.readiness.report(),
+            format!("[+]certificate ok: {why}\n")
+        );
+        stage
+            .check(&certificates, Some(&own), now, (Trust::Given, Some(1.0)))
+            .await;
         assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
-        stage.check(&certificates, None, now, (Trust::Unknown, None)).await;
+        stage
+            .check(&certificates, None, now, (Trust::Unknown, None))
+            .await;
         assert_eq!(stage.events.load(Ordering::Relaxed), 0);
     }
 
@@ -262,14 +349,30 @@ mod tests {
         let (folder, begin) = (tempfile::tempdir().unwrap(), SystemTime::now());
         let certificates = files(folder.path(), &authority(begin), begin).await;
         let mut stage = Stage::new();
-        for (hours, expected) in
-            [(0, 0), (15 * 24, 0), (17 * 24, 1), (17 * 24 + 1, 1), (18 * 24 - 1, 1), (18 * 24, 2), (30 * 24, 3)]
-        {
-            stage.scrutiny.look(&certificates, &[], begin + Duration::from_hours(hours)).await;
-            assert_eq!(stage.events.load(Ordering::Relaxed), expected, "after {hours} hours");
+        for (hours, expected) in [
+            (0, 0),
+            (15 * 24, 0),
+            (17 * 24, 1),
+            (17 * 24 + 1, 1),
+            (18 * 24 - 1, 1),
+            (18 * 24, 2),
+            (30 * 24, 3),
+        ] {
+            stage
+                .scrutiny
+                .look(&certificates, &[], begin + Duration::from_hours(hours))
+                .await;
+            assert_eq!(
+                stage.events.load(Ordering::Relaxed),
+                expected,
+                "after {hours} hours"
+            );
         }
         let end = begin + DAY * 20;
-        let seconds = end.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let seconds = end
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
         assert_eq!(stage.gauge("_end_timestamp_seconds"), Some(seconds as f64));
     }
 }

@@ -1,4 +1,5 @@
-//! The Secret in which the certificates are kept. A write is refused when somebody else's came in between.
+//! The Secret in which the certificates are kept. A write is refused when somebody else's came in
+//! between.
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
@@ -18,26 +19,58 @@ pub(super) struct Stored {
 
 impl Stored {
     pub(super) async fn read(managed: &Managed) -> Result<Self, CertificateError> {
-        let secret = managed.secrets.get_opt(&managed.secret).await.map_err(|error| failed(managed, error))?;
-        Ok(secret.map_or_else(|| Self { contents: Contents::default(), version: None }, Self::of))
+        let secret = managed
+            .secrets
+            .get_opt(&managed.secret)
+            .await
+            .map_err(|error| failed(managed, error))?;
+        Ok(secret.map_or_else(
+            || Self {
+                contents: Contents::default(),
+                version: None,
+            },
+            Self::of,
+        ))
     }
 
     fn of(secret: Secret) -> Self {
         let contents = Contents::read(&secret.data.unwrap_or_default());
-        Self { contents, version: secret.metadata.resource_version }
+        Self {
+            contents,
+            version: secret.metadata.resource_version,
+        }
     }
 
-    /// Writes `contents` if nobody else wrote since; hands back whether it did, and what is there then.
-    pub(super) async fn write(self, managed: &Managed, contents: Contents) -> Result<(bool, Self), CertificateError> {
-        let Managed { secrets, secret: name, .. } = managed;
+    /// Writes `contents` if nobody else wrote since; hands back whether it did, and what is there
+    /// then.
+    pub(super) async fn write(
+        self,
+        managed: &Managed,
+        contents: Contents,
+    ) -> Result<(bool, Self), CertificateError> {
+        let Managed {
+            secrets,
+            secret: name,
+            ..
+        } = managed;
         let written = if let Some(version) = &self.version {
-            let change = json!({"metadata": {"resourceVersion": version}, "data": contents.entries()});
-            secrets.patch(name, &PatchParams::default(), &Patch::Merge(change)).await
+            let change =
+                json!({"metadata": {"resourceVersion": version}, "data": contents.entries()});
+            secrets
+                .patch(name, &PatchParams::default(), &Patch::Merge(change))
+                .await
         } else {
-            // Applied, since the right to apply can be limited to a name, and that to post cannot. What another replica made
-            // meanwhile belongs to another manager, so that this is refused then.
+            // Applied, since the right to apply can be limited to a name, and that to post cannot.
+            // What another replica made meanwhile belongs to another manager, so that this is
+            // refused then.
             let applied_by = format!("plimsoll-{:016x}", rand::random::<u64>());
-            secrets.patch(name, &PatchParams::apply(&applied_by), &Patch::Apply(fresh(name, &contents))).await
+            secrets
+                .patch(
+                    name,
+                    &PatchParams::apply(&applied_by),
+                    &Patch::Apply(fresh(name, &contents)),
+                )
+                .await
         };
         match written {
             Ok(secret) => Ok((true, Self::of(secret))),
@@ -51,7 +84,10 @@ impl Stored {
 
 /// The whole Secret.
 fn fresh(name: &str, contents: &Contents) -> Value {
-    let entries = contents.entries().into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
+    let entries = contents
+        .entries()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
     let data: Map<String, Value> = entries.collect();
     json!({
         "apiVersion": "v1",
@@ -63,5 +99,8 @@ fn fresh(name: &str, contents: &Contents) -> Value {
 }
 
 fn failed(managed: &Managed, error: kube::Error) -> CertificateError {
-    CertificateError::Secret { name: managed.secret.clone(), error: Box::new(error) }
+    CertificateError::Secret {
+        name: managed.secret.clone(),
+        error: Box::new(error),
+    }
 }

@@ -65,8 +65,8 @@ pub struct Ends {
 }
 
 impl Source {
-    /// Gets the certificates, waiting until the API server gives them; files must be there. `clock` is set by the client that reads
-    /// the Secret.
+    /// Gets the certificates, waiting until the API server gives them; files must be there. `clock`
+    /// is set by the client that reads the Secret.
     pub async fn get(self, clock: &ApiServerClock) -> anyhow::Result<Certificates> {
         match self {
             Self::Managed(managed) => loop {
@@ -76,22 +76,41 @@ impl Source {
                 }
                 tokio::time::sleep(RETRY).await;
             },
-            Self::Files(Files { mut files, authorities, follow, serving }) => {
-                files.authorities = files.authorities.or_else(|| serving.client_authorities.clone());
-                let tls = ServingTls::load_as(files, serving).await.context("certificate and private key")?;
+            Self::Files(Files {
+                mut files,
+                authorities,
+                follow,
+                serving,
+            }) => {
+                files.authorities = files
+                    .authorities
+                    .or_else(|| serving.client_authorities.clone());
+                let tls = ServingTls::load_as(files, serving)
+                    .await
+                    .context("certificate and private key")?;
                 // None where the file is empty: what clients trust so far is better than nobody.
                 let bundle = match &authorities {
-                    Some(path) => Some(read(path).await?).filter(|bundle| !bundle.trim().is_empty()),
+                    Some(path) => {
+                        Some(read(path).await?).filter(|bundle| !bundle.trim().is_empty())
+                    }
                     None => None,
                 };
-                Ok(Certificates::Files { tls, authorities, bundle, follow, trouble: None })
+                Ok(Certificates::Files {
+                    tls,
+                    authorities,
+                    bundle,
+                    follow,
+                    trouble: None,
+                })
             }
         }
     }
 }
 
 async fn read(path: &Path) -> anyhow::Result<String> {
-    tokio::fs::read_to_string(path).await.with_context(|| format!("authorities in {}", path.display()))
+    tokio::fs::read_to_string(path)
+        .await
+        .with_context(|| format!("authorities in {}", path.display()))
 }
 
 impl Certificates {
@@ -126,12 +145,21 @@ impl Certificates {
 
     /// When what is in use ends.
     pub fn ends(&self) -> Ends {
-        let end = |certificates: &[Certificate]| certificates.first().map(|certificate| certificate.not_after);
+        let end = |certificates: &[Certificate]| {
+            certificates
+                .first()
+                .map(|certificate| certificate.not_after)
+        };
         let authorities = match self {
             Self::Managed(tls) => tls.in_use.authorities.clone(),
-            Self::Files { bundle, .. } => Certificate::read_all(bundle.as_deref().unwrap_or_default()),
+            Self::Files { bundle, .. } => {
+                Certificate::read_all(bundle.as_deref().unwrap_or_default())
+            }
         };
-        Ends { server: end(&self.chain()), authority: end(&authorities) }
+        Ends {
+            server: end(&self.chain()),
+            authority: end(&authorities),
+        }
     }
 
     /// How often [`Certificates::look`] is due.
@@ -142,7 +170,8 @@ impl Certificates {
         }
     }
 
-    /// Takes over changes at `now`, the API server's time. `registered`: the bundle that clients were last seen to trust.
+    /// Takes over changes at `now`, the API server's time. `registered`: the bundle that clients
+    /// were last seen to trust.
     pub async fn look(&mut self, registered: Option<&str>, now: SystemTime) -> anyhow::Result<()> {
         match self {
             Self::Managed(tls) => {
@@ -153,9 +182,19 @@ impl Certificates {
                 }
             }
             Self::Files { follow: false, .. } => {}
-            Self::Files { tls, authorities, bundle, trouble, .. } => {
+            Self::Files {
+                tls,
+                authorities,
+                bundle,
+                trouble,
+                ..
+            } => {
                 let reloaded = tls.reload().await;
-                let kept = if let Reload::Kept(error) = &reloaded { Some(error.to_string()) } else { None };
+                let kept = if let Reload::Kept(error) = &reloaded {
+                    Some(error.to_string())
+                } else {
+                    None
+                };
                 // Files that cannot be used are found at every look, and said once.
                 if matches!(reloaded, Reload::Replaced) || kept.is_some() && kept != *trouble {
                     tracing::info!("New certificate found, reloading");

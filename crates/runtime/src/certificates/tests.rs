@@ -39,15 +39,21 @@ struct Store {
 
 impl Store {
     fn router(&self) -> axum::Router {
-        axum::Router::new().route(PATH, get(read).patch(write)).with_state(self.clone())
+        axum::Router::new()
+            .route(PATH, get(read).patch(write))
+            .with_state(self.clone())
     }
 
     /// How often the Secret was written.
     fn version(&self) -> u64 {
         let secret = self.secret.lock().unwrap();
-        secret
-            .as_ref()
-            .map_or(0, |(secret, _)| secret["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap())
+        secret.as_ref().map_or(0, |(secret, _)| {
+            secret["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
     }
 
     fn client(&self) -> kube::Client {
@@ -60,7 +66,10 @@ impl Store {
     }
 
     fn managed(&self) -> Managed {
-        let instant = Profile { settling: Duration::ZERO, ..Profile::default() };
+        let instant = Profile {
+            settling: Duration::ZERO,
+            ..Profile::default()
+        };
         Managed {
             secrets: Api::namespaced(self.client(), "shop"),
             secret: "tls".to_owned(),
@@ -72,8 +81,10 @@ impl Store {
     }
 
     fn put(&self, data: &[(&str, &str)]) {
-        let data: BTreeMap<_, _> =
-            data.iter().map(|(name, text)| (*name, k8s_openapi::ByteString(text.as_bytes().to_vec()))).collect();
+        let data: BTreeMap<_, _> = data
+            .iter()
+            .map(|(name, text)| (*name, k8s_openapi::ByteString(text.as_bytes().to_vec())))
+            .collect();
         let secret = json!({"metadata": {"name": "tls", "resourceVersion": "1"}, "data": data});
         *self.secret.lock().unwrap() = Some((secret, "kubectl".to_owned()));
     }
@@ -87,7 +98,10 @@ fn refuse(code: StatusCode) -> Response {
 
 async fn read(State(store): State<Store>) -> Response {
     let secret = store.secret.lock().unwrap().clone();
-    secret.map_or_else(|| refuse(StatusCode::NOT_FOUND), |(secret, _)| Json(secret).into_response())
+    secret.map_or_else(
+        || refuse(StatusCode::NOT_FOUND),
+        |(secret, _)| Json(secret).into_response(),
+    )
 }
 
 async fn write(
@@ -124,20 +138,25 @@ async fn write(
             (changed, owner)
         }
     };
-    let version: u64 = secret["metadata"]["resourceVersion"].as_str().map_or(0, |version| version.parse().unwrap());
+    let version: u64 = secret["metadata"]["resourceVersion"]
+        .as_str()
+        .map_or(0, |version| version.parse().unwrap());
     secret["metadata"]["resourceVersion"] = (version + 1).to_string().into();
     *stored = Some((secret.clone(), owner));
     Json(secret).into_response()
 }
 
-/// Whether a client that trusts `bundle` takes the certificate that is served, as a handshake at `now` would. As in Go, an authority
-/// counts in its own time only.
+/// Whether a client that trusts `bundle` takes the certificate that is served, as a handshake at
+/// `now` would. As in Go, an authority counts in its own time only.
 fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         let authority = authority.unwrap();
         let (_, read) = X509Certificate::from_der(&authority).unwrap();
-        if read.validity().is_valid_at(ASN1Time::from_timestamp(seconds(now)).unwrap()) {
+        if read
+            .validity()
+            .is_valid_at(ASN1Time::from_timestamp(seconds(now)).unwrap())
+        {
             roots.add(authority.clone()).unwrap();
         }
     }
@@ -145,12 +164,16 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
         return false;
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .unwrap();
     let (chain, _) = tls.in_use.served().unwrap();
     let now = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap());
     [NAME, "127.0.0.1"].into_iter().all(|name| {
         let name = ServerName::try_from(name).unwrap();
-        verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], now).is_ok()
+        verifier
+            .verify_server_cert(&chain[0], &chain[1..], &name, &[], now)
+            .is_ok()
     })
 }
 
@@ -162,7 +185,11 @@ async fn begun(store: &Store) -> Result<ManagedTls, CertificateError> {
 
 impl ManagedTls {
     /// A tick at a time by which both clocks have gone on alike since the beginning.
-    async fn tick_at(&mut self, registered: Option<&str>, now: SystemTime) -> Result<(), CertificateError> {
+    async fn tick_at(
+        &mut self,
+        registered: Option<&str>,
+        now: SystemTime,
+    ) -> Result<(), CertificateError> {
         let steady = start() + now.duration_since(begin()).unwrap();
         self.tick(registered, now, steady).await
     }
@@ -185,7 +212,8 @@ fn begin() -> SystemTime {
 const DAY: Duration = Duration::from_hours(24);
 
 #[tokio::test]
-async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundle_trust_the_server() {
+async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundle_trust_the_server()
+{
     let store = Store::default();
     let mut tls = begun(&store).await.unwrap();
     let (mut bundles, mut leaves, mut authorities) = (vec![tls.bundle()], 1, 1);
@@ -200,12 +228,21 @@ async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundl
         if tls.bundle() != old_bundle {
             authorities += usize::from(tls.stored.contents.authorities.len() > 1);
             bundles.push(tls.bundle());
-            assert!(is_trusted(&tls, &bundles[bundles.len() - 2], now), "hour {hour}");
+            assert!(
+                is_trusted(&tls, &bundles[bundles.len() - 2], now),
+                "hour {hour}"
+            );
         }
-        assert!(is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &old_bundle, now), "hour {hour}");
+        assert!(
+            is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &old_bundle, now),
+            "hour {hour}"
+        );
     }
     assert_eq!((authorities, tls.stored.contents.authorities.len()), (7, 1));
-    assert!((36..=48).contains(&leaves), "{leaves} certificates in 36 months");
+    assert!(
+        (36..=48).contains(&leaves),
+        "{leaves} certificates in 36 months"
+    );
 }
 
 #[tokio::test]
@@ -214,7 +251,9 @@ async fn a_client_that_never_heard_of_the_new_authority_trusts_the_new_certifica
     let mut tls = begun(&store).await.unwrap();
     let (first, old) = (tls.bundle(), leaf(&tls).clone());
     let later = begin() + DAY * 181;
-    tls.tick_at(Some(&first), begin() + DAY * 179).await.unwrap();
+    tls.tick_at(Some(&first), begin() + DAY * 179)
+        .await
+        .unwrap();
     tls.tick_at(Some(&first), later).await.unwrap();
     assert_ne!(tls.bundle(), first);
     let both = tls.bundle();
@@ -224,7 +263,9 @@ async fn a_client_that_never_heard_of_the_new_authority_trusts_the_new_certifica
     for bundle in [&first, &both] {
         assert!(is_trusted(&tls, bundle, later));
     }
-    tls.tick_at(Some(&both), later + Duration::from_hours(2)).await.unwrap();
+    tls.tick_at(Some(&both), later + Duration::from_hours(2))
+        .await
+        .unwrap();
     assert!(is_trusted(&tls, &tls.bundle(), later) && !tls.bundle().contains(&first));
 }
 
@@ -256,12 +297,17 @@ async fn replicas_that_begin_together_agree() {
         let now = begin() + DAY * day;
         let registered = replicas[0].bundle();
         for _ in 0..2 {
-            let ticks = replicas.iter_mut().map(|replica| replica.tick_at(Some(&registered), now));
+            let ticks = replicas
+                .iter_mut()
+                .map(|replica| replica.tick_at(Some(&registered), now));
             futures::future::try_join_all(ticks).await.unwrap();
         }
         let first = &replicas[0];
         for replica in &replicas {
-            assert!(replica.bundle() == first.bundle() && leaf(replica) == leaf(first), "day {day}");
+            assert!(
+                replica.bundle() == first.bundle() && leaf(replica) == leaf(first),
+                "day {day}"
+            );
             assert!(is_trusted(replica, &first.bundle(), now));
         }
     }
@@ -269,8 +315,16 @@ async fn replicas_that_begin_together_agree() {
 
 #[tokio::test]
 async fn what_upstreams_scripts_made_is_taken_over() {
-    let made = issue::authority("theirs", begin(), DAY * 100_000, None).unwrap().authority;
-    let theirs = issue::leaf((&made.certificate, &made.key), &[NAME.to_owned()], begin(), DAY * 100_000).unwrap();
+    let made = issue::authority("theirs", begin(), DAY * 100_000, None)
+        .unwrap()
+        .authority;
+    let theirs = issue::leaf(
+        (&made.certificate, &made.key),
+        &[NAME.to_owned()],
+        begin(),
+        DAY * 100_000,
+    )
+    .unwrap();
     let store = Store::default();
     store.put(&[
         ("caCert.pem", &made.certificate.pem),
@@ -280,15 +334,26 @@ async fn what_upstreams_scripts_made_is_taken_over() {
     ]);
     let tls = begun(&store).await.unwrap();
     assert_eq!(tls.bundle(), made.certificate.pem);
-    assert!(is_trusted(&tls, &made.certificate.pem, begin()), "with our names in a new certificate");
+    assert!(
+        is_trusted(&tls, &made.certificate.pem, begin()),
+        "with our names in a new certificate"
+    );
 }
 
 #[tokio::test]
 async fn a_secret_full_of_nonsense_is_made_usable() {
     for data in [
-        [("caCert.pem", "nonsense"), ("caKey.pem", "nonsense"), ("serverCert.pem", "x"), ("serverKey.pem", "")],
         [
-            ("caCert.pem", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----"),
+            ("caCert.pem", "nonsense"),
+            ("caKey.pem", "nonsense"),
+            ("serverCert.pem", "x"),
+            ("serverKey.pem", ""),
+        ],
+        [
+            (
+                "caCert.pem",
+                "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----",
+            ),
             ("a", "b"),
             ("c", ""),
             ("d", ""),

@@ -1,6 +1,8 @@
-//! Whether clients that trust a bundle take the certificate that a server shows, as a handshake would find.
+//! Whether clients that trust a bundle take the certificate that a server shows, as a handshake
+//! would find.
 //!
-//! As in Go, which the API server is written in, an authority counts in its own time only. `webpki` does not look at that.
+//! As in Go, which the API server is written in, an authority counts in its own time only. `webpki`
+//! does not look at that.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,16 +16,25 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use super::certificate::Certificate;
 use super::seconds;
 
-/// Why clients that ask at `name` and trust `bundle` (PEM) refuse `chain`, the server's own certificate first; none where they take it.
-pub(super) fn refusal(chain: &[Certificate], bundle: &str, name: &str, now: SystemTime) -> Option<String> {
-    let Some((leaf, others)) = chain.split_first() else { return Some("there is no certificate".to_owned()) };
+/// Why clients that ask at `name` and trust `bundle` (PEM) refuse `chain`, the server's own
+/// certificate first; none where they take it.
+pub(super) fn refusal(
+    chain: &[Certificate],
+    bundle: &str,
+    name: &str,
+    now: SystemTime,
+) -> Option<String> {
+    let Some((leaf, others)) = chain.split_first() else {
+        return Some("there is no certificate".to_owned());
+    };
     let trusted = Certificate::read_all(bundle);
     if trusted.is_empty() {
         return Some("no authority is trusted".to_owned());
     }
     let now_seconds = seconds(now);
     if trusted.iter().any(|one| one.der == leaf.der) {
-        // What is trusted itself needs no authority: the API server takes it also where it says that it is one.
+        // What is trusted itself needs no authority: the API server takes it also where it says
+        // that it is one.
         let is_named = leaf.names.iter().any(|own| own == name);
         return match (leaf.is_valid(now_seconds), is_named) {
             (false, _) => Some(reason(&CertificateError::Expired, name)),
@@ -31,8 +42,13 @@ pub(super) fn refusal(chain: &[Certificate], bundle: &str, name: &str, now: Syst
             (true, true) => None,
         };
     }
-    let (valid, invalid): (Vec<_>, Vec<_>) = trusted.into_iter().partition(|one| one.is_valid(now_seconds));
-    let unknown = || match invalid.iter().find(|authority| chain.iter().any(|one| one.is_signed_by(authority))) {
+    let (valid, invalid): (Vec<_>, Vec<_>) = trusted
+        .into_iter()
+        .partition(|one| one.is_valid(now_seconds));
+    let unknown = || match invalid
+        .iter()
+        .find(|authority| chain.iter().any(|one| one.is_signed_by(authority)))
+    {
         Some(authority) if authority.not_before > now_seconds => {
             "the authority that signed it has not begun".to_owned()
         }
@@ -45,25 +61,40 @@ pub(super) fn refusal(chain: &[Certificate], bundle: &str, name: &str, now: Syst
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(valid.into_iter().map(|one| one.der));
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = match WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build() {
-        Ok(verifier) => verifier,
-        Err(error) => return Some(error.to_string()),
+    let verifier =
+        match WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build() {
+            Ok(verifier) => verifier,
+            Err(error) => return Some(error.to_string()),
+        };
+    let Ok(server) = ServerName::try_from(name) else {
+        return Some(format!("{name:?} is no name of a server"));
     };
-    let Ok(server) = ServerName::try_from(name) else { return Some(format!("{name:?} is no name of a server")) };
     let others: Vec<CertificateDer<'_>> = others.iter().map(|one| one.der.clone()).collect();
-    let now = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
-    Some(match verifier.verify_server_cert(&leaf.der, &others, &server, &[], now).err()? {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(),
-        rustls::Error::InvalidCertificate(error) => reason(&error, name),
-        other => other.to_string(),
-    })
+    let now = UnixTime::since_unix_epoch(
+        now.duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default(),
+    );
+    Some(
+        match verifier
+            .verify_server_cert(&leaf.der, &others, &server, &[], now)
+            .err()?
+        {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(),
+            rustls::Error::InvalidCertificate(error) => reason(&error, name),
+            other => other.to_string(),
+        },
+    )
 }
 
 /// Without the times that the library's own texts hold, so that the same trouble is always told in the same words.
 fn reason(error: &CertificateError, name: &str) -> String {
     match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has ended".to_owned(),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it has not begun".to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has ended".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it has not begun".to_owned()
+        }
         CertificateError::UnknownIssuer => "none of the trusted authorities signed it".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("it is not for {name}")
@@ -87,17 +118,35 @@ mod tests {
     }
 
     fn authority() -> issue::Pair {
-        issue::authority("shop", begin(), DAY * 10, None).expect("an authority").authority
+        issue::authority("shop", begin(), DAY * 10, None)
+            .expect("an authority")
+            .authority
     }
 
     fn leaf(authority: &issue::Pair) -> Certificate {
         let names = [NAME.to_owned(), "127.0.0.1".to_owned()];
-        issue::leaf((&authority.certificate, &authority.key), &names, begin(), DAY).expect("a leaf").certificate
+        issue::leaf(
+            (&authority.certificate, &authority.key),
+            &names,
+            begin(),
+            DAY,
+        )
+        .expect("a leaf")
+        .certificate
     }
 
     #[track_caller]
-    fn check(chain: &[Certificate], bundle: &str, name: &str, after: Duration, expected: Option<&str>) {
-        assert_eq!(refusal(chain, bundle, name, begin() + after).as_deref(), expected);
+    fn check(
+        chain: &[Certificate],
+        bundle: &str,
+        name: &str,
+        after: Duration,
+        expected: Option<&str>,
+    ) {
+        assert_eq!(
+            refusal(chain, bundle, name, begin() + after).as_deref(),
+            expected
+        );
     }
 
     #[test]
@@ -108,13 +157,43 @@ mod tests {
         let both = format!("{foreign}nonsense\n{trusted}");
         check(&chain, &trusted, NAME, DAY / 2, None);
         check(&chain, &both, "127.0.0.1", DAY / 2, None);
-        check(&chain, &foreign, NAME, DAY / 2, Some("none of the trusted authorities signed it"));
-        check(&chain, &trusted, "other.shop.svc", DAY / 2, Some("it is not for other.shop.svc"));
+        check(
+            &chain,
+            &foreign,
+            NAME,
+            DAY / 2,
+            Some("none of the trusted authorities signed it"),
+        );
+        check(
+            &chain,
+            &trusted,
+            "other.shop.svc",
+            DAY / 2,
+            Some("it is not for other.shop.svc"),
+        );
         check(&chain, &trusted, NAME, DAY * 2, Some("it has ended"));
         check(&chain, "", NAME, DAY / 2, Some("no authority is trusted"));
-        check(&chain, "nonsense", NAME, DAY / 2, Some("no authority is trusted"));
-        check(&chain, &trusted, "", DAY / 2, Some("\"\" is no name of a server"));
-        check(&[], &trusted, NAME, DAY / 2, Some("there is no certificate"));
+        check(
+            &chain,
+            "nonsense",
+            NAME,
+            DAY / 2,
+            Some("no authority is trusted"),
+        );
+        check(
+            &chain,
+            &trusted,
+            "",
+            DAY / 2,
+            Some("\"\" is no name of a server"),
+        );
+        check(
+            &[],
+            &trusted,
+            NAME,
+            DAY / 2,
+            Some("there is no certificate"),
+        );
     }
 
     #[test]
@@ -123,7 +202,13 @@ mod tests {
         let bundle = leaf.pem.clone();
         let chain = [leaf];
         check(&chain, &bundle, NAME, DAY / 2, None);
-        check(&chain, &bundle, "other", DAY / 2, Some("it is not for other"));
+        check(
+            &chain,
+            &bundle,
+            "other",
+            DAY / 2,
+            Some("it is not for other"),
+        );
         check(&chain, &bundle, NAME, DAY * 2, Some("it has ended"));
     }
 
@@ -132,9 +217,17 @@ mod tests {
         // The leaf outlives its authority, which is valid for ten days.
         let own = authority();
         let names = [NAME.to_owned()];
-        let leaf = issue::leaf((&own.certificate, &own.key), &names, begin(), DAY * 90).expect("a leaf").certificate;
+        let leaf = issue::leaf((&own.certificate, &own.key), &names, begin(), DAY * 90)
+            .expect("a leaf")
+            .certificate;
         let chain = [leaf];
         check(&chain, &own.certificate.pem, NAME, DAY * 9, None);
-        check(&chain, &own.certificate.pem, NAME, DAY * 11, Some("the authority that signed it has ended"));
+        check(
+            &chain,
+            &own.certificate.pem,
+            NAME,
+            DAY * 11,
+            Some("the authority that signed it has ended"),
+        );
     }
 }

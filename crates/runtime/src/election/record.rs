@@ -1,4 +1,5 @@
-//! The Lease object as one candidate knows it: as last read or written, since when it has been that, and its next change.
+//! The Lease object as one candidate knows it: as last read or written, since when it has been
+//! that, and its next change.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -31,17 +32,30 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn new(api: Api<Lease>, name: String, patience: Duration) -> Self {
         let annotations = BTreeMap::new();
-        Self { api, name, annotations, patience, seen: None, unchanged_since: now(), changes: None }
+        Self {
+            api,
+            name,
+            annotations,
+            patience,
+            seen: None,
+            unchanged_since: now(),
+            changes: None,
+        }
     }
 
     /// The same; what is written has these annotations beside others.
     pub(super) fn annotating(self, annotations: BTreeMap<String, String>) -> Self {
-        Self { annotations, ..self }
+        Self {
+            annotations,
+            ..self
+        }
     }
 
     /// What the lease says; absent where there is none.
     pub(super) fn spec(&self) -> Option<LeaseSpec> {
-        self.seen.as_ref().map(|lease| lease.spec.clone().unwrap_or_default())
+        self.seen
+            .as_ref()
+            .map(|lease| lease.spec.clone().unwrap_or_default())
     }
 
     /// Since when the lease has said what it says.
@@ -52,7 +66,9 @@ impl Record {
     /// The number of the term that the lease as last seen stands for.
     pub(super) fn term(&self) -> u64 {
         let seen = self.seen.as_ref();
-        let created = seen.and_then(|lease| lease.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+        let created = seen
+            .and_then(|lease| lease.metadata.creation_timestamp.as_ref())
+            .map(|time| time.0);
         let transitions = seen.and_then(|lease| lease.spec.as_ref()?.lease_transitions);
         lease::term(created.unwrap_or_default(), transitions.unwrap_or(0))
     }
@@ -64,14 +80,24 @@ impl Record {
         Ok(())
     }
 
-    /// Creates or replaces the lease; the resource version that was seen makes a write to a changed lease fail.
+    /// Creates or replaces the lease; the resource version that was seen makes a write to a changed
+    /// lease fail.
     pub(super) async fn write(&mut self, spec: LeaseSpec) -> kube::Result<()> {
         let seen = self.seen.as_ref().map(|lease| lease.metadata.clone());
         let is_there = seen.is_some();
-        let new = || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+        let new = || ObjectMeta {
+            name: Some(self.name.clone()),
+            ..ObjectMeta::default()
+        };
         let mut metadata = seen.unwrap_or_else(new);
-        metadata.annotations.get_or_insert_default().extend(self.annotations.clone());
-        let lease = Lease { metadata, spec: Some(spec) };
+        metadata
+            .annotations
+            .get_or_insert_default()
+            .extend(self.annotations.clone());
+        let lease = Lease {
+            metadata,
+            spec: Some(spec),
+        };
         let params = PostParams::default();
         let written = if is_there {
             answer(self.patience, self.api.replace(&self.name, &params, &lease)).await?
@@ -113,10 +139,13 @@ impl Record {
             match self.changes.as_mut() {
                 None => std::future::pending::<()>().await,
                 Some(changes) => match changes.next().await {
-                    Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => return Some(lease),
+                    Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
+                        return Some(lease);
+                    }
                     Some(Ok(WatchEvent::Deleted(_))) => return None,
                     Some(Ok(WatchEvent::Bookmark(_))) => {}
-                    // The caller's next read says whether something is wrong; then a new watch begins.
+                    // The caller's next read says whether something is wrong; then a new watch
+                    // begins.
                     Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => {
                         self.changes = None;
                         std::future::pending::<()>().await;
@@ -127,7 +156,10 @@ impl Record {
     }
 }
 
-async fn answer<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+async fn answer<T>(
+    limit: Duration,
+    request: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<T> {
     let answer = tokio::time::timeout(limit, request).await;
     answer.unwrap_or_else(|_| Err(kube::Error::Service(NoAnswer(limit).into())))
 }

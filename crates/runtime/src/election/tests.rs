@@ -55,12 +55,18 @@ impl Running {
             };
             candidate.lead(&stop, &status, &mut work).await
         });
-        Self { events, shutdown, cut }
+        Self {
+            events,
+            shutdown,
+            cut,
+        }
     }
 
     async fn expect(&mut self, expected: &str) -> Instant {
         let event = tokio::time::timeout(Duration::from_hours(1), self.events.recv()).await;
-        let (event, at) = event.expect("an event within an hour of the stopped clock").unwrap();
+        let (event, at) = event
+            .expect("an event within an hour of the stopped clock")
+            .unwrap();
         assert_eq!(event, expected);
         at
     }
@@ -78,7 +84,11 @@ async fn a_released_lease_is_taken_at_the_next_attempt() {
     first.shutdown.cancel();
     let ended = first.expect("ends").await;
     let begun = second.expect("begins").await;
-    assert!(ended <= begun && begun - ended < Duration::from_millis(4_500), "{:?}", begun - ended);
+    assert!(
+        ended <= begun && begun - ended < Duration::from_millis(4_500),
+        "{:?}",
+        begun - ended
+    );
     assert_eq!(leases.holder(), "second");
 }
 
@@ -95,7 +105,11 @@ async fn a_leader_cut_off_stops_before_another_begins() {
     let ended = first.expect("ends").await;
     let begun = second.expect("begins").await;
     assert!(ended - cut <= TIMINGS.renew_deadline, "{:?}", ended - cut);
-    assert!(begun - ended >= Duration::from_secs(4), "{:?}", begun - ended);
+    assert!(
+        begun - ended >= Duration::from_secs(4),
+        "{:?}",
+        begun - ended
+    );
     assert_eq!(leases.holder(), "second");
 
     // Back on the network, the first waits for its turn and begins a new term.
@@ -109,7 +123,10 @@ async fn a_leader_cut_off_stops_before_another_begins() {
 #[tokio::test(start_paused = true)]
 async fn one_candidate_leads_at_a_time_whatever_their_clocks_show() {
     const DAY: Duration = Duration::from_hours(24);
-    let (leases, begin) = (Leases::default(), std::time::SystemTime::UNIX_EPOCH + DAY * 20_000);
+    let (leases, begin) = (
+        Leases::default(),
+        std::time::SystemTime::UNIX_EPOCH + DAY * 20_000,
+    );
     let clocks: [ApiServerClock; 3] = Default::default();
     let show = |clock: &ApiServerClock, time| clock.observe(time, time, now());
     show(&clocks[0], begin + DAY * 200);
@@ -117,12 +134,19 @@ async fn one_candidate_leads_at_a_time_whatever_their_clocks_show() {
     show(&clocks[2], begin);
     let mut ahead = Running::start_with(&leases, "ahead", clocks[0].clone());
     ahead.expect("begins").await;
-    let mut others =
-        [("behind", 1), ("jumping", 2)].map(|(name, clock)| Running::start_with(&leases, name, clocks[clock].clone()));
+    let mut others = [("behind", 1), ("jumping", 2)]
+        .map(|(name, clock)| Running::start_with(&leases, name, clocks[clock].clone()));
     // Ten minutes, in which one clock jumps back and forth.
     let stays = async |holder: &str| {
         for step in 0..20 {
-            show(&clocks[2], if step % 2 == 0 { begin + DAY * 8 } else { begin - DAY * 8 });
+            show(
+                &clocks[2],
+                if step % 2 == 0 {
+                    begin + DAY * 8
+                } else {
+                    begin - DAY * 8
+                },
+            );
             tokio::time::sleep(Duration::from_secs(30)).await;
             assert_eq!(leases.holder(), holder, "step {step}");
         }
@@ -134,10 +158,18 @@ async fn one_candidate_leads_at_a_time_whatever_their_clocks_show() {
     ahead.expect("ends").await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     let holder = leases.holder();
-    let mut leads = others.iter_mut().map(|other| other.events.try_recv().is_ok_and(|(event, _)| event == "begins"));
+    let mut leads = others.iter_mut().map(|other| {
+        other
+            .events
+            .try_recv()
+            .is_ok_and(|(event, _)| event == "begins")
+    });
     assert!(leads.next() != leads.next(), "one of the two leads");
     stays(&holder).await;
-    assert!(others.iter().all(|other| other.events.is_empty()), "no other term began or ended");
+    assert!(
+        others.iter().all(|other| other.events.is_empty()),
+        "no other term began or ended"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,8 +188,17 @@ async fn a_short_break_costs_no_leadership() {
 async fn work_that_computes_for_long_keeps_the_lease() {
     let leases = Leases::default();
     let api = Api::namespaced(leases.client(Arc::default()), "ns");
-    let timings = Timings { retry_period: Duration::from_millis(10), ..TIMINGS };
-    let candidate = Candidate::new(api, "lease".to_owned(), "busy".to_owned(), timings, ApiServerClock::default());
+    let timings = Timings {
+        retry_period: Duration::from_millis(10),
+        ..TIMINGS
+    };
+    let candidate = Candidate::new(
+        api,
+        "lease".to_owned(),
+        "busy".to_owned(),
+        timings,
+        ApiServerClock::default(),
+    );
     let status = IntGauge::new("status", "Status.").unwrap();
     let renewals = || leases.0.lock().unwrap().as_ref().map_or(0, version);
     let mut work = async |leading: Leading| {
@@ -169,7 +210,10 @@ async fn work_that_computes_for_long_keeps_the_lease() {
         });
         Ok(())
     };
-    candidate.lead(&CancellationToken::new(), &status, &mut work).await.unwrap();
+    candidate
+        .lead(&CancellationToken::new(), &status, &mut work)
+        .await
+        .unwrap();
     assert_eq!(leases.holder(), "", "released in the end");
 }
 
@@ -179,8 +223,16 @@ async fn a_lease_given_to_another_ends_the_term() {
     let mut first = Running::start(&leases, "first");
     first.expect("begins").await;
     let stolen = leases.0.lock().unwrap().clone().unwrap();
-    let spec = held(stolen.spec.as_ref(), "thief", Duration::from_secs(15), Timestamp::UNIX_EPOCH);
-    let Json(_) = leases.store(Lease { spec: Some(spec), ..stolen });
+    let spec = held(
+        stolen.spec.as_ref(),
+        "thief",
+        Duration::from_secs(15),
+        Timestamp::UNIX_EPOCH,
+    );
+    let Json(_) = leases.store(Lease {
+        spec: Some(spec),
+        ..stolen
+    });
     first.expect("ends").await;
     first.expect("begins").await;
 }
@@ -189,20 +241,36 @@ async fn a_lease_given_to_another_ends_the_term() {
 async fn the_lease_has_the_annotations_of_its_holder() {
     let leases = Leases::default();
     let annotations = [("kept".to_owned(), "as it is".to_owned())].into();
-    let metadata = ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() };
-    let Json(_) = leases.store(Lease { metadata, spec: Some(LeaseSpec::default()) });
+    let metadata = ObjectMeta {
+        annotations: Some(annotations),
+        ..ObjectMeta::default()
+    };
+    let Json(_) = leases.store(Lease {
+        metadata,
+        spec: Some(LeaseSpec::default()),
+    });
     for name in ["first", "second"] {
         let api = Api::namespaced(leases.client(Arc::default()), "ns");
-        let candidate = Candidate::new(api, "lease".to_owned(), name.to_owned(), TIMINGS, ApiServerClock::default());
+        let candidate = Candidate::new(
+            api,
+            "lease".to_owned(),
+            name.to_owned(),
+            TIMINGS,
+            ApiServerClock::default(),
+        );
         let candidate = candidate.annotating([("holder".to_owned(), name.to_owned())].into());
         let mut work = async |_| {
             let lease = leases.0.lock().unwrap().clone().unwrap();
-            let expected = [("holder", name), ("kept", "as it is")].map(|(key, value)| (key.into(), value.into()));
+            let expected = [("holder", name), ("kept", "as it is")]
+                .map(|(key, value)| (key.into(), value.into()));
             assert_eq!(lease.metadata.annotations, Some(expected.into()));
             Ok(())
         };
         let status = IntGauge::new("status", "Status.").unwrap();
-        candidate.lead(&CancellationToken::new(), &status, &mut work).await.unwrap();
+        candidate
+            .lead(&CancellationToken::new(), &status, &mut work)
+            .await
+            .unwrap();
     }
 }
 

@@ -1,4 +1,5 @@
-//! The gates that all programs of the suite know, as upstream's programs do: whichever of them a gate concerns, one text fits all.
+//! The gates that all programs of the suite know, as upstream's programs do: whichever of them a
+//! gate concerns, one text fits all.
 
 use super::{Gate, Stage};
 
@@ -11,7 +12,19 @@ pub const PER_AUTOSCALER_RULES: &str = "PerVPAConfig";
 
 /// All of them.
 pub const SUITE: [Gate; 3] = [
-    Gate { name: STARTUP_BOOST, stage: Stage::Alpha, default: false },
-    Gate { name: IN_PLACE, stage: Stage::Alpha, default: false },
-    Gate { name: PER_AUTOSCALER_RULES, stage: Stage::Alpha, default: false },
+    Gate {
+        name: STARTUP_BOOST,
+        stage: Stage::Alpha,
+        default: false,
+    },
+    Gate {
+        name: IN_PLACE,
+        stage: Stage::Alpha,
+        default: false,
+    },
+    Gate {
+        name: PER_AUTOSCALER_RULES,
+        stage: Stage::Alpha,
+        default: false,
+    },
 ];

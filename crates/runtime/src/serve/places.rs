@@ -1,9 +1,10 @@
 //! Who stays when more want in than there is room for.
 //!
-//! Whoever comes is let in. When the share of those for whom nobody vouches is full, one of them has to go: of the address with most
-//! of them, if that has more than a few, the one whose last request is the longest ago, or who has waited longest with its first one.
-//! So a stranger that opens as many connections as it can turns out its own, and a client that has just come has all the time that
-//! a handshake takes. Those who are vouched for are shown out by nobody.
+//! Whoever comes is let in. When the share of those for whom nobody vouches is full, one of them
+//! has to go: of the address with most of them, if that has more than a few, the one whose last
+//! request is the longest ago, or who has waited longest with its first one. So a stranger that
+//! opens as many connections as it can turns out its own, and a client that has just come has all
+//! the time that a handshake takes. Those who are vouched for are shown out by nobody.
 
 use std::collections::HashMap;
 use std::io;
@@ -73,7 +74,9 @@ pub struct Visitor {
 
 impl std::fmt::Debug for Visitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Visitor").field("from", &self.seat.from).finish_non_exhaustive()
+        f.debug_struct("Visitor")
+            .field("from", &self.seat.from)
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,7 +97,10 @@ impl Places {
     pub(super) async fn take(&self, from: IpAddr) -> io::Result<Place> {
         let shared = &self.0;
         while self.table().strangers.len() >= shared.strangers && self.show_out() {}
-        let permit = Arc::clone(&shared.free).acquire_owned().await.map_err(io::Error::other)?;
+        let permit = Arc::clone(&shared.free)
+            .acquire_owned()
+            .await
+            .map_err(io::Error::other)?;
         let mut table = self.table();
         table.last_id += 1;
         let seat = Arc::new(Seat {
@@ -106,17 +112,28 @@ impl Places {
         });
         table.enter(&seat);
         drop(table);
-        Ok(Place { visitor: Visitor { places: self.clone(), seat }, _permit: permit })
+        Ok(Place {
+            visitor: Visitor {
+                places: self.clone(),
+                seat,
+            },
+            _permit: permit,
+        })
     }
 
     /// Has one stranger go; false if there is none.
     pub(super) fn show_out(&self) -> bool {
         let mut table = self.table();
-        let Some(seat) = table.first_to_go().map(Arc::clone) else { return false };
+        let Some(seat) = table.first_to_go().map(Arc::clone) else {
+            return false;
+        };
         table.leave(&seat);
         seat.is_shown_out.cancel();
         let now = Instant::now();
-        if table.said.is_none_or(|said| now.duration_since(said) >= SAID_EVERY) {
+        if table
+            .said
+            .is_none_or(|said| now.duration_since(said) >= SAID_EVERY)
+        {
             table.said = Some(now);
             tracing::warn!(strangers = self.0.strangers, from = %seat.from, "too many connections; some are closed to make room");
         }
@@ -153,8 +170,13 @@ impl Table {
 
     fn first_to_go(&self) -> Option<&Arc<Seat>> {
         let crowds = self.of.iter().filter(|(_, count)| **count > FEW);
-        let crowd = crowds.max_by_key(|(_, count)| **count).map(|(from, _)| from);
-        let candidates = self.strangers.values().filter(|seat| crowd.is_none_or(|crowd| *crowd == seat.from));
+        let crowd = crowds
+            .max_by_key(|(_, count)| **count)
+            .map(|(from, _)| from);
+        let candidates = self
+            .strangers
+            .values()
+            .filter(|seat| crowd.is_none_or(|crowd| *crowd == seat.from));
         candidates.min_by_key(|seat| seat.last_request.load(Ordering::Relaxed))
     }
 }
@@ -167,7 +189,11 @@ impl Place {
 
     /// What comes of it, unless the visitor has to go before.
     pub(super) async fn until_shown_out<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        self.visitor.seat.is_shown_out.run_until_cancelled(work).await
+        self.visitor
+            .seat
+            .is_shown_out
+            .run_until_cancelled(work)
+            .await
     }
 }
 
@@ -187,7 +213,8 @@ impl Visitor {
         self.seat.is_known.load(Ordering::Relaxed)
     }
 
-    /// Vouches for whoever is at the other end: it is no stranger from now on, as far as there is room for such.
+    /// Vouches for whoever is at the other end: it is no stranger from now on, as far as there is
+    /// room for such.
     pub fn vouch(&self) {
         let mut table = self.places.table();
         if table.known < self.places.0.known && table.leave(&self.seat) {
@@ -198,14 +225,18 @@ impl Visitor {
 
     /// There is a request.
     pub(super) fn asks(&self) {
-        self.seat.last_request.store(self.places.next_request(), Ordering::Relaxed);
+        self.seat
+            .last_request
+            .store(self.places.next_request(), Ordering::Relaxed);
     }
 }
 
 /// The address, or of IPv6 the network that one machine has to itself.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
+        IpAddr::V6(address) => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)))
+        }
         address @ IpAddr::V4(_) => address,
     }
 }
@@ -278,10 +309,16 @@ mod tests {
         }
         let beyond = take(&places, CROWD).await;
         beyond.visitor.vouch();
-        assert!(!beyond.visitor.is_known(), "strangers have their share, and so have the others");
+        assert!(
+            !beyond.visitor.is_known(),
+            "strangers have their share, and so have the others"
+        );
         drop(known.pop());
         beyond.visitor.vouch();
-        assert!(beyond.visitor.is_known(), "the place of one that has gone is free");
+        assert!(
+            beyond.visitor.is_known(),
+            "the place of one that has gone is free"
+        );
         known.truncate(20);
         let crowd = crowd(&places, CROWD, 1000).await;
         assert!(known.iter().chain([&beyond]).all(stays));
@@ -317,7 +354,11 @@ mod tests {
     #[test]
     fn an_address_is_one_machine() {
         let check = |address: &str, expected: &str| {
-            assert_eq!(network(address.parse().unwrap()), expected.parse::<IpAddr>().unwrap(), "{address}");
+            assert_eq!(
+                network(address.parse().unwrap()),
+                expected.parse::<IpAddr>().unwrap(),
+                "{address}"
+            );
         };
         check("10.1.2.3", "10.1.2.3");
         check("::ffff:10.1.2.3", "10.1.2.3");

@@ -23,7 +23,11 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
         let server = tokio::spawn(serve(listener, router, None, limits, shutdown.clone()));
-        Self { address, shutdown, server }
+        Self {
+            address,
+            shutdown,
+            server,
+        }
     }
 
     async fn send(&self, text: &str) -> TcpStream {
@@ -50,7 +54,11 @@ async fn answer(mut stream: TcpStream) -> String {
 
 fn limits() -> Limits {
     let short = Duration::from_millis(300);
-    Limits { header_timeout: short, idle_timeout: short, ..Limits::default() }
+    Limits {
+        header_timeout: short,
+        idle_timeout: short,
+        ..Limits::default()
+    }
 }
 
 fn hello() -> Router {
@@ -60,7 +68,10 @@ fn hello() -> Router {
 #[tokio::test]
 async fn parts_of_a_response_do_not_wait_for_each_other() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let (client, places) = (TcpStream::connect(listener.local_addr().unwrap()), Places::new(1, 1));
+    let (client, places) = (
+        TcpStream::connect(listener.local_addr().unwrap()),
+        Places::new(1, 1),
+    );
     let (client, accepted) = tokio::join!(client, next(&listener, &places));
     assert!(client.is_ok() && accepted.unwrap().0.nodelay().unwrap());
 }
@@ -78,23 +89,40 @@ async fn a_client_that_dawdles_over_its_headers_is_shown_out() {
 async fn an_idle_connection_does_not_stay() {
     let running = Running::start(hello(), limits()).await;
     let idle = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
-    assert!(answer(idle).await.ends_with("hello"), "reading to the end means that the server closed");
+    assert!(
+        answer(idle).await.ends_with("hello"),
+        "reading to the end means that the server closed"
+    );
 }
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_answered_for() {
     let stuck = Router::new().route("/", get(|| async { std::future::pending::<&str>().await }));
-    let running = Running::start(stuck, Limits { request_timeout: Duration::from_millis(50), ..limits() }).await;
+    let running = Running::start(
+        stuck,
+        Limits {
+            request_timeout: Duration::from_millis(50),
+            ..limits()
+        },
+    )
+    .await;
     let text = answer(running.send(REQUEST).await).await;
     assert!(text.starts_with("HTTP/1.1 504"), "{text}");
 }
 
 #[tokio::test]
 async fn a_request_may_have_as_many_headers_as_it_is_given() {
-    for (lines, expected) in [(99, "HTTP/1.1 200"), (101, "HTTP/1.1 431"), (300, "HTTP/1.1 431")] {
+    for (lines, expected) in [
+        (99, "HTTP/1.1 200"),
+        (101, "HTTP/1.1 431"),
+        (300, "HTTP/1.1 431"),
+    ] {
         check_headers(limits(), lines, expected).await;
     }
-    let more = Limits { headers: 2000, ..limits() };
+    let more = Limits {
+        headers: 2000,
+        ..limits()
+    };
     for (lines, expected) in [(2000, "HTTP/1.1 200"), (2001, "HTTP/1.1 431")] {
         check_headers(more, lines, expected).await;
     }
@@ -102,18 +130,29 @@ async fn a_request_may_have_as_many_headers_as_it_is_given() {
 
 async fn check_headers(limits: Limits, lines: usize, expected: &str) {
     let running = Running::start(hello(), limits).await;
-    let text = format!("GET / HTTP/1.1\r\nconnection: close\r\n{}\r\n", "x-group: a\r\n".repeat(lines - 1));
+    let text = format!(
+        "GET / HTTP/1.1\r\nconnection: close\r\n{}\r\n",
+        "x-group: a\r\n".repeat(lines - 1)
+    );
     let text = answer(running.send(&text).await).await;
     assert!(text.starts_with(expected), "{lines}: {text}");
 }
 
 #[tokio::test]
 async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
-    let patient = Limits { idle_timeout: Duration::from_mins(5), ..limits() };
+    let patient = Limits {
+        idle_timeout: Duration::from_mins(5),
+        ..limits()
+    };
     let running = Running::start(hello(), patient).await;
     let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
     for beginning in ["", "GET / HTTP/1.1\r\nhost: te"] {
-        assert!(!answer(running.send(beginning).await).await.contains("hello"), "{beginning:?}");
+        assert!(
+            !answer(running.send(beginning).await)
+                .await
+                .contains("hello"),
+            "{beginning:?}"
+        );
     }
     kept.write_all(REQUEST.as_bytes()).await.unwrap();
     assert_eq!(answer(kept).await.matches("hello").count(), 2);
@@ -122,7 +161,11 @@ async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
 #[tokio::test]
 async fn the_first_answer_on_an_old_connection_is_its_last() {
     let age = Duration::from_millis(50);
-    let ages = Limits { connection_age: age, idle_timeout: Duration::from_mins(5), ..limits() };
+    let ages = Limits {
+        connection_age: age,
+        idle_timeout: Duration::from_mins(5),
+        ..limits()
+    };
     let running = Running::start(hello(), ages).await;
     let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
     let mut text = Vec::new();
@@ -133,11 +176,19 @@ async fn the_first_answer_on_an_old_connection_is_its_last() {
             Ok(0) | Err(_) => break,
             Ok(read) => text.extend_from_slice(&bytes[..read]),
         }
-        if kept.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.is_err() {
+        if kept
+            .write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n")
+            .await
+            .is_err()
+        {
             break;
         }
     }
-    assert!(String::from_utf8(text).unwrap().contains("connection: close"));
+    assert!(
+        String::from_utf8(text)
+            .unwrap()
+            .contains("connection: close")
+    );
 }
 
 /// Nobody is shown out for being slow.
@@ -165,7 +216,12 @@ async fn whoever_holds_all_places_keeps_nobody_out() {
         held.push(running.send(if number % 2 == 0 { "" } else { kept }).await);
         if number % 20 == 19 {
             for from in [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::LOCALHOST] {
-                assert!(answer(running.send_from(from, REQUEST).await).await.ends_with("hello"), "{from}");
+                assert!(
+                    answer(running.send_from(from, REQUEST).await)
+                        .await
+                        .ends_with("hello"),
+                    "{from}"
+                );
             }
         }
     }
@@ -180,7 +236,9 @@ async fn a_connection_that_is_vouched_for_outlasts_a_crowd_from_its_own_address(
         "known"
     });
     let running = Running::start(hello().route("/known", vouching), PATIENT).await;
-    let mut known = running.send("GET /known HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    let mut known = running
+        .send("GET /known HTTP/1.1\r\nhost: test\r\n\r\n")
+        .await;
     let mut read = [0; 1024];
     let length = known.read(&mut read).await.unwrap();
     assert!(String::from_utf8_lossy(&read[..length]).ends_with("known"));
@@ -195,12 +253,23 @@ async fn a_connection_that_is_vouched_for_outlasts_a_crowd_from_its_own_address(
 
 #[test]
 fn where_the_system_allows_less_the_shares_stay() {
-    let limits = Limits { connections: 2048, strangers: 1024, ..Limits::default() };
+    let limits = Limits {
+        connections: 2048,
+        strangers: 1024,
+        ..Limits::default()
+    };
     let shares = |connections| {
-        let Limits { connections, strangers, .. } = limits.within(connections);
+        let Limits {
+            connections,
+            strangers,
+            ..
+        } = limits.within(connections);
         (connections, strangers)
     };
-    assert_eq!((shares(4096), shares(500), shares(1)), ((2048, 1024), (500, 250), (1, 1)));
+    assert_eq!(
+        (shares(4096), shares(500), shares(1)),
+        ((2048, 1024), (500, 250), (1, 1))
+    );
 }
 
 #[tokio::test]

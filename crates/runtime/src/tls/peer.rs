@@ -1,26 +1,37 @@
 //! Certificates that clients may show, without being judged in the handshake.
 //!
-//! The handshake proves that the client has the key of the certificate that it shows, and nothing more. Whom to trust is decided
-//! for each request: authorities change while connections live, and a refusal in the handshake reaches nobody who could read it.
+//! The handshake proves that the client has the key of the certificate that it shows, and nothing
+//! more. Whom to trust is decided for each request: authorities change while connections live, and
+//! a refusal in the handshake reaches nobody who could read it.
 
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-/// The chain that a client showed in the handshake, its own certificate first; never empty. An extension of each request of the
-/// connection. Whoever signed it is not known: see [`super::ServingProfile::asks_clients`].
+/// The chain that a client showed in the handshake, its own certificate first; never empty. An
+/// extension of each request of the connection. Whoever signed it is not known: see
+/// [`super::ServingProfile::asks_clients`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 
 impl PeerCertificates {
     /// What a connection's client showed, if it showed anything.
     pub(crate) fn of(connection: &rustls::ServerConnection) -> Option<Self> {
-        let chain = connection.peer_certificates().filter(|chain| !chain.is_empty())?;
-        Some(Self(chain.iter().map(|certificate| certificate.clone().into_owned()).collect()))
+        let chain = connection
+            .peer_certificates()
+            .filter(|chain| !chain.is_empty())?;
+        Some(Self(
+            chain
+                .iter()
+                .map(|certificate| certificate.clone().into_owned())
+                .collect(),
+        ))
     }
 }
 
@@ -32,7 +43,9 @@ pub(super) struct Possession {
 
 impl Possession {
     pub(super) fn new(provider: &CryptoProvider) -> Arc<Self> {
-        Arc::new(Self { algorithms: provider.signature_verification_algorithms })
+        Arc::new(Self {
+            algorithms: provider.signature_verification_algorithms,
+        })
     }
 }
 
@@ -41,7 +54,8 @@ impl ClientCertVerifier for Possession {
         false
     }
 
-    /// Nothing: with hints some clients would keep a certificate to themselves that the next set of authorities accepts.
+    /// Nothing: with hints some clients would keep a certificate to themselves that the next set of
+    /// authorities accepts.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

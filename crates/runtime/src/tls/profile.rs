@@ -16,12 +16,15 @@ pub struct ServingProfile {
     pub min_version: MinTlsVersion,
     /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
-    /// Whether clients are asked for a certificate which they need not have and which is not judged: each request then carries
-    /// it as [`super::PeerCertificates`]. A server that has authorities of clients judges, and pays no heed to this.
+    /// Whether clients are asked for a certificate which they need not have and which is not
+    /// judged: each request then carries it as [`super::PeerCertificates`]. A server that has
+    /// authorities of clients judges, and pays no heed to this.
     pub asks_clients: bool,
-    /// File (PEM) of the authorities of clients. With it the handshake fails without a certificate of one of them.
+    /// File (PEM) of the authorities of clients. With it the handshake fails without a certificate
+    /// of one of them.
     pub client_authorities: Option<PathBuf>,
-    /// Whether HTTP/2 is left out. A client with one connection for all its requests stays with one replica.
+    /// Whether HTTP/2 is left out. A client with one connection for all its requests stays with one
+    /// replica.
     pub http1_only: bool,
 }
 
@@ -37,7 +40,8 @@ pub enum MinTlsVersion {
     Tls13,
 }
 
-/// Cipher suites of TLS 1.2; those of TLS 1.3 cannot be chosen, as in Go. Without any, all are offered.
+/// Cipher suites of TLS 1.2; those of TLS 1.3 cannot be chosen, as in Go. Without any, all are
+/// offered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CipherSuites {
     named: Vec<String>,
@@ -54,7 +58,8 @@ impl MinTlsVersion {
 }
 
 impl CipherSuites {
-    /// Names that were given and are none that this program has. They are passed over, as upstream does.
+    /// Names that were given and are none that this program has. They are passed over, as upstream
+    /// does.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }
@@ -65,9 +70,14 @@ impl FromStr for CipherSuites {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = text.split([',', ':']).map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
+        let all = text
+            .split([',', ':'])
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned);
         let known = aws_lc_rs::default_provider().cipher_suites;
-        let (named, unknown) = all.partition(|name| known.iter().any(|suite| go_name(suite) == *name));
+        let (named, unknown) =
+            all.partition(|name| known.iter().any(|suite| go_name(suite) == *name));
         Ok(Self { named, unknown })
     }
 }
@@ -77,7 +87,9 @@ impl ServingProfile {
         let mut provider = aws_lc_rs::default_provider();
         let CipherSuites { named, unknown } = &self.cipher_suites;
         if !(named.is_empty() && unknown.is_empty()) {
-            provider.cipher_suites.retain(|suite| suite.tls13().is_some() || named.contains(&go_name(suite)));
+            provider
+                .cipher_suites
+                .retain(|suite| suite.tls13().is_some() || named.contains(&go_name(suite)));
         }
         provider
     }
@@ -96,24 +108,45 @@ mod tests {
     fn check(text: &str, expected: Option<&[&str]>, unknown: &[&str]) {
         let cipher_suites: CipherSuites = text.parse().unwrap();
         assert_eq!(cipher_suites.unknown(), unknown, "{text}");
-        let provider = ServingProfile { cipher_suites, ..ServingProfile::default() }.provider();
+        let provider = ServingProfile {
+            cipher_suites,
+            ..ServingProfile::default()
+        }
+        .provider();
         let all = aws_lc_rs::default_provider().cipher_suites;
-        let offered: Vec<_> =
-            provider.cipher_suites.iter().filter(|suite| suite.tls13().is_none()).map(go_name).collect();
+        let offered: Vec<_> = provider
+            .cipher_suites
+            .iter()
+            .filter(|suite| suite.tls13().is_none())
+            .map(go_name)
+            .collect();
         match expected {
             Some(expected) => assert_eq!(offered, expected, "{text}"),
             None => assert_eq!(provider.cipher_suites.len(), all.len(), "{text}"),
         }
-        assert!(provider.cipher_suites.iter().any(|suite| suite.tls13().is_some()), "{text}");
+        assert!(
+            provider
+                .cipher_suites
+                .iter()
+                .any(|suite| suite.tls13().is_some()),
+            "{text}"
+        );
     }
 
     #[test]
     fn cipher_suites_have_gos_names() {
         check("", None, &[]);
-        let (aes, chacha) = ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256");
+        let (aes, chacha) = (
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        );
         check(aes, Some(&[aes]), &[]);
         check(&format!("{chacha}, {aes}"), Some(&[chacha, aes]), &[]);
-        check(&format!("{aes}:TLS_RSA_WITH_RC4_128_SHA"), Some(&[aes]), &["TLS_RSA_WITH_RC4_128_SHA"]);
+        check(
+            &format!("{aes}:TLS_RSA_WITH_RC4_128_SHA"),
+            Some(&[aes]),
+            &["TLS_RSA_WITH_RC4_128_SHA"],
+        );
         check("TLS_AES_128_GCM_SHA256", Some(&[]), &[]);
         check("nonsense", Some(&[]), &["nonsense"]);
     }

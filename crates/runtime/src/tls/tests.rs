@@ -35,20 +35,29 @@ impl Authority {
     fn new() -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "test authority");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "test authority");
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        Self { issuer: Issuer::new(params, key), certificate }
+        Self {
+            issuer: Issuer::new(params, key),
+            certificate,
+        }
     }
 
     fn issue(&self) -> Pair {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-        Pair { certificate: params.signed_by(&key, &self.issuer).unwrap(), key }
+        Pair {
+            certificate: params.signed_by(&key, &self.issuer).unwrap(),
+            key,
+        }
     }
 }
 
-/// A mounted Secret as a kubelet keeps it: files are links through `..data`, which is moved in one step.
+/// A mounted Secret as a kubelet keeps it: files are links through `..data`, which is moved in one
+/// step.
 struct Secret {
     folder: TempDir,
     revision: usize,
@@ -56,7 +65,10 @@ struct Secret {
 
 impl Secret {
     fn new(certificate: &str, key: &str) -> Self {
-        let mut secret = Self { folder: tempfile::tempdir().unwrap(), revision: 0 };
+        let mut secret = Self {
+            folder: tempfile::tempdir().unwrap(),
+            revision: 0,
+        };
         secret.update(certificate, key, "");
         for name in ["tls.crt", "tls.key", "ca.crt"] {
             symlink(Path::new("..data").join(name), secret.path(name)).unwrap();
@@ -68,7 +80,11 @@ impl Secret {
         self.revision += 1;
         let revision = format!("..revision-{}", self.revision);
         std::fs::create_dir(self.path(&revision)).unwrap();
-        for (name, text) in [("tls.crt", certificate), ("tls.key", key), ("ca.crt", client_ca)] {
+        for (name, text) in [
+            ("tls.crt", certificate),
+            ("tls.key", key),
+            ("ca.crt", client_ca),
+        ] {
             std::fs::write(self.path(&revision).join(name), text).unwrap();
         }
         symlink(&revision, self.path("..next")).unwrap();
@@ -80,7 +96,11 @@ impl Secret {
     }
 
     fn files(&self) -> TlsFiles {
-        TlsFiles { certificate: self.path("tls.crt"), private_key: self.path("tls.key"), authorities: None }
+        TlsFiles {
+            certificate: self.path("tls.crt"),
+            private_key: self.path("tls.key"),
+            authorities: None,
+        }
     }
 }
 
@@ -88,11 +108,20 @@ async fn start(tls: ServingTls) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let shown = |request: Request| async move {
-        let shown = request.extensions().get::<PeerCertificates>().map_or(0, |peer| peer.0.len());
+        let shown = request
+            .extensions()
+            .get::<PeerCertificates>()
+            .map_or(0, |peer| peer.0.len());
         format!("{shown} shown, hello")
     };
     let router = Router::new().route("/", get(shown));
-    tokio::spawn(serve(listener, router, Some(tls.current()), Limits::default(), CancellationToken::new()));
+    tokio::spawn(serve(
+        listener,
+        router,
+        Some(tls.current()),
+        Limits::default(),
+        CancellationToken::new(),
+    ));
     address
 }
 
@@ -118,17 +147,33 @@ fn client(trusted: &Authority, own: Option<&Pair>, alpn: &str) -> TlsConnector {
 }
 
 /// Makes one request on a connection of its own; gives the certificate that the server showed.
-async fn request(address: SocketAddr, client: &TlsConnector) -> io::Result<CertificateDer<'static>> {
+async fn request(
+    address: SocketAddr,
+    client: &TlsConnector,
+) -> io::Result<CertificateDer<'static>> {
     let (shown, text) = exchange(address, client).await?;
-    if text.ends_with("hello") { Ok(shown) } else { Err(io::Error::other(text)) }
+    if text.ends_with("hello") {
+        Ok(shown)
+    } else {
+        Err(io::Error::other(text))
+    }
 }
 
 /// The same; gives also the text of the answer.
-async fn exchange(address: SocketAddr, client: &TlsConnector) -> io::Result<(CertificateDer<'static>, String)> {
+async fn exchange(
+    address: SocketAddr,
+    client: &TlsConnector,
+) -> io::Result<(CertificateDer<'static>, String)> {
     let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = client.connect(name, TcpStream::connect(address).await?).await?;
-    let shown = stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned();
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+    let mut stream = client
+        .connect(name, TcpStream::connect(address).await?)
+        .await?;
+    let shown = stream.get_ref().1.peer_certificates().unwrap()[0]
+        .clone()
+        .into_owned();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
     Ok((shown, text))
@@ -158,8 +203,15 @@ async fn certificates_change_under_load_without_a_failed_handshake() {
     for rotation in 1..=20 {
         let next = authority.issue();
         secret.update(&next.certificate.pem(), &next.key.serialize_pem(), "");
-        assert!(matches!(tls.reload().await, Reload::Replaced), "rotation {rotation}");
-        assert_eq!(request(address, &client).await.unwrap(), *next.certificate.der(), "rotation {rotation}");
+        assert!(
+            matches!(tls.reload().await, Reload::Replaced),
+            "rotation {rotation}"
+        );
+        assert_eq!(
+            request(address, &client).await.unwrap(),
+            *next.certificate.der(),
+            "rotation {rotation}"
+        );
         while served.load(Ordering::Relaxed) < rotation * 10 {
             tokio::task::yield_now().await;
         }
@@ -179,20 +231,37 @@ async fn a_new_pair_that_does_not_fit_leaves_the_old_one() {
     let address = start(tls.clone()).await;
     let client = client(&authority, None, "http/1.1");
     for (certificate, key, expected) in [
-        (new.certificate.pem(), old.key.serialize_pem(), "certificate or private key"),
+        (
+            new.certificate.pem(),
+            old.key.serialize_pem(),
+            "certificate or private key",
+        ),
         (String::new(), new.key.serialize_pem(), "no certificate"),
         (new.certificate.pem(), String::new(), "tls.key"),
-        ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".to_owned(), new.key.serialize_pem(), "tls.crt"),
+        (
+            "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".to_owned(),
+            new.key.serialize_pem(),
+            "tls.crt",
+        ),
     ] {
         secret.update(&certificate, &key, "");
-        let Reload::Kept(error) = tls.reload().await else { panic!("{expected}: the pair was taken") };
+        let Reload::Kept(error) = tls.reload().await else {
+            panic!("{expected}: the pair was taken")
+        };
         assert!(error.to_string().contains(expected), "{error}");
-        assert_eq!(request(address, &client).await.unwrap(), *old.certificate.der(), "{expected}");
+        assert_eq!(
+            request(address, &client).await.unwrap(),
+            *old.certificate.der(),
+            "{expected}"
+        );
     }
     secret.update(&new.certificate.pem(), &new.key.serialize_pem(), "");
     assert!(matches!(tls.reload().await, Reload::Replaced));
     assert!(matches!(tls.reload().await, Reload::Unchanged));
-    assert_eq!(request(address, &client).await.unwrap(), *new.certificate.der());
+    assert_eq!(
+        request(address, &client).await.unwrap(),
+        *new.certificate.der()
+    );
 }
 
 #[tokio::test]
@@ -202,18 +271,42 @@ async fn clients_need_a_certificate_of_the_present_authority() {
     let (certificate, key) = (pair.certificate.pem(), pair.key.serialize_pem());
     let mut secret = Secret::new(&certificate, &key);
     secret.update(&certificate, &key, &old.certificate.pem());
-    let files = TlsFiles { authorities: Some(secret.path("ca.crt")), ..secret.files() };
+    let files = TlsFiles {
+        authorities: Some(secret.path("ca.crt")),
+        ..secret.files()
+    };
     let tls = ServingTls::load(files).await.unwrap();
     let address = start(tls.clone()).await;
     let (of_old, of_new) = (old.issue(), new.issue());
-    let may = async |own: Option<&Pair>| request(address, &client(&server, own, "http/1.1")).await.is_ok();
-    assert_eq!((may(None).await, may(Some(&of_old)).await, may(Some(&of_new)).await), (false, true, false));
+    let may = async |own: Option<&Pair>| {
+        request(address, &client(&server, own, "http/1.1"))
+            .await
+            .is_ok()
+    };
+    assert_eq!(
+        (
+            may(None).await,
+            may(Some(&of_old)).await,
+            may(Some(&of_new)).await
+        ),
+        (false, true, false)
+    );
 
     let both = old.certificate.pem() + &new.certificate.pem();
-    for (authorities, expected) in [(both, (false, true, true)), (new.certificate.pem(), (false, false, true))] {
+    for (authorities, expected) in [
+        (both, (false, true, true)),
+        (new.certificate.pem(), (false, false, true)),
+    ] {
         secret.update(&certificate, &key, &authorities);
         assert!(matches!(tls.reload().await, Reload::Replaced));
-        assert_eq!((may(None).await, may(Some(&of_old)).await, may(Some(&of_new)).await), expected);
+        assert_eq!(
+            (
+                may(None).await,
+                may(Some(&of_old)).await,
+                may(Some(&of_new)).await
+            ),
+            expected
+        );
     }
 }
 
@@ -222,16 +315,28 @@ async fn a_server_may_ask_for_certificates_without_judging_them() {
     let (server, stranger) = (Authority::new(), Authority::new());
     let pair = server.issue();
     let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
-    let asking = ServingProfile { asks_clients: true, ..ServingProfile::default() };
+    let asking = ServingProfile {
+        asks_clients: true,
+        ..ServingProfile::default()
+    };
     let address = start(ServingTls::load_as(secret.files(), asking).await.unwrap()).await;
     let own = stranger.issue();
     for (own, expected) in [(None, "0 shown, hello"), (Some(&own), "1 shown, hello")] {
-        let (_, text) = exchange(address, &client(&server, own, "http/1.1")).await.unwrap();
+        let (_, text) = exchange(address, &client(&server, own, "http/1.1"))
+            .await
+            .unwrap();
         assert!(text.ends_with(expected), "{text}");
     }
     // Somebody else's certificate with a key of one's own proves nothing.
-    let thief = Pair { certificate: own.certificate.clone(), key: KeyPair::generate().unwrap() };
-    assert!(exchange(address, &client(&server, Some(&thief), "http/1.1")).await.is_err());
+    let thief = Pair {
+        certificate: own.certificate.clone(),
+        key: KeyPair::generate().unwrap(),
+    };
+    assert!(
+        exchange(address, &client(&server, Some(&thief), "http/1.1"))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -239,10 +344,19 @@ async fn a_server_may_leave_out_the_newer_protocol() {
     let server = Authority::new();
     let pair = server.issue();
     let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
-    let older = ServingProfile { http1_only: true, ..ServingProfile::default() };
+    let older = ServingProfile {
+        http1_only: true,
+        ..ServingProfile::default()
+    };
     let address = start(ServingTls::load_as(secret.files(), older).await.unwrap()).await;
-    request(address, &client(&server, None, "http/1.1")).await.unwrap();
-    assert!(request(address, &client(&server, None, "h2")).await.is_err());
+    request(address, &client(&server, None, "http/1.1"))
+        .await
+        .unwrap();
+    assert!(
+        request(address, &client(&server, None, "h2"))
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
@@ -253,25 +367,44 @@ async fn a_client_shows_and_trusts_what_its_files_say_now() {
     let mut secret = Secret::new(&certificate, &key);
     secret.update(&certificate, &key, &ours.certificate.pem());
     let authorities = Some(secret.path("ca.crt"));
-    let files = TlsFiles { authorities: authorities.clone(), ..secret.files() };
+    let files = TlsFiles {
+        authorities: authorities.clone(),
+        ..secret.files()
+    };
     let address = start(ServingTls::load(files).await.unwrap()).await;
 
     let (mine, theirs) = (ours.issue(), other.issue());
     let mut secret = Secret::new(&theirs.certificate.pem(), &theirs.key.serialize_pem());
-    assert!(matches!(ClientTls::load(secret.files()).await, Err(TlsError::NoAuthorities)));
+    assert!(matches!(
+        ClientTls::load(secret.files()).await,
+        Err(TlsError::NoAuthorities)
+    ));
     let mut update = |own: &Pair, trusted: &Authority| {
-        secret.update(&own.certificate.pem(), &own.key.serialize_pem(), &trusted.certificate.pem());
-        TlsFiles { authorities: Some(secret.path("ca.crt")), ..secret.files() }
+        secret.update(
+            &own.certificate.pem(),
+            &own.key.serialize_pem(),
+            &trusted.certificate.pem(),
+        );
+        TlsFiles {
+            authorities: Some(secret.path("ca.crt")),
+            ..secret.files()
+        }
     };
     let client = ClientTls::load(update(&theirs, &ours)).await.unwrap();
     let may_connect = async || {
         // The server speaks HTTP/1.1 to those who do not insist on HTTP/2.
         let mut config = (*client.config()).clone();
         config.alpn_protocols.clear();
-        request(address, &TlsConnector::from(Arc::new(config))).await.is_ok()
+        request(address, &TlsConnector::from(Arc::new(config)))
+            .await
+            .is_ok()
     };
     assert!(!may_connect().await, "a certificate of another authority");
-    for (own, trusted, expected) in [(&mine, &ours, true), (&mine, &other, false), (&mine, &ours, true)] {
+    for (own, trusted, expected) in [
+        (&mine, &ours, true),
+        (&mine, &other, false),
+        (&mine, &ours, true),
+    ] {
         update(own, trusted);
         assert!(matches!(client.reload().await, Reload::Replaced));
         assert_eq!(may_connect().await, expected);
@@ -287,9 +420,15 @@ async fn a_client_that_asks_for_http_2_gets_it() {
     let address = start(ServingTls::load(secret.files()).await.unwrap()).await;
     let name = ServerName::try_from("localhost").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
-    let mut stream = client(&authority, None, "h2").connect(name, stream).await.unwrap();
+    let mut stream = client(&authority, None, "h2")
+        .connect(name, stream)
+        .await
+        .unwrap();
     // An HTTP/2 connection begins with SETTINGS (frame type 4) from the server.
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .await
+        .unwrap();
     let mut frame = [0; 9];
     stream.read_exact(&mut frame).await.unwrap();
     assert_eq!(frame[3], 4);
@@ -309,6 +448,8 @@ async fn files_are_followed() {
             tokio::time::sleep(RELOAD_PERIOD).await;
         }
     };
-    tokio::time::timeout(Duration::from_hours(1), taken_over).await.expect("an hour of the stopped clock is enough");
+    tokio::time::timeout(Duration::from_hours(1), taken_over)
+        .await
+        .expect("an hour of the stopped clock is enough");
     following.abort();
 }

@@ -1,13 +1,19 @@
-//! The kubeconfig through which a hosted process uses its pod's `ServiceAccount`. In a cluster it would read
-//! `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here; the file names the token and authority
-//! files of that very volume, so that renewed tokens are picked up.
+//! The kubeconfig through which a hosted process uses its pod's `ServiceAccount`. In a cluster it
+//! would read `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here; the
+//! file names the token and authority files of that very volume, so that renewed tokens are picked
+//! up.
 
 use std::{fs, io, path::Path};
 
 use serde_json::json;
 
 /// Writes it. `account` is the local folder of the `ServiceAccount` volume.
-pub(super) fn write(path: &Path, account: &Path, namespace: &str, api_server_port: u16) -> io::Result<()> {
+pub(super) fn write(
+    path: &Path,
+    account: &Path,
+    namespace: &str,
+    api_server_port: u16,
+) -> io::Result<()> {
     fs::write(path, kubeconfig(account, namespace, api_server_port))
 }
 
@@ -39,8 +45,27 @@ mod tests {
         let read: kube::config::Kubeconfig = serde_yaml_ng::from_str(&text).unwrap();
         let cluster = read.clusters[0].cluster.as_ref().unwrap();
         assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:6443"));
-        assert_eq!(cluster.certificate_authority.as_deref(), Some("/pod/account/ca.crt"));
-        assert_eq!(read.auth_infos[0].auth_info.as_ref().unwrap().token_file.as_deref(), Some("/pod/account/token"));
-        assert_eq!(read.contexts[0].context.as_ref().unwrap().namespace.as_deref(), Some("demo"));
+        assert_eq!(
+            cluster.certificate_authority.as_deref(),
+            Some("/pod/account/ca.crt")
+        );
+        assert_eq!(
+            read.auth_infos[0]
+                .auth_info
+                .as_ref()
+                .unwrap()
+                .token_file
+                .as_deref(),
+            Some("/pod/account/token")
+        );
+        assert_eq!(
+            read.contexts[0]
+                .context
+                .as_ref()
+                .unwrap()
+                .namespace
+                .as_deref(),
+            Some("demo")
+        );
     }
 }

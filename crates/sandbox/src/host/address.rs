@@ -1,6 +1,7 @@
-//! Addresses of hosted pods. Each pod has one address in two spellings: `10.B.y.z` in its status, because the API server
-//! refuses loopback addresses in `EndpointSlice`s and as proxy targets, and `127.B.y.z`, on which its processes really
-//! listen (Linux answers for all of 127.0.0.0/8). The block B belongs to one sandbox at a time on this machine.
+//! Addresses of hosted pods. Each pod has one address in two spellings: `10.B.y.z` in its status,
+//! because the API server refuses loopback addresses in `EndpointSlice`s and as proxy targets, and
+//! `127.B.y.z`, on which its processes really listen (Linux answers for all of 127.0.0.0/8). The
+//! block B belongs to one sandbox at a time on this machine.
 
 use std::{
     collections::BTreeSet,
@@ -10,15 +11,18 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// Blocks to choose from: clear of the usual Service (10.96/12) and node (10.0/16, 10.244/16) ranges.
+/// Blocks to choose from: clear of the usual Service (10.96/12) and node (10.0/16, 10.244/16)
+/// ranges.
 const FIRST_BLOCK: u8 = 128;
 const BLOCKS: u8 = 96;
 
-/// The socket that marks a block as taken. Its owner's death frees it, so that a block is never leaked.
+/// The socket that marks a block as taken. Its owner's death frees it, so that a block is never
+/// leaked.
 const CLAIM_HOST: [u8; 2] = [255, 254];
 const CLAIM_PORT: u16 = 47_127;
 
-/// Pods at one time in one sandbox; also the number of addresses handed out before one is used again.
+/// Pods at one time in one sandbox; also the number of addresses handed out before one is used
+/// again.
 const LAST_INDEX: u16 = 50_000;
 
 /// A claimed block of addresses.
@@ -29,14 +33,23 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Claims a block, trying first the one that this folder's path suggests, so that a sandbox keeps its addresses.
+    /// Claims a block, trying first the one that this folder's path suggests, so that a sandbox
+    /// keeps its addresses.
     pub(super) fn claim(folder: &Path) -> std::io::Result<Self> {
         let start = Sha256::digest(folder.as_os_str().as_encoded_bytes())[0];
         let mut refusal = std::io::Error::other("no block of loopback addresses to choose from");
         for step in 0..BLOCKS {
             let octet = FIRST_BLOCK + (start % BLOCKS + step) % BLOCKS;
-            match TcpListener::bind((Ipv4Addr::new(127, octet, CLAIM_HOST[0], CLAIM_HOST[1]), CLAIM_PORT)) {
-                Ok(claim) => return Ok(Self { octet, _claim: claim }),
+            match TcpListener::bind((
+                Ipv4Addr::new(127, octet, CLAIM_HOST[0], CLAIM_HOST[1]),
+                CLAIM_PORT,
+            )) {
+                Ok(claim) => {
+                    return Ok(Self {
+                        octet,
+                        _claim: claim,
+                    });
+                }
                 Err(error) => refusal = error,
             }
         }
@@ -84,16 +97,25 @@ pub(super) struct Pool {
 impl Pool {
     /// An untouched pool for the block with this second octet.
     pub(super) fn new(octet: u8) -> Self {
-        Self { octet, used: BTreeSet::new(), last: 0 }
+        Self {
+            octet,
+            used: BTreeSet::new(),
+            last: 0,
+        }
     }
 
     /// The next free address, or `None` when all are in use.
     pub(super) fn take(&mut self) -> Option<PodAddress> {
         let free = |index: &u16| !self.used.contains(index);
-        let index = (self.last + 1..=LAST_INDEX).find(free).or_else(|| (1..=self.last).find(free))?;
+        let index = (self.last + 1..=LAST_INDEX)
+            .find(free)
+            .or_else(|| (1..=self.last).find(free))?;
         self.used.insert(index);
         self.last = index;
-        Some(PodAddress { octet: self.octet, index })
+        Some(PodAddress {
+            octet: self.octet,
+            index,
+        })
     }
 
     /// Gives an address back.
@@ -108,7 +130,10 @@ mod tests {
 
     #[test]
     fn an_address_is_the_same_in_both_spellings_but_for_the_first_octet() {
-        let address = PodAddress { octet: 130, index: 258 };
+        let address = PodAddress {
+            octet: 130,
+            index: 258,
+        };
         assert_eq!(address.in_status(), Ipv4Addr::new(10, 130, 1, 2));
         assert_eq!(address.on_loopback(), Ipv4Addr::new(127, 130, 1, 2));
     }

@@ -33,7 +33,9 @@ pub(super) struct Get<'a> {
 
 /// Connects, or says why not.
 pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    TcpStream::connect((host, port)).await.map_err(|error| format!("dial tcp {host}:{port}: {error}"))
+    TcpStream::connect((host, port))
+        .await
+        .map_err(|error| format!("dial tcp {host}:{port}: {error}"))
 }
 
 /// Succeeds when the answer's status is 200 to 399.
@@ -41,22 +43,41 @@ pub(super) async fn get(get: Get<'_>) -> Result<(), String> {
     let stream = connect(get.host, get.port).await?;
     if get.tls {
         let name = server_name(get.host);
-        let stream = TlsConnector::from(Arc::new(client_config()?)).connect(name, stream).await;
-        send(stream.map_err(|error| format!("tls handshake: {error}"))?, get).await
+        let stream = TlsConnector::from(Arc::new(client_config()?))
+            .connect(name, stream)
+            .await;
+        send(
+            stream.map_err(|error| format!("tls handshake: {error}"))?,
+            get,
+        )
+        .await
     } else {
         send(stream, get).await
     }
 }
 
-async fn send(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, get: Get<'_>) -> Result<(), String> {
+async fn send(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    get: Get<'_>,
+) -> Result<(), String> {
     let text = |error: hyper::Error| format!("get {}: {error}", get.path);
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(text)?;
     let mut request = Request::get(get.path).header("user-agent", "kube-probe/plimsoll");
-    if !get.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+    if !get
+        .headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+    {
         request = request.header("host", format!("{}:{}", get.host, get.port));
     }
-    let request = get.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-    let request = request.body(String::new()).map_err(|error| error.to_string())?;
+    let request = get.headers.iter().fold(request, |request, (name, value)| {
+        request.header(name, value)
+    });
+    let request = request
+        .body(String::new())
+        .map_err(|error| error.to_string())?;
     let mut answer = pin!(sender.send_request(request));
     // The connection ends with this function; the answer's body is of no interest.
     let answer = tokio::select! {
@@ -67,20 +88,28 @@ async fn send(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, get:
     if (200..400).contains(&status.as_u16()) {
         Ok(())
     } else {
-        Err(format!("HTTP probe failed with statuscode: {}", status.as_u16()))
+        Err(format!(
+            "HTTP probe failed with statuscode: {}",
+            status.as_u16()
+        ))
     }
 }
 
 fn server_name(host: &str) -> ServerName<'static> {
     let address = host.parse().unwrap_or(Ipv4Addr::LOCALHOST);
-    ServerName::try_from(host.to_owned()).unwrap_or(ServerName::IpAddress(std::net::IpAddr::V4(address).into()))
+    ServerName::try_from(host.to_owned())
+        .unwrap_or(ServerName::IpAddress(std::net::IpAddr::V4(address).into()))
 }
 
 fn client_config() -> Result<ClientConfig, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions();
     let builder = builder.map_err(|error| error.to_string())?;
-    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))).with_no_client_auth())
+    Ok(builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth())
 }
 
 /// Accepts every certificate, but still checks that the server holds its key.
@@ -143,7 +172,10 @@ mod tests {
 
     #[track_caller]
     fn check(answer: &'static str, expected: Result<(), &str>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let outcome = runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let port = listener.local_addr().unwrap().port();
@@ -153,7 +185,14 @@ mod tests {
                 let _ = stream.read(&mut request).await.unwrap();
                 stream.write_all(answer.as_bytes()).await.unwrap();
             });
-            get(Get { tls: false, host: "127.0.0.1", port, path: "/readyz", headers: &[] }).await
+            get(Get {
+                tls: false,
+                host: "127.0.0.1",
+                port,
+                path: "/readyz",
+                headers: &[],
+            })
+            .await
         });
         assert_eq!(outcome, expected.map_err(str::to_owned));
     }
@@ -162,13 +201,23 @@ mod tests {
     fn the_status_decides() {
         check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Ok(()));
         check("HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n", Ok(()));
-        check("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", Err("HTTP probe failed with statuscode: 503"));
+        check(
+            "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n",
+            Err("HTTP probe failed with statuscode: 503"),
+        );
     }
 
     #[test]
     fn a_closed_port_fails() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         assert!(runtime.block_on(connect("127.0.0.1", closed)).is_err());
     }
 }

@@ -1,5 +1,6 @@
-//! How long a container that ended waits before it starts again, as in a kubelet: at once the first time, then the base
-//! (10 s) doubled each time up to five minutes; a run longer than twice that cap starts anew.
+//! How long a container that ended waits before it starts again, as in a kubelet: at once the first
+//! time, then the base (10 s) doubled each time up to five minutes; a run longer than twice that
+//! cap starts anew.
 
 use std::time::Duration;
 
@@ -16,7 +17,10 @@ pub(super) struct BackOff {
 impl BackOff {
     /// A container that has not ended yet.
     pub(super) fn new(base: Duration) -> Self {
-        Self { base, next: Duration::ZERO }
+        Self {
+            base,
+            next: Duration::ZERO,
+        }
     }
 
     /// The wait after a run of this length.
@@ -37,7 +41,9 @@ mod tests {
     #[test]
     fn waits_double_up_to_five_minutes() {
         let mut back_off = BackOff::new(Duration::from_secs(10));
-        let waits: Vec<u64> = (0..8).map(|_| back_off.after(Duration::from_secs(1)).as_secs()).collect();
+        let waits: Vec<u64> = (0..8)
+            .map(|_| back_off.after(Duration::from_secs(1)).as_secs())
+            .collect();
         assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
     }
 

@@ -1,4 +1,5 @@
-//! Runs one container of a hosted pod until it is over: start, probes, end, restart after a back-off.
+//! Runs one container of a hosted pod until it is over: start, probes, end, restart after a
+//! back-off.
 
 use std::{sync::Arc, time::Duration};
 
@@ -53,8 +54,18 @@ enum Cause {
 
 impl Runner {
     /// The runner of this container.
-    pub(super) fn new(context: Arc<PodContext>, container: Container, slot: Slot, restart: Restart) -> Self {
-        Self { context, container, slot, restart }
+    pub(super) fn new(
+        context: Arc<PodContext>,
+        container: Container,
+        slot: Slot,
+        restart: Restart,
+    ) -> Self {
+        Self {
+            context,
+            container,
+            slot,
+            restart,
+        }
     }
 
     /// Runs it until it is over for good, or ordered to end.
@@ -71,7 +82,10 @@ impl Runner {
                 Ok(end) => end,
                 Err(problem) => {
                     self.wait(problem);
-                    End { exit_code: 128, cause: Cause::Itself }
+                    End {
+                        exit_code: 128,
+                        cause: Cause::Itself,
+                    }
                 }
             };
             if end.cause == Cause::Resize {
@@ -104,16 +118,35 @@ impl Runner {
     }
 
     async fn run_once(&self, prepared: &Prepared, deadline: &mut Deadline) -> Result<End, Problem> {
-        let Some(launch) = &prepared.launch else { return Ok(self.play(deadline).await) };
-        let failed = |error: std::io::Error| Problem::run(format!("start {}: {error}", launch.program.display()));
+        let Some(launch) = &prepared.launch else {
+            return Ok(self.play(deadline).await);
+        };
+        let failed = |error: std::io::Error| {
+            Problem::run(format!("start {}: {error}", launch.program.display()))
+        };
         let log = Log::start(&self.context.logs(&self.container.name)).map_err(failed)?;
-        let mut process = Process::start(&self.context.hosting.config.shim, launch, &log).map_err(failed)?;
+        let mut process =
+            Process::start(&self.context.hosting.config.shim, launch, &log).map_err(failed)?;
         let pid = process.pid();
         self.report(|report| {
-            report.start(Timestamp::now(), Some(pid), prepared.startup.is_some(), prepared.readiness.is_some());
+            report.start(
+                Timestamp::now(),
+                Some(pid),
+                prepared.startup.is_some(),
+                prepared.readiness.is_some(),
+            );
         });
-        self.event("Started", format!("Started container {} as process {pid}", self.container.name));
-        let watch = Watch { context: &self.context, slot: self.slot, name: &self.container.name, prepared, launch };
+        self.event(
+            "Started",
+            format!("Started container {} as process {pid}", self.container.name),
+        );
+        let watch = Watch {
+            context: &self.context,
+            slot: self.slot,
+            name: &self.container.name,
+            prepared,
+            launch,
+        };
         let end = tokio::select! {
             exit_code = process.wait() => End { exit_code, cause: Cause::Itself },
             Failed { kind, grace } = watch.until_failure() => {
@@ -136,7 +169,8 @@ impl Runner {
         Ok(end)
     }
 
-    /// A container whose image is not ours: it runs without a process, as KWOK's do; an init container ends at once.
+    /// A container whose image is not ours: it runs without a process, as KWOK's do; an init
+    /// container ends at once.
     async fn play(&self, deadline: &mut Deadline) -> End {
         self.report(|report| report.start(Timestamp::now(), None, false, false));
         let runs_to_its_end = matches!(self.slot, Slot::Init(_)) && self.restart != Restart::Always;
@@ -144,23 +178,42 @@ impl Runner {
             ordered(deadline).await;
         }
         self.report(|report| report.end(Timestamp::now(), 0));
-        End { exit_code: 0, cause: if runs_to_its_end { Cause::Itself } else { Cause::Order } }
+        End {
+            exit_code: 0,
+            cause: if runs_to_its_end {
+                Cause::Itself
+            } else {
+                Cause::Order
+            },
+        }
     }
 
     /// Runs the preStop hook, within the time that is left.
     async fn before_stop(&self, prepared: &Prepared, launch: &Launch, deadline: &mut Deadline) {
-        let Some(hook) = self.container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref()) else {
+        let Some(hook) = self
+            .container
+            .lifecycle
+            .as_ref()
+            .and_then(|lifecycle| lifecycle.pre_stop.as_ref())
+        else {
             return;
         };
         let run = async {
             if let Some(pause) = &hook.sleep {
-                sleep(Duration::from_secs(u64::try_from(pause.seconds).unwrap_or_default())).await;
+                sleep(Duration::from_secs(
+                    u64::try_from(pause.seconds).unwrap_or_default(),
+                ))
+                .await;
                 Ok(())
             } else if let Some(get) = &hook.http_get {
                 let check = probe::http(get, &self.container).map_err(|problem| problem.message)?;
                 ask(&self.context, &check, prepared, launch).await
             } else {
-                let command = hook.exec.as_ref().and_then(|exec| exec.command.clone()).unwrap_or_default();
+                let command = hook
+                    .exec
+                    .as_ref()
+                    .and_then(|exec| exec.command.clone())
+                    .unwrap_or_default();
                 ask(&self.context, &Check::Exec(command), prepared, launch).await
             }
         };
@@ -180,13 +233,31 @@ impl Runner {
             self.container.name,
             pod.name_any()
         );
-        self.warning("BackOff", format!("Back-off restarting failed container {}", self.container.name));
-        self.wait(Problem { reason: "CrashLoopBackOff", message });
+        self.warning(
+            "BackOff",
+            format!(
+                "Back-off restarting failed container {}",
+                self.container.name
+            ),
+        );
+        self.wait(Problem {
+            reason: "CrashLoopBackOff",
+            message,
+        });
     }
 
     fn grace(&self) -> Duration {
-        let seconds = self.context.pod().spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-        Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
+        let seconds = self
+            .context
+            .pod()
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.termination_grace_period_seconds);
+        Duration::from_secs(
+            seconds
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .unwrap_or(30),
+        )
     }
 
     fn wait(&self, problem: Problem) {
@@ -198,10 +269,16 @@ impl Runner {
     }
 
     fn event(&self, reason: &str, note: String) {
-        self.context.hosting.events.normal(&self.context.pod(), reason, note);
+        self.context
+            .hosting
+            .events
+            .normal(&self.context.pod(), reason, note);
     }
 
     fn warning(&self, reason: &str, note: String) {
-        self.context.hosting.events.warning(&self.context.pod(), reason, note);
+        self.context
+            .hosting
+            .events
+            .warning(&self.context.pod(), reason, note);
     }
 }

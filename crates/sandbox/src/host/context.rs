@@ -49,7 +49,9 @@ impl PodContext {
     /// Changes what a container reports.
     pub(super) fn report(&self, slot: Slot, change: impl FnOnce(&mut Report)) {
         self.reports.send_if_modified(|reports| {
-            let Some(report) = reports.get_mut(slot) else { return false };
+            let Some(report) = reports.get_mut(slot) else {
+                return false;
+            };
             let before = report.clone();
             change(report);
             *report != before

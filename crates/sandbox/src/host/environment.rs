@@ -1,5 +1,6 @@
-//! A container's environment: what every hosted process gets, then `envFrom`, then `env` with `$(NAME)` expanded, later
-//! entries over earlier ones, as in a kubelet. Values are rewritten to local paths last, when the process starts.
+//! A container's environment: what every hosted process gets, then `envFrom`, then `env` with
+//! `$(NAME)` expanded, later entries over earlier ones, as in a kubelet. Values are rewritten to
+//! local paths last, when the process starts.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,24 @@ use super::{
 /// Names to values.
 pub(super) type Environment = BTreeMap<String, String>;
 
-/// The host part that our programs give to listening addresses without one, so that replicas do not clash.
+/// The host part that our programs give to listening addresses without one, so that replicas do not
+/// clash.
 pub(super) const LISTEN_IP: &str = "PLIMSOLL_LISTEN_IP";
 
 /// What the image and the kubelet would set.
 pub(super) fn base(pod: &Pod, address: PodAddress, api_server_port: u16) -> Environment {
     let entries = [
-        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
-        ("HOSTNAME", pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).unwrap_or_else(|| pod.name_any())),
+        (
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+        ),
+        (
+            "HOSTNAME",
+            pod.spec
+                .as_ref()
+                .and_then(|spec| spec.hostname.clone())
+                .unwrap_or_else(|| pod.name_any()),
+        ),
         ("HOME", "/".to_owned()),
         ("KUBERNETES_SERVICE_HOST", "127.0.0.1".to_owned()),
         ("KUBERNETES_SERVICE_PORT", api_server_port.to_string()),
@@ -55,19 +66,30 @@ pub(super) fn environment(
     Ok(environment)
 }
 
-fn add_whole_objects(environment: &mut Environment, container: &Container, objects: &Objects) -> Result<(), Problem> {
+fn add_whole_objects(
+    environment: &mut Environment,
+    container: &Container,
+    objects: &Objects,
+) -> Result<(), Problem> {
     for source in container.env_from.iter().flatten() {
         let from_map = match &source.config_map_ref {
-            Some(reference) => objects.config_map(&reference.name, reference.optional.unwrap_or(false))?,
+            Some(reference) => {
+                objects.config_map(&reference.name, reference.optional.unwrap_or(false))?
+            }
             None => None,
         };
         let from_secret = match &source.secret_ref {
-            Some(reference) => objects.secret(&reference.name, reference.optional.unwrap_or(false))?,
+            Some(reference) => {
+                objects.secret(&reference.name, reference.optional.unwrap_or(false))?
+            }
             None => None,
         };
         let prefix = source.prefix.as_deref().unwrap_or_default();
         for (key, value) in from_map.into_iter().chain(from_secret).flatten() {
-            environment.insert(format!("{prefix}{key}"), String::from_utf8_lossy(&value).into_owned());
+            environment.insert(
+                format!("{prefix}{key}"),
+                String::from_utf8_lossy(&value).into_owned(),
+            );
         }
     }
     Ok(())
@@ -81,8 +103,13 @@ fn value_from(
     address: PodAddress,
 ) -> Result<Option<String>, Problem> {
     let entry = |entries: Option<BTreeMap<String, Vec<u8>>>, key: &str, optional: Option<bool>| {
-        let value = entries.unwrap_or_default().remove(key).map(|value| String::from_utf8_lossy(&value).into_owned());
-        present(value, optional.unwrap_or(false), || format!("couldn't find key {key:?}"))
+        let value = entries
+            .unwrap_or_default()
+            .remove(key)
+            .map(|value| String::from_utf8_lossy(&value).into_owned());
+        present(value, optional.unwrap_or(false), || {
+            format!("couldn't find key {key:?}")
+        })
     };
     if let Some(reference) = &source.field_ref {
         fields::field(pod, address, &reference.field_path).map(Some)
@@ -108,20 +135,32 @@ mod tests {
 
     fn environment_of(container: Value) -> Result<Environment, Problem> {
         let container: Container = serde_json::from_value(container).unwrap();
-        environment(Environment::new(), &pod(&json!({})), &container, &objects(), address())
+        environment(
+            Environment::new(),
+            &pod(&json!({})),
+            &container,
+            &objects(),
+            address(),
+        )
     }
 
     #[track_caller]
     fn check(container: Value, expected: &[(&str, &str)]) {
-        let expected: Environment =
-            expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let expected: Environment = expected
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         assert_eq!(environment_of(container), Ok(expected));
     }
 
     #[test]
     fn values_see_earlier_values() {
-        let env = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)$(C)"}, {"name": "C"}]);
-        check(json!({"name": "c", "env": env}), &[("A", "1"), ("B", "1$(C)"), ("C", "")]);
+        let env =
+            json!([{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)$(C)"}, {"name": "C"}]);
+        check(
+            json!({"name": "c", "env": env}),
+            &[("A", "1"), ("B", "1$(C)"), ("C", "")],
+        );
     }
 
     #[test]
@@ -131,9 +170,15 @@ mod tests {
             {"name": "MODE", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "mode"}}},
             {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "k", "optional": true}}},
         ]);
-        check(json!({"name": "c", "env": env}), &[("KEY", "key"), ("MODE", "fast")]);
+        check(
+            json!({"name": "c", "env": env}),
+            &[("KEY", "key"), ("MODE", "fast")],
+        );
         let env_from = json!([{"prefix": "S_", "configMapRef": {"name": "settings"}}, {"secretRef": {"name": "absent", "optional": true}}]);
-        check(json!({"name": "c", "envFrom": env_from}), &[("S_mode", "fast")]);
+        check(
+            json!({"name": "c", "envFrom": env_from}),
+            &[("S_mode", "fast")],
+        );
     }
 
     #[test]
@@ -145,11 +190,21 @@ mod tests {
     #[test]
     fn what_is_missing_is_said() {
         let with = |source: Value| {
-            environment_of(json!({"name": "c", "env": [{"name": "A", "valueFrom": source}]})).unwrap_err().message
+            environment_of(json!({"name": "c", "env": [{"name": "A", "valueFrom": source}]}))
+                .unwrap_err()
+                .message
         };
-        assert_eq!(with(json!({"secretKeyRef": {"name": "absent", "key": "k"}})), "secret \"absent\" not found");
-        assert_eq!(with(json!({"secretKeyRef": {"name": "tls", "key": "k"}})), "couldn't find key \"k\"");
-        assert!(with(json!({"resourceFieldRef": {"resource": "limits.cpu"}})).contains("not supported"));
+        assert_eq!(
+            with(json!({"secretKeyRef": {"name": "absent", "key": "k"}})),
+            "secret \"absent\" not found"
+        );
+        assert_eq!(
+            with(json!({"secretKeyRef": {"name": "tls", "key": "k"}})),
+            "couldn't find key \"k\""
+        );
+        assert!(
+            with(json!({"resourceFieldRef": {"resource": "limits.cpu"}})).contains("not supported")
+        );
     }
 
     #[test]

@@ -18,7 +18,13 @@ impl Events {
     /// The way in, and the future that writes.
     pub(super) fn new(client: Client) -> (Self, impl Future<Output = ()>) {
         let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
-        let recorder = Recorder::new(client, Reporter { controller: "sandbox-host".to_owned(), instance: None });
+        let recorder = Recorder::new(
+            client,
+            Reporter {
+                controller: "sandbox-host".to_owned(),
+                instance: None,
+            },
+        );
         let write = async move {
             while let Some((event, regarding)) = receiver.recv().await {
                 if let Err(error) = recorder.publish(&event, &regarding).await {
@@ -40,8 +46,13 @@ impl Events {
     }
 
     fn send(&self, pod: &Pod, type_: EventType, reason: &str, note: String) {
-        let event =
-            Event { type_, reason: reason.to_owned(), note: Some(note), action: reason.to_owned(), secondary: None };
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: reason.to_owned(),
+            secondary: None,
+        };
         if self.0.try_send((event, pod.object_ref(&()))).is_err() {
             tracing::debug!(reason, "too many events; one was dropped");
         }

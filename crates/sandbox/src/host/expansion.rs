@@ -1,5 +1,6 @@
 //! `$(NAME)` in commands, arguments and environment values, as a kubelet expands it (upstream
-//! `third_party/forked/golang/expansion`): known names are replaced, unknown ones stay as written, `$$` is a plain `$`.
+//! `third_party/forked/golang/expansion`): known names are replaced, unknown ones stay as written,
+//! `$$` is a plain `$`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,10 @@ pub(super) fn expand(text: &str, variables: &BTreeMap<String, String>) -> String
         if let Some(after) = rest.strip_prefix('$') {
             expanded.push('$');
             rest = after;
-        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+        } else if let Some((name, after)) = rest
+            .strip_prefix('(')
+            .and_then(|inner| inner.split_once(')'))
+        {
             match variables.get(name) {
                 Some(value) => expanded.push_str(value),
                 None => expanded.extend(["$(", name, ")"]),
@@ -34,7 +38,9 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let variables = [("NAME", "web"), ("EMPTY", ""), ("NESTED", "$(NAME)")];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let variables = variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
         assert_eq!(expand(text, &variables), expected, "{text}");
     }
 

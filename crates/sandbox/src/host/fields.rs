@@ -1,4 +1,5 @@
-//! The downward API: what a pod may learn about itself through `fieldRef`, in environment variables and volumes.
+//! The downward API: what a pod may learn about itself through `fieldRef`, in environment variables
+//! and volumes.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,14 @@ use super::{Problem, address::PodAddress};
 /// Addresses of the node as the API server knows it; all nodes of a sandbox share one.
 pub(super) const NODE_IP: &str = "127.0.0.1";
 
-/// The value of one field. `status.podIP` is the address on which the pod's processes can listen and be reached.
+/// The value of one field. `status.podIP` is the address on which the pod's processes can listen
+/// and be reached.
 pub(super) fn field(pod: &Pod, address: PodAddress, path: &str) -> Result<String, Problem> {
     let spec = pod.spec.as_ref();
-    if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
+    if let Some((map, key)) = path
+        .strip_suffix("']")
+        .and_then(|path| path.split_once("['"))
+    {
         return map_field(pod, map)
             .and_then(|map| map.get(key).cloned().or(Some(String::new())))
             .ok_or_else(|| unknown(path));
@@ -24,8 +29,12 @@ pub(super) fn field(pod: &Pod, address: PodAddress, path: &str) -> Result<String
         "metadata.uid" => Ok(pod.uid().unwrap_or_default()),
         "metadata.labels" => Ok(lines(pod.labels())),
         "metadata.annotations" => Ok(lines(pod.annotations())),
-        "spec.nodeName" => Ok(spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default()),
-        "spec.serviceAccountName" => Ok(spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()),
+        "spec.nodeName" => Ok(spec
+            .and_then(|spec| spec.node_name.clone())
+            .unwrap_or_default()),
+        "spec.serviceAccountName" => Ok(spec
+            .and_then(|spec| spec.service_account_name.clone())
+            .unwrap_or_default()),
         "status.podIP" | "status.podIPs" => Ok(address.on_loopback().to_string()),
         "status.hostIP" | "status.hostIPs" => Ok(NODE_IP.to_owned()),
         _ => Err(unknown(path)),
@@ -46,7 +55,10 @@ fn unknown(path: &str) -> Problem {
 
 /// One `key="value"` line per entry, as in a downwardAPI volume.
 fn lines(map: &BTreeMap<String, String>) -> String {
-    let lines: Vec<String> = map.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
+    let lines: Vec<String> = map
+        .iter()
+        .map(|(key, value)| format!("{key}={value:?}"))
+        .collect();
     lines.join("\n")
 }
 

@@ -1,4 +1,5 @@
-//! Fills the volumes of a pod, and fills them again when their Secrets, `ConfigMap`s or labels change or a token is due.
+//! Fills the volumes of a pod, and fills them again when their Secrets, `ConfigMap`s or labels
+//! change or a token is due.
 
 use std::{sync::Arc, time::Duration};
 
@@ -60,13 +61,29 @@ pub(super) async fn keep(context: &Arc<PodContext>, mut filled: Filled) {
 
 fn refill(context: &PodContext, tokens: &Tokens) -> Result<(), Problem> {
     let pod = context.pod();
-    if pod.spec.is_none() { Ok(()) } else { write(context, &pod, tokens) }
+    if pod.spec.is_none() {
+        Ok(())
+    } else {
+        write(context, &pod, tokens)
+    }
 }
 
 fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), Problem> {
-    let objects = context.hosting.objects.objects(&pod.namespace().unwrap_or_default(), &References::of(pod));
-    let material = Material { pod, address: context.address, objects: &objects, tokens };
-    for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+    let objects = context
+        .hosting
+        .objects
+        .objects(&pod.namespace().unwrap_or_default(), &References::of(pod));
+    let material = Material {
+        pod,
+        address: context.address,
+        objects: &objects,
+        tokens,
+    };
+    for volume in pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten())
+    {
         let folder = context.volumes().join(&volume.name);
         let written = match material.files(volume)? {
             Some(files) => payload::write(&folder, &files).map(drop),
@@ -80,7 +97,9 @@ fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), Problem
 async fn due(renewal: Option<Timestamp>) {
     match renewal {
         Some(renewal) => {
-            let left = renewal.duration_since(Timestamp::now()).max(SignedDuration::ZERO);
+            let left = renewal
+                .duration_since(Timestamp::now())
+                .max(SignedDuration::ZERO);
             sleep(left.unsigned_abs()).await;
         }
         None => std::future::pending().await,
@@ -92,7 +111,14 @@ pub(super) fn service_account(pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let mounts = |container: &Container| {
         let mounts = container.volume_mounts.as_deref().unwrap_or_default();
-        mounts.iter().find(|mount| mount.mount_path == SERVICE_ACCOUNT).map(|mount| mount.name.clone())
+        mounts
+            .iter()
+            .find(|mount| mount.mount_path == SERVICE_ACCOUNT)
+            .map(|mount| mount.name.clone())
     };
-    spec.init_containers.iter().flatten().chain(&spec.containers).find_map(mounts)
+    spec.init_containers
+        .iter()
+        .flatten()
+        .chain(&spec.containers)
+        .find_map(mounts)
 }

@@ -10,8 +10,7 @@ use super::{
 
 /// A pod named `pod` with these fields of its own.
 pub(super) fn pod(fields: &Value) -> Pod {
-    let mut object =
-        json!({"metadata": {"name": "pod", "namespace": "default", "uid": "uid"}, "spec": {"containers": []}});
+    let mut object = json!({"metadata": {"name": "pod", "namespace": "default", "uid": "uid"}, "spec": {"containers": []}});
     json_patch::merge(&mut object, fields);
     serde_json::from_value(object).unwrap()
 }
@@ -25,8 +24,15 @@ pub(super) fn address() -> PodAddress {
 pub(super) fn objects() -> Objects {
     let from = |value: Value| serde_json::from_value(value).unwrap();
     Objects {
-        config_maps: [("settings".to_owned(), serde_json::from_value(json!({"data": {"mode": "fast"}})).unwrap())]
-            .into(),
-        secrets: [("tls".to_owned(), from(json!({"data": {"tls.key": "a2V5", "tls.crt": "Y2VydA=="}})))].into(),
+        config_maps: [(
+            "settings".to_owned(),
+            serde_json::from_value(json!({"data": {"mode": "fast"}})).unwrap(),
+        )]
+        .into(),
+        secrets: [(
+            "tls".to_owned(),
+            from(json!({"data": {"tls.key": "a2V5", "tls.crt": "Y2VydA=="}})),
+        )]
+        .into(),
     }
 }

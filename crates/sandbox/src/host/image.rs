@@ -1,13 +1,12 @@
-//! Which images are ours: `[registry/]plimsoll/<program>[:tag][@digest]`. A pod with such a container is hosted as local
-//! processes; every other pod is played by KWOK.
+//! Which images are ours: `[registry/]plimsoll/<program>[:tag][@digest]`. A pod with such a
+//! container is hosted as local processes; every other pod is played by KWOK.
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// jq expression for a KWOK stage selector: yields `true` for each container whose image is ours. Stages that play pods
-/// use it as a key with operator `NotIn` and the value `"true"`, so that KWOK leaves hosted pods alone. It accepts
-/// exactly the images that [`program_of`] accepts.
-pub const HOSTED_IMAGE_JQ: &str =
-    r#".spec.containers[].image | test("(^|/)plimsoll/[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[^/@]+)?(@[^/@]+)?$")"#;
+/// jq expression for a KWOK stage selector: yields `true` for each container whose image is ours.
+/// Stages that play pods use it as a key with operator `NotIn` and the value `"true"`, so that KWOK
+/// leaves hosted pods alone. It accepts exactly the images that [`program_of`] accepts.
+pub const HOSTED_IMAGE_JQ: &str = r#".spec.containers[].image | test("(^|/)plimsoll/[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[^/@]+)?(@[^/@]+)?$")"#;
 
 /// The repository folder that marks an image as ours.
 const OWNER: &str = "plimsoll";
@@ -32,16 +31,25 @@ pub fn program_of(image: &str) -> Option<&str> {
 
 /// True for a pod with at least one container of ours.
 pub fn is_hosted(pod: &Pod) -> bool {
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    containers.iter().any(|container| container.image.as_deref().and_then(program_of).is_some())
+    let containers = pod
+        .spec
+        .as_ref()
+        .map(|spec| spec.containers.as_slice())
+        .unwrap_or_default();
+    containers
+        .iter()
+        .any(|container| container.image.as_deref().and_then(program_of).is_some())
 }
 
-/// Image names are lower case, and neither begin nor end with a separator: such a name is one plain file name.
+/// Image names are lower case, and neither begin nor end with a separator: such a name is one plain
+/// file name.
 fn is_program_name(name: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.starts_with(alphanumeric)
         && name.ends_with(alphanumeric)
-        && name.chars().all(|c| alphanumeric(c) || matches!(c, '.' | '_' | '-'))
+        && name
+            .chars()
+            .all(|c| alphanumeric(c) || matches!(c, '.' | '_' | '-'))
 }
 
 #[cfg(test)]
@@ -58,8 +66,14 @@ mod tests {
         check("plimsoll/recommender", Some("recommender"));
         check("plimsoll/recommender:dev", Some("recommender"));
         check("ghcr.io/plimsoll/recommender:dev", Some("recommender"));
-        check("localhost:5000/plimsoll/recommender@sha256:0123", Some("recommender"));
-        check("localhost:5000/mirror/plimsoll/load-test:1.2@sha256:0123", Some("load-test"));
+        check(
+            "localhost:5000/plimsoll/recommender@sha256:0123",
+            Some("recommender"),
+        );
+        check(
+            "localhost:5000/mirror/plimsoll/load-test:1.2@sha256:0123",
+            Some("load-test"),
+        );
     }
 
     #[test]

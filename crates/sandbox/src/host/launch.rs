@@ -1,4 +1,5 @@
-//! What to run for a container: program, arguments, environment and working folder of the local process.
+//! What to run for a container: program, arguments, environment and working folder of the local
+//! process.
 
 use std::path::{Path, PathBuf};
 
@@ -47,41 +48,80 @@ impl Launch {
         mounts: &[Mount],
         folders: Folders<'_>,
     ) -> Result<Option<Self>, Problem> {
-        let Some(program) = container.image.as_deref().and_then(program_of) else { return Ok(None) };
-        let mut command = container.command.iter().flatten().map(|word| expand(word, environment));
+        let Some(program) = container.image.as_deref().and_then(program_of) else {
+            return Ok(None);
+        };
+        let mut command = container
+            .command
+            .iter()
+            .flatten()
+            .map(|word| expand(word, environment));
         if let Some(entry) = command.next() {
             check_entry(&entry, program)?;
         }
-        let arguments = container.args.iter().flatten().map(|word| expand(word, environment));
-        let arguments = command.chain(arguments).map(|word| rewrite_argument(&word, mounts)).collect();
-        let mut environment: Environment =
-            environment.iter().map(|(name, value)| (name.clone(), rewrite_path(value, mounts))).collect();
+        let arguments = container
+            .args
+            .iter()
+            .flatten()
+            .map(|word| expand(word, environment));
+        let arguments = command
+            .chain(arguments)
+            .map(|word| rewrite_argument(&word, mounts))
+            .collect();
+        let mut environment: Environment = environment
+            .iter()
+            .map(|(name, value)| (name.clone(), rewrite_path(value, mounts)))
+            .collect();
         if mounts.iter().any(|mount| mount.inside == SERVICE_ACCOUNT) {
-            environment.entry("KUBECONFIG".to_owned()).or_insert_with(|| folders.kubeconfig.display().to_string());
+            environment
+                .entry("KUBECONFIG".to_owned())
+                .or_insert_with(|| folders.kubeconfig.display().to_string());
         }
-        let working_folder = working_folder(container.working_dir.as_deref().unwrap_or("/"), mounts, folders.root);
-        Ok(Some(Self { program: folders.binaries.join(program), arguments, environment, working_folder }))
+        let working_folder = working_folder(
+            container.working_dir.as_deref().unwrap_or("/"),
+            mounts,
+            folders.root,
+        );
+        Ok(Some(Self {
+            program: folders.binaries.join(program),
+            arguments,
+            environment,
+            working_folder,
+        }))
     }
 
     /// Refuses a command that the image does not contain.
     pub(super) fn check_command(&self, command: &[String]) -> Result<(), Problem> {
-        let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let program = self
+            .program
+            .file_name()
+            .map(|name| name.to_string_lossy())
+            .unwrap_or_default();
         check_entry(command.first().map_or("", String::as_str), &program)
     }
 }
 
 /// Our images contain one program each, so that is all that a command or an exec probe can start.
 fn check_entry(entry: &str, program: &str) -> Result<(), Problem> {
-    if Path::new(entry).file_name().is_some_and(|name| name == program) {
+    if Path::new(entry)
+        .file_name()
+        .is_some_and(|name| name == program)
+    {
         Ok(())
     } else {
-        Err(Problem::run(format!("exec: {entry:?}: the image contains only {program:?}")))
+        Err(Problem::run(format!(
+            "exec: {entry:?}: the image contains only {program:?}"
+        )))
     }
 }
 
 fn working_folder(inside: &str, mounts: &[Mount], root: &Path) -> PathBuf {
     let rewritten = rewrite_path(inside, mounts);
-    if rewritten == inside { root.join(inside.trim_start_matches('/')) } else { PathBuf::from(rewritten) }
+    if rewritten == inside {
+        root.join(inside.trim_start_matches('/'))
+    } else {
+        PathBuf::from(rewritten)
+    }
 }
 
 #[cfg(test)]
@@ -94,15 +134,20 @@ mod tests {
         let mut object = json!({"name": "c", "image": "plimsoll/recommender:dev"});
         json_patch::merge(&mut object, fields);
         let container: Container = serde_json::from_value(object).unwrap();
-        let mounts: Vec<Mount> =
-            mounts.iter().map(|(inside, local)| Mount { inside: (*inside).to_owned(), local: local.into() }).collect();
+        let mounts: Vec<Mount> = mounts
+            .iter()
+            .map(|(inside, local)| Mount {
+                inside: (*inside).to_owned(),
+                local: local.into(),
+            })
+            .collect();
         let folders = Folders {
             binaries: Path::new("/bin"),
             root: Path::new("/pod/c"),
             kubeconfig: Path::new("/pod/kubeconfig"),
         };
-        let environment =
-            [("NAME", "web"), ("CERT", "/certs/tls.crt")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = [("NAME", "web"), ("CERT", "/certs/tls.crt")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
         Launch::of(&container, &environment.into(), &mounts, folders)
     }
 
@@ -116,34 +161,55 @@ mod tests {
     #[test]
     fn arguments_follow_the_command() {
         check(&json!({}), &[]);
-        check(&json!({"args": ["--name=$(NAME)", "--cert=$(CERT)"]}), &["--name=web", "--cert=/pod/tls/tls.crt"]);
-        check(&json!({"command": ["/recommender", "run"], "args": ["now"]}), &["run", "now"]);
+        check(
+            &json!({"args": ["--name=$(NAME)", "--cert=$(CERT)"]}),
+            &["--name=web", "--cert=/pod/tls/tls.crt"],
+        );
+        check(
+            &json!({"command": ["/recommender", "run"], "args": ["now"]}),
+            &["run", "now"],
+        );
         check(&json!({"command": ["recommender"]}), &[]);
     }
 
     #[test]
     fn only_the_images_own_program_can_start() {
-        assert_eq!(launch(&json!({"command": ["sh", "-c", "true"]}), &[]).unwrap_err().reason, "RunContainerError");
-        assert_eq!(launch(&json!({"image": "registry.k8s.io/pause"}), &[]), Ok(None));
+        assert_eq!(
+            launch(&json!({"command": ["sh", "-c", "true"]}), &[])
+                .unwrap_err()
+                .reason,
+            "RunContainerError"
+        );
+        assert_eq!(
+            launch(&json!({"image": "registry.k8s.io/pause"}), &[]),
+            Ok(None)
+        );
     }
 
     #[test]
     fn values_that_are_paths_move_with_their_volume() {
-        let launch = launch(&json!({}), &[("/certs", "/pod/tls")]).unwrap().unwrap();
+        let launch = launch(&json!({}), &[("/certs", "/pod/tls")])
+            .unwrap()
+            .unwrap();
         assert_eq!(launch.environment["CERT"], "/pod/tls/tls.crt");
         assert_eq!(launch.environment.get("KUBECONFIG"), None);
     }
 
     #[test]
     fn a_service_account_comes_as_a_kubeconfig() {
-        let launch = launch(&json!({}), &[(SERVICE_ACCOUNT, "/pod/token")]).unwrap().unwrap();
+        let launch = launch(&json!({}), &[(SERVICE_ACCOUNT, "/pod/token")])
+            .unwrap()
+            .unwrap();
         assert_eq!(launch.environment["KUBECONFIG"], "/pod/kubeconfig");
     }
 
     #[test]
     fn the_working_folder_never_leaves_the_pod() {
         let folder = |inside: &str| {
-            launch(&json!({"workingDir": inside}), &[("/data", "/pod/data")]).unwrap().unwrap().working_folder
+            launch(&json!({"workingDir": inside}), &[("/data", "/pod/data")])
+                .unwrap()
+                .unwrap()
+                .working_folder
         };
         assert_eq!(folder("/"), Path::new("/pod/c"));
         assert_eq!(folder("/srv/x"), Path::new("/pod/c/srv/x"));

@@ -1,5 +1,6 @@
-//! Container logs in the format of container runtimes (`2026-01-02T03:04:05.000000006Z stdout F text`), which KWOK's
-//! fake kubelet reads for `kubectl logs`. A file is bounded; a new start keeps the log of the start before it.
+//! Container logs in the format of container runtimes
+//! (`2026-01-02T03:04:05.000000006Z stdout F text`), which KWOK's fake kubelet reads for
+//! `kubectl logs`. A file is bounded; a new start keeps the log of the start before it.
 
 use std::{
     fs::{self, File},
@@ -47,10 +48,15 @@ impl Log {
             fs::rename(&path, previous(folder))?;
         }
         let file = File::create(&path)?;
-        Ok(Self(Arc::new(Mutex::new(LogFile { path, file, written: 0 }))))
+        Ok(Self(Arc::new(Mutex::new(LogFile {
+            path,
+            file,
+            written: 0,
+        }))))
     }
 
-    /// Copies a stream until it ends. Errors of the log file end nothing: the container must not wait for its log.
+    /// Copies a stream until it ends. Errors of the log file end nothing: the container must not
+    /// wait for its log.
     pub(super) async fn copy(self, stream: &'static str, mut from: impl AsyncBufRead + Unpin) {
         let mut entry = Vec::new();
         while let Ok(buffer) = from.fill_buf().await {
@@ -73,7 +79,12 @@ impl Log {
     }
 
     fn append(&self, stream: &str, whole: bool, entry: &[u8]) {
-        let mut text = format!("{:.9} {stream} {} ", Timestamp::now(), if whole { 'F' } else { 'P' }).into_bytes();
+        let mut text = format!(
+            "{:.9} {stream} {} ",
+            Timestamp::now(),
+            if whole { 'F' } else { 'P' }
+        )
+        .into_bytes();
         text.extend_from_slice(entry);
         text.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,27 +115,40 @@ mod tests {
     fn copied(folder: &Path, text: &[u8]) -> Vec<String> {
         let log = Log::start(folder).unwrap();
         futures::executor::block_on(log.copy("stdout", text));
-        fs::read_to_string(current(folder)).unwrap().lines().map(str::to_owned).collect()
+        fs::read_to_string(current(folder))
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let folder = tempfile::tempdir().unwrap();
         let entries = copied(folder.path(), text.as_bytes());
-        let without_time: Vec<&str> = entries.iter().map(|entry| entry.split_once(' ').unwrap().1).collect();
+        let without_time: Vec<&str> = entries
+            .iter()
+            .map(|entry| entry.split_once(' ').unwrap().1)
+            .collect();
         assert_eq!(without_time, expected);
     }
 
     #[test]
     fn each_line_is_an_entry() {
-        check("a\nb c\n\nd", &["stdout F a", "stdout F b c", "stdout F ", "stdout F d"]);
+        check(
+            "a\nb c\n\nd",
+            &["stdout F a", "stdout F b c", "stdout F ", "stdout F d"],
+        );
         check("", &[]);
     }
 
     #[test]
     fn a_long_line_is_split() {
         let part = "x".repeat(ENTRY_BYTES);
-        check(&format!("{part}y\n"), &[&format!("stdout P {part}"), "stdout F y"]);
+        check(
+            &format!("{part}y\n"),
+            &[&format!("stdout P {part}"), "stdout F y"],
+        );
     }
 
     #[test]
@@ -142,8 +166,16 @@ mod tests {
         for run in ["first", "second", "third"] {
             copied(folder.path(), run.as_bytes());
         }
-        assert!(fs::read_to_string(previous(folder.path())).unwrap().ends_with("stdout F second\n"));
-        assert!(fs::read_to_string(current(folder.path())).unwrap().ends_with("stdout F third\n"));
+        assert!(
+            fs::read_to_string(previous(folder.path()))
+                .unwrap()
+                .ends_with("stdout F second\n")
+        );
+        assert!(
+            fs::read_to_string(current(folder.path()))
+                .unwrap()
+                .ends_with("stdout F third\n")
+        );
     }
 
     #[test]

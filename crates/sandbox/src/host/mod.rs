@@ -1,14 +1,18 @@
-//! Hosts the suite's own pods as local processes. A sandbox has no container engine: pods with other images are played by
-//! KWOK, and a pod with an image of ours (`[registry/]plimsoll/<program>[:tag]`) runs `<binaries>/<program>` here, with the
-//! pod's arguments, environment, `ServiceAccount` token, Secrets, `ConfigMap`s, probes and restarts. This module is the small
-//! kubelet that does it, and the proxy through which the API server reaches such pods.
+//! Hosts the suite's own pods as local processes. A sandbox has no container engine: pods with
+//! other images are played by KWOK, and a pod with an image of ours
+//! (`[registry/]plimsoll/<program>[:tag]`) runs `<binaries>/<program>` here, with the pod's
+//! arguments, environment, `ServiceAccount` token, Secrets, `ConfigMap`s, probes and restarts. This
+//! module is the small kubelet that does it, and the proxy through which the API server reaches
+//! such pods.
 //!
 //! What differs from a container:
 //!
-//! * There is no file system of its own. Volumes live in the pod's folder; an argument or environment value that names a
-//!   path below a mount path is rewritten. The `ServiceAccount` comes as a kubeconfig named by `KUBECONFIG`.
-//! * There is no network of its own. Each pod has a loopback address, which `status.podIP` names only up to
-//!   its first octet; programs must listen on it (`PLIMSOLL_LISTEN_IP`, or the `status.podIP` field).
+//! * There is no file system of its own. Volumes live in the pod's folder; an argument or
+//!   environment value that names a path below a mount path is rewritten. The `ServiceAccount`
+//!   comes as a kubeconfig named by `KUBECONFIG`.
+//! * There is no network of its own. Each pod has a loopback address, which `status.podIP` names
+//!   only up to its first octet; programs must listen on it (`PLIMSOLL_LISTEN_IP`, or the
+//!   `status.podIP` field).
 //! * Requests, limits, security contexts and read-only mounts are reported but not enforced.
 //! * Other containers of such a pod are played: running and ready, without a process.
 
@@ -126,16 +130,30 @@ struct Hosting {
 /// Hosts pods and serves the proxy until cancelled; then ends all processes and returns.
 pub async fn run(config: Config, cancel: CancellationToken) -> Result<(), Error> {
     let block = Block::claim(&config.dir).map_err(Error::Addresses)?;
-    let folder_error = |source| Error::Folder { folder: config.dir.clone(), source };
+    let folder_error = |source| Error::Folder {
+        folder: config.dir.clone(),
+        source,
+    };
     payload::make_folder(&config.dir).map_err(folder_error)?;
     let listener = proxy::listen(&config.proxy_socket);
-    let listener = listener.map_err(|source| Error::Socket { socket: config.proxy_socket.clone(), source })?;
+    let listener = listener.map_err(|source| Error::Socket {
+        socket: config.proxy_socket.clone(),
+        source,
+    })?;
     let registry = Arc::new(Registry::new(Pool::new(block.octet())));
     let (services, feed_services) = services(&config.client);
     let (objects, feed_objects) = ObjectStore::watch(&config.client);
     let (events, write_events) = Events::new(config.client.clone());
-    let proxy = Proxy { services, registry: Arc::clone(&registry) };
-    let hosting = Arc::new(Hosting { config, objects, registry, events });
+    let proxy = Proxy {
+        services,
+        registry: Arc::clone(&registry),
+    };
+    let hosting = Arc::new(Hosting {
+        config,
+        objects,
+        registry,
+        events,
+    });
     tokio::select! {
         () = pods::host_all(hosting, cancel) => {}
         () = async { tokio::join!(proxy.serve(listener), feed_services, feed_objects, write_events); } => {}
@@ -145,7 +163,10 @@ pub async fn run(config: Config, cancel: CancellationToken) -> Result<(), Error>
 
 fn services(client: &Client) -> (reflector::Store<Service>, impl Future<Output = ()> + use<>) {
     let (store, writer) = reflector::store();
-    let stream = watcher(Api::<Service>::all(client.clone()), watcher::Config::default());
+    let stream = watcher(
+        Api::<Service>::all(client.clone()),
+        watcher::Config::default(),
+    );
     let feed = stream.default_backoff().reflect(writer).for_each(|event| {
         if let Err(error) = event {
             tracing::debug!(%error, "watch of services interrupted");

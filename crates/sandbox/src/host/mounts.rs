@@ -1,6 +1,7 @@
-//! Mount paths. Nothing can be mounted without privileges, so a hosted container's volumes live in the pod's folder,
-//! and an argument or environment value that names a path below one of its mount paths is rewritten to that folder:
-//! the whole text (`/certs/tls.crt`) or what follows the `=` of a flag (`--cert=/certs/tls.crt`).
+//! Mount paths. Nothing can be mounted without privileges, so a hosted container's volumes live in
+//! the pod's folder, and an argument or environment value that names a path below one of its mount
+//! paths is rewritten to that folder: the whole text (`/certs/tls.crt`) or what follows the `=` of
+//! a flag (`--cert=/certs/tls.crt`).
 
 use std::path::{Component, Path, PathBuf};
 
@@ -25,39 +26,59 @@ pub(super) fn mounts(container: &Container, volumes: &Path) -> Result<Vec<Mount>
         .flatten()
         .map(|mount| {
             if mount.sub_path_expr.is_some() {
-                return Err(Problem::unsupported(format!("volumeMounts[{}].subPathExpr", mount.name)));
+                return Err(Problem::unsupported(format!(
+                    "volumeMounts[{}].subPathExpr",
+                    mount.name
+                )));
             }
             let mut local = volumes.join(&mount.name);
             if let Some(sub_path) = mount.sub_path.as_deref().filter(|path| !path.is_empty()) {
                 local.push(inner_path(sub_path)?);
             }
-            Ok(Mount { inside: mount.mount_path.trim_end_matches('/').to_owned(), local })
+            Ok(Mount {
+                inside: mount.mount_path.trim_end_matches('/').to_owned(),
+                local,
+            })
         })
         .collect()
 }
 
 /// A path below some folder, refused when it would lead out of it.
 pub(super) fn inner_path(path: &str) -> Result<PathBuf, Problem> {
-    let plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if plain { Ok(PathBuf::from(path)) } else { Err(Problem::config(format!("path {path:?} leads out of its volume"))) }
+    let plain = Path::new(path)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if plain {
+        Ok(PathBuf::from(path))
+    } else {
+        Err(Problem::config(format!(
+            "path {path:?} leads out of its volume"
+        )))
+    }
 }
 
 /// An argument as the local process must see it.
 pub(super) fn rewrite_argument(argument: &str, mounts: &[Mount]) -> String {
     match argument.split_once('=') {
-        Some((flag, value)) if flag.starts_with('-') => format!("{flag}={}", rewrite_path(value, mounts)),
+        Some((flag, value)) if flag.starts_with('-') => {
+            format!("{flag}={}", rewrite_path(value, mounts))
+        }
         _ => rewrite_path(argument, mounts),
     }
 }
 
-/// A path (or any other text) as the local process must see it: the longest mount path that holds it is replaced.
+/// A path (or any other text) as the local process must see it: the longest mount path that holds
+/// it is replaced.
 pub(super) fn rewrite_path(text: &str, mounts: &[Mount]) -> String {
     mounts
         .iter()
         .filter_map(|mount| Some((mount, text.strip_prefix(mount.inside.as_str())?)))
         .filter(|(_, rest)| rest.is_empty() || rest.starts_with('/'))
         .max_by_key(|(mount, _)| mount.inside.len())
-        .map_or_else(|| text.to_owned(), |(mount, rest)| format!("{}{rest}", mount.local.display()))
+        .map_or_else(
+            || text.to_owned(),
+            |(mount, rest)| format!("{}{rest}", mount.local.display()),
+        )
 }
 
 #[cfg(test)]
@@ -66,8 +87,14 @@ mod tests {
 
     #[track_caller]
     fn check(argument: &str, expected: &str) {
-        let mount = |inside: &str, local: &str| Mount { inside: inside.to_owned(), local: local.into() };
-        let mounts = [mount("/certs", "/pod/volumes/tls"), mount("/certs/ca", "/pod/volumes/ca")];
+        let mount = |inside: &str, local: &str| Mount {
+            inside: inside.to_owned(),
+            local: local.into(),
+        };
+        let mounts = [
+            mount("/certs", "/pod/volumes/tls"),
+            mount("/certs/ca", "/pod/volumes/ca"),
+        ];
         assert_eq!(rewrite_argument(argument, &mounts), expected);
     }
 

@@ -1,4 +1,5 @@
-//! The Secrets and `ConfigMap`s that a pod uses, and where they come from: two watches that all hosted pods share.
+//! The Secrets and `ConfigMap`s that a pod uses, and where they come from: two watches that all
+//! hosted pods share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,21 +27,41 @@ pub(super) struct Objects {
 
 impl Objects {
     /// A `ConfigMap`'s entries; `None` when it is missing and may be.
-    pub(super) fn config_map(&self, name: &str, optional: bool) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
+    pub(super) fn config_map(
+        &self,
+        name: &str,
+        optional: bool,
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
         let found = self.config_maps.get(name).map(|map| {
-            let text = map.data.iter().flatten().map(|(key, value)| (key.clone(), value.clone().into_bytes()));
-            let binary = map.binary_data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone()));
+            let text = map
+                .data
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.clone().into_bytes()));
+            let binary = map
+                .binary_data
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.0.clone()));
             text.chain(binary).collect()
         });
         present(found, optional, || format!("configmap {name:?} not found"))
     }
 
     /// A Secret's entries; `None` when it is missing and may be.
-    pub(super) fn secret(&self, name: &str, optional: bool) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
-        let found = self
-            .secrets
-            .get(name)
-            .map(|secret| secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect());
+    pub(super) fn secret(
+        &self,
+        name: &str,
+        optional: bool,
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Problem> {
+        let found = self.secrets.get(name).map(|secret| {
+            secret
+                .data
+                .iter()
+                .flatten()
+                .map(|(key, value)| (key.clone(), value.0.clone()))
+                .collect()
+        });
         present(found, optional, || format!("secret {name:?} not found"))
     }
 }
@@ -51,7 +72,11 @@ pub(super) fn present<T>(
     optional: bool,
     missing: impl FnOnce() -> String,
 ) -> Result<Option<T>, Problem> {
-    if value.is_none() && !optional { Err(Problem::config(missing())) } else { Ok(value) }
+    if value.is_none() && !optional {
+        Err(Problem::config(missing()))
+    } else {
+        Ok(value)
+    }
 }
 
 /// Names of the objects that a pod refers to.
@@ -65,33 +90,73 @@ impl References {
     /// All references of volumes and environments.
     pub(super) fn of(pod: &Pod) -> Self {
         let mut references = Self::default();
-        let Some(spec) = &pod.spec else { return references };
-        for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        let Some(spec) = &pod.spec else {
+            return references;
+        };
+        for container in spec
+            .init_containers
+            .iter()
+            .flatten()
+            .chain(&spec.containers)
+        {
             references.add_environment(container);
         }
         for volume in spec.volumes.iter().flatten() {
-            references.config_maps.extend(volume.config_map.iter().map(|source| source.name.clone()));
-            references.secrets.extend(volume.secret.iter().filter_map(|source| source.secret_name.clone()));
-            volume.projected.iter().for_each(|source| references.add_projected(source));
+            references
+                .config_maps
+                .extend(volume.config_map.iter().map(|source| source.name.clone()));
+            references.secrets.extend(
+                volume
+                    .secret
+                    .iter()
+                    .filter_map(|source| source.secret_name.clone()),
+            );
+            volume
+                .projected
+                .iter()
+                .for_each(|source| references.add_projected(source));
         }
         references
     }
 
     fn add_environment(&mut self, container: &Container) {
         for source in container.env_from.iter().flatten() {
-            self.config_maps.extend(source.config_map_ref.iter().map(|source| source.name.clone()));
-            self.secrets.extend(source.secret_ref.iter().map(|source| source.name.clone()));
+            self.config_maps.extend(
+                source
+                    .config_map_ref
+                    .iter()
+                    .map(|source| source.name.clone()),
+            );
+            self.secrets
+                .extend(source.secret_ref.iter().map(|source| source.name.clone()));
         }
-        for source in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
-            self.config_maps.extend(source.config_map_key_ref.iter().map(|source| source.name.clone()));
-            self.secrets.extend(source.secret_key_ref.iter().map(|source| source.name.clone()));
+        for source in container
+            .env
+            .iter()
+            .flatten()
+            .filter_map(|variable| variable.value_from.as_ref())
+        {
+            self.config_maps.extend(
+                source
+                    .config_map_key_ref
+                    .iter()
+                    .map(|source| source.name.clone()),
+            );
+            self.secrets.extend(
+                source
+                    .secret_key_ref
+                    .iter()
+                    .map(|source| source.name.clone()),
+            );
         }
     }
 
     fn add_projected(&mut self, projected: &ProjectedVolumeSource) {
         for source in projected.sources.iter().flatten() {
-            self.config_maps.extend(source.config_map.iter().map(|source| source.name.clone()));
-            self.secrets.extend(source.secret.iter().map(|source| source.name.clone()));
+            self.config_maps
+                .extend(source.config_map.iter().map(|source| source.name.clone()));
+            self.secrets
+                .extend(source.secret.iter().map(|source| source.name.clone()));
         }
     }
 }
@@ -109,15 +174,24 @@ impl ObjectStore {
     pub(super) fn watch(client: &Client) -> (Self, impl Future<Output = ()> + use<>) {
         let (counter, changes) = watch::channel(0);
         let counter = Arc::new(counter);
-        let (config_maps, feed_config_maps) = feed(Api::<ConfigMap>::all(client.clone()), Arc::clone(&counter));
+        let (config_maps, feed_config_maps) =
+            feed(Api::<ConfigMap>::all(client.clone()), Arc::clone(&counter));
         let (secrets, feed_secrets) = feed(Api::<Secret>::all(client.clone()), counter);
         let feed = async { tokio::join!(feed_config_maps, feed_secrets) };
-        (Self { config_maps, secrets, changes }, async { _ = feed.await })
+        (
+            Self {
+                config_maps,
+                secrets,
+                changes,
+            },
+            async { _ = feed.await },
+        )
     }
 
     /// Waits until everything has been listed once.
     pub(super) async fn listed(&self) {
-        // Fails only when the future that feeds the store is dropped; then nobody hosts pods either.
+        // Fails only when the future that feeds the store is dropped; then nobody hosts pods
+        // either.
         let _dropped = self.config_maps.wait_until_ready().await;
         let _dropped = self.secrets.wait_until_ready().await;
     }
@@ -136,12 +210,24 @@ impl ObjectStore {
     }
 }
 
-fn feed<K>(api: Api<K>, counter: Arc<watch::Sender<u64>>) -> (reflector::Store<K>, impl Future<Output = ()>)
+fn feed<K>(
+    api: Api<K>,
+    counter: Arc<watch::Sender<u64>>,
+) -> (reflector::Store<K>, impl Future<Output = ()>)
 where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + serde::de::DeserializeOwned + 'static,
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + serde::de::DeserializeOwned
+        + 'static,
 {
     let (store, writer) = reflector::store();
-    let stream = watcher(api, watcher::Config::default()).default_backoff().reflect(writer).touched_objects();
+    let stream = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .reflect(writer)
+        .touched_objects();
     let feed = stream.for_each(move |event| {
         match event {
             Ok(_) => counter.send_modify(|count| *count += 1),
@@ -152,12 +238,18 @@ where
     (store, feed)
 }
 
-fn select<K>(store: &reflector::Store<K>, namespace: &str, names: &BTreeSet<String>) -> BTreeMap<String, K>
+fn select<K>(
+    store: &reflector::Store<K>,
+    namespace: &str,
+    names: &BTreeSet<String>,
+) -> BTreeMap<String, K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     let find = |name: &String| {
-        store.get(&ObjectRef::new(name).within(namespace)).map(|found| (name.clone(), (*found).clone()))
+        store
+            .get(&ObjectRef::new(name).within(namespace))
+            .map(|found| (name.clone(), (*found).clone()))
     };
     names.iter().filter_map(find).collect()
 }
@@ -181,8 +273,14 @@ mod tests {
                 {"name": "c", "projected": {"sources": [{"secret": {"name": "s4"}}, {"configMap": {"name": "c4"}}]}},
             ],
         }}));
-        let References { config_maps, secrets } = References::of(&pod);
-        assert_eq!(config_maps, ["c1", "c2", "c3", "c4"].map(str::to_owned).into());
+        let References {
+            config_maps,
+            secrets,
+        } = References::of(&pod);
+        assert_eq!(
+            config_maps,
+            ["c1", "c2", "c3", "c4"].map(str::to_owned).into()
+        );
         assert_eq!(secrets, ["s1", "s2", "s3", "s4"].map(str::to_owned).into());
     }
 
@@ -191,7 +289,13 @@ mod tests {
         let objects = Objects::default();
         assert_eq!(objects.secret("absent", true), Ok(None));
         assert_eq!(objects.config_map("absent", true), Ok(None));
-        assert_eq!(objects.secret("absent", false).unwrap_err().message, "secret \"absent\" not found");
-        assert_eq!(objects.config_map("absent", false).unwrap_err().message, "configmap \"absent\" not found");
+        assert_eq!(
+            objects.secret("absent", false).unwrap_err().message,
+            "secret \"absent\" not found"
+        );
+        assert_eq!(
+            objects.config_map("absent", false).unwrap_err().message,
+            "configmap \"absent\" not found"
+        );
     }
 }

@@ -15,7 +15,10 @@ pub(super) struct Orders {
 impl Orders {
     /// Everything may run.
     pub(super) fn new() -> Self {
-        Self { main: watch::Sender::new(None), sidecars: watch::Sender::new(None) }
+        Self {
+            main: watch::Sender::new(None),
+            sidecars: watch::Sender::new(None),
+        }
     }
 
     /// Everything must be gone at that time; an earlier order stands.
@@ -25,7 +28,10 @@ impl Orders {
 
     /// The sidecars must be gone at that time, or when the pod must.
     pub(super) fn end_sidecars(&self, deadline: Instant) {
-        earlier(&self.sidecars, self.given().map_or(deadline, |given| given.min(deadline)));
+        earlier(
+            &self.sidecars,
+            self.given().map_or(deadline, |given| given.min(deadline)),
+        );
     }
 
     /// What sidecars listen to.

@@ -1,6 +1,6 @@
-//! Writes the files of a volume so that a reader never sees half of a change, as a kubelet does: the files live in a
-//! time-stamped folder, `..data` is a link to it that is replaced by a rename, and each visible name is a link through
-//! `..data` (upstream `pkg/volume/util/atomic_writer.go`).
+//! Writes the files of a volume so that a reader never sees half of a change, as a kubelet does:
+//! the files live in a time-stamped folder, `..data` is a link to it that is replaced by a rename,
+//! and each visible name is a link through `..data` (upstream `pkg/volume/util/atomic_writer.go`).
 
 use std::{
     collections::BTreeSet,
@@ -39,24 +39,35 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<bool> {
 
 /// A folder that only its owner can enter; fine if it is there already.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
 }
 
 fn write_file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(content)?;
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
 fn holds(folder: &Path, files: &Files) -> bool {
-    let mode = |path: &Path| fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777);
+    let mode =
+        |path: &Path| fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777);
     let same = |path: &Path, content: &[u8], bits: u32| {
-        mode(path).is_ok_and(|found| found == bits) && fs::read(path).is_ok_and(|found| found == content)
+        mode(path).is_ok_and(|found| found == bits)
+            && fs::read(path).is_ok_and(|found| found == content)
     };
     let data = folder.join(DATA);
     data.exists()
         && names(folder).is_ok_and(|names| names == visible(files))
-        && files.iter().all(|(path, file)| same(&data.join(path), &file.content, file.mode))
+        && files
+            .iter()
+            .all(|(path, file)| same(&data.join(path), &file.content, file.mode))
         && count(&data).is_ok_and(|found| found == files.len())
 }
 
@@ -64,12 +75,17 @@ fn count(folder: &Path) -> io::Result<usize> {
     let mut files = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        files += if entry.file_type()?.is_dir() { count(&entry.path())? } else { 1 };
+        files += if entry.file_type()?.is_dir() {
+            count(&entry.path())?
+        } else {
+            1
+        };
     }
     Ok(files)
 }
 
-/// Links the first component of every path through `..data` and removes the names that are no longer there.
+/// Links the first component of every path through `..data` and removes the names that are no
+/// longer there.
 fn link_names(folder: &Path, files: &Files) -> io::Result<()> {
     let wanted = visible(files);
     for stale in names(folder)?.difference(&wanted) {
@@ -86,14 +102,22 @@ fn link_names(folder: &Path, files: &Files) -> io::Result<()> {
 
 fn visible(files: &Files) -> BTreeSet<OsString> {
     let first = |path: &Path| {
-        path.components().find(|part| matches!(part, Component::Normal(_))).map(|part| part.as_os_str().to_owned())
+        path.components()
+            .find(|part| matches!(part, Component::Normal(_)))
+            .map(|part| part.as_os_str().to_owned())
     };
     files.keys().filter_map(|path| first(path)).collect()
 }
 
 fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
     let names = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
-    names.filter(|name| !name.as_ref().is_ok_and(|name| name.as_encoded_bytes().starts_with(b".."))).collect()
+    names
+        .filter(|name| {
+            !name
+                .as_ref()
+                .is_ok_and(|name| name.as_encoded_bytes().starts_with(b".."))
+        })
+        .collect()
 }
 
 fn replace_link(target: &Path, temporary: &Path, link: &Path) -> io::Result<()> {
@@ -111,15 +135,37 @@ mod tests {
     use crate::host::volumes::File;
 
     fn files(entries: &[(&str, &str)]) -> Files {
-        entries.iter().map(|(path, content)| (path.into(), File { content: (*content).into(), mode: 0o640 })).collect()
+        entries
+            .iter()
+            .map(|(path, content)| {
+                (
+                    path.into(),
+                    File {
+                        content: (*content).into(),
+                        mode: 0o640,
+                    },
+                )
+            })
+            .collect()
     }
 
     #[track_caller]
     fn check(folder: &Path, entries: &[(&str, &str)], changed: bool) {
         assert_eq!(write(folder, &files(entries)).unwrap(), changed);
         for (path, content) in entries {
-            assert_eq!(fs::read_to_string(folder.join(path)).unwrap(), *content, "{path}");
-            assert_eq!(fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777, 0o640);
+            assert_eq!(
+                fs::read_to_string(folder.join(path)).unwrap(),
+                *content,
+                "{path}"
+            );
+            assert_eq!(
+                fs::metadata(folder.join(path))
+                    .unwrap()
+                    .permissions()
+                    .mode()
+                    & 0o777,
+                0o640
+            );
         }
         assert_eq!(names(folder).unwrap(), visible(&files(entries)));
     }
@@ -142,6 +188,10 @@ mod tests {
         for content in ["1", "2", "3"] {
             write(folder.path(), &files(&[("a", content)])).unwrap();
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "a, ..data and one time-stamped folder");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            3,
+            "a, ..data and one time-stamped folder"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The life of one hosted pod, from its binding to its deletion: volumes, containers, status, usage, end.
+//! The life of one hosted pod, from its binding to its deletion: volumes, containers, status,
+//! usage, end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,15 +49,34 @@ const FIRST_USAGE_PERIOD: Duration = Duration::from_secs(1);
 /// Time that a pod gives its containers to end.
 pub(super) fn grace(pod: &Pod) -> Duration {
     let seconds = pod.metadata.deletion_grace_period_seconds;
-    let seconds = seconds.or_else(|| pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds));
-    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
+    let seconds = seconds.or_else(|| {
+        pod.spec
+            .as_ref()
+            .and_then(|spec| spec.termination_grace_period_seconds)
+    });
+    Duration::from_secs(
+        seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(30),
+    )
 }
 
-/// Hosts a pod until its object is gone or the sandbox ends. `pods` holds its latest version, `None` once it is gone.
-pub(super) async fn host(hosting: Arc<Hosting>, pods: watch::Receiver<Option<Arc<Pod>>>, cancel: CancellationToken) {
-    let Some(pod) = pods.borrow().clone() else { return };
+/// Hosts a pod until its object is gone or the sandbox ends. `pods` holds its latest version,
+/// `None` once it is gone.
+pub(super) async fn host(
+    hosting: Arc<Hosting>,
+    pods: watch::Receiver<Option<Arc<Pod>>>,
+    cancel: CancellationToken,
+) {
+    let Some(pod) = pods.borrow().clone() else {
+        return;
+    };
     let Some(address) = hosting.registry.admit(&pod) else {
-        return hosting.events.warning(&pod, "FailedCreatePodSandBox", "no address is left".to_owned());
+        return hosting.events.warning(
+            &pod,
+            "FailedCreatePodSandBox",
+            "no address is left".to_owned(),
+        );
     };
     let life = Life::new(Arc::clone(&hosting), pods, address, &pod);
     Box::pin(life.live(cancel)).await;
@@ -76,21 +96,44 @@ struct Life {
 }
 
 impl Life {
-    fn new(hosting: Arc<Hosting>, pods: watch::Receiver<Option<Arc<Pod>>>, address: PodAddress, pod: &Pod) -> Self {
+    fn new(
+        hosting: Arc<Hosting>,
+        pods: watch::Receiver<Option<Arc<Pod>>>,
+        address: PodAddress,
+        pod: &Pod,
+    ) -> Self {
         let count = |init: bool| {
             let spec = pod.spec.as_ref();
-            spec.map_or(
-                0,
-                |spec| if init { spec.init_containers.iter().flatten().count() } else { spec.containers.len() },
-            )
+            spec.map_or(0, |spec| {
+                if init {
+                    spec.init_containers.iter().flatten().count()
+                } else {
+                    spec.containers.len()
+                }
+            })
         };
-        let (namespace, name, uid) =
-            (pod.namespace().unwrap_or_default(), pod.name_any(), pod.uid().unwrap_or_default());
+        let (namespace, name, uid) = (
+            pod.namespace().unwrap_or_default(),
+            pod.name_any(),
+            pod.uid().unwrap_or_default(),
+        );
         let folder = hosting.config.dir.join(format!("{namespace}_{name}_{uid}"));
         let api = Api::namespaced(hosting.config.client.clone(), &namespace);
         let reports = watch::Sender::new(Reports::waiting(count(true), count(false)));
-        let context = Arc::new(PodContext { hosting, pods, address, folder, reports });
-        Self { context, orders: Orders::new(), api, name, uid }
+        let context = Arc::new(PodContext {
+            hosting,
+            pods,
+            address,
+            folder,
+            reports,
+        });
+        Self {
+            context,
+            orders: Orders::new(),
+            api,
+            name,
+            uid,
+        }
     }
 
     async fn live(&self, cancel: CancellationToken) {
@@ -112,7 +155,8 @@ impl Life {
             filled = self.fill_volumes() => filled,
             () = self.orders.await_end() => return,
         };
-        if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await {
+        if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await
+        {
             tracing::debug!(%error, pod = self.name, "kubectl logs will not find this pod");
         }
         tokio::select! {
@@ -128,7 +172,11 @@ impl Life {
             match self.try_to_fill().await {
                 Ok(filled) => return filled,
                 Err(problem) => {
-                    self.context.hosting.events.warning(&self.context.pod(), "FailedMount", problem.message.clone());
+                    self.context.hosting.events.warning(
+                        &self.context.pod(),
+                        "FailedMount",
+                        problem.message.clone(),
+                    );
                     self.context.reports.send_modify(|reports| {
                         let waiting = reports.init.iter_mut().chain(&mut reports.main);
                         waiting.for_each(|report| report.wait(problem.clone()));
@@ -144,9 +192,17 @@ impl Life {
         let filled = filling::fill(context).await?;
         let pod = context.pod();
         if let Some(account) = filling::service_account(&pod) {
-            let (account, namespace) = (context.volumes().join(account), pod.namespace().unwrap_or_default());
-            access::write(&context.kubeconfig(), &account, &namespace, context.hosting.config.api_server_port)
-                .map_err(|error| super::Problem::volume(format!("write kubeconfig: {error}")))?;
+            let (account, namespace) = (
+                context.volumes().join(account),
+                pod.namespace().unwrap_or_default(),
+            );
+            access::write(
+                &context.kubeconfig(),
+                &account,
+                &namespace,
+                context.hosting.config.api_server_port,
+            )
+            .map_err(|error| super::Problem::volume(format!("write kubeconfig: {error}")))?;
         }
         Ok(filled)
     }
@@ -157,7 +213,11 @@ impl Life {
         loop {
             let grace = match &*pods.borrow_and_update() {
                 None => Some(GONE_GRACE),
-                Some(pod) => pod.metadata.deletion_timestamp.is_some().then(|| grace(pod)),
+                Some(pod) => pod
+                    .metadata
+                    .deletion_timestamp
+                    .is_some()
+                    .then(|| grace(pod)),
             };
             if let Some(grace) = grace {
                 self.orders.end(Instant::now() + grace);
@@ -180,7 +240,9 @@ impl Life {
         let mut pods = self.context.pods.clone();
         let mut reports = self.context.reports.subscribe();
         loop {
-            let Some(pod) = pods.borrow_and_update().clone() else { return std::future::pending().await };
+            let Some(pod) = pods.borrow_and_update().clone() else {
+                return std::future::pending().await;
+            };
             let snapshot = reports.borrow_and_update().clone();
             if self.write(&pod, &snapshot, written).await.is_err() {
                 sleep(RETRY).await;
@@ -193,18 +255,45 @@ impl Life {
         }
     }
 
-    async fn write(&self, pod: &Pod, reports: &Reports, written: &mut Option<PodStatus>) -> Result<(), kube::Error> {
-        let before = written.clone().or_else(|| pod.status.clone()).unwrap_or_default();
-        let status = pod_status(pod, reports, self.context.address, &before, Timestamp::now());
-        self.context.hosting.registry.update(pod, reports.main.iter().all(|report| report.ready));
+    async fn write(
+        &self,
+        pod: &Pod,
+        reports: &Reports,
+        written: &mut Option<PodStatus>,
+    ) -> Result<(), kube::Error> {
+        let before = written
+            .clone()
+            .or_else(|| pod.status.clone())
+            .unwrap_or_default();
+        let status = pod_status(
+            pod,
+            reports,
+            self.context.address,
+            &before,
+            Timestamp::now(),
+        );
+        self.context
+            .hosting
+            .registry
+            .update(pod, reports.main.iter().all(|report| report.ready));
         if written.as_ref() == Some(&status) {
             return Ok(());
         }
         // The uid keeps a pod of the same name that came after this one from getting its status.
         let patch = json!({"metadata": {"uid": self.uid}, "status": status});
-        match self.api.patch_status(&self.name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
+        match self
+            .api
+            .patch_status(
+                &self.name,
+                &PatchParams::default(),
+                &Patch::Strategic(&patch),
+            )
+            .await
+        {
             Ok(_) => *written = Some(status),
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => *written = Some(status),
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {
+                *written = Some(status)
+            }
             Err(error) => {
                 tracing::debug!(%error, pod = self.name, "a status was not written");
                 return Err(error);
@@ -215,7 +304,9 @@ impl Life {
 
     async fn write_last_status(&self, written: &mut Option<PodStatus>) {
         for _ in 0..LAST_WRITES {
-            let Some(pod) = self.context.pods.borrow().clone() else { return };
+            let Some(pod) = self.context.pods.borrow().clone() else {
+                return;
+            };
             let reports = self.context.reports.borrow().clone();
             if self.write(&pod, &reports, written).await.is_ok() {
                 return;
@@ -227,7 +318,10 @@ impl Life {
     /// A finished pod stays until somebody deletes it; then its object goes too.
     async fn wait_for_deletion(&self, cancel: &CancellationToken) {
         let mut pods = self.context.pods.clone();
-        let deleted = pods.wait_for(|pod| pod.as_ref().is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()));
+        let deleted = pods.wait_for(|pod| {
+            pod.as_ref()
+                .is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+        });
         let gone = tokio::select! {
             pod = deleted => pod.map_or(true, |pod| pod.is_none()),
             () = cancel.cancelled() => return,
@@ -235,7 +329,10 @@ impl Life {
         if gone {
             return;
         }
-        let preconditions = Preconditions { uid: Some(self.uid.clone()), resource_version: None };
+        let preconditions = Preconditions {
+            uid: Some(self.uid.clone()),
+            resource_version: None,
+        };
         let parameters = DeleteParams {
             grace_period_seconds: Some(0),
             preconditions: Some(preconditions),
@@ -256,15 +353,28 @@ impl Life {
         let mut meter = Meter::default();
         let mut told = None;
         loop {
-            sleep(if told.is_none() { FIRST_USAGE_PERIOD } else { USAGE_PERIOD }).await;
-            let Some(reading) = reading(&self.context.reports.borrow()) else { continue };
-            let Some(usage) = meter.measure(Timestamp::now(), reading).filter(|usage| told.as_ref() != Some(usage))
+            sleep(if told.is_none() {
+                FIRST_USAGE_PERIOD
+            } else {
+                USAGE_PERIOD
+            })
+            .await;
+            let Some(reading) = reading(&self.context.reports.borrow()) else {
+                continue;
+            };
+            let Some(usage) = meter
+                .measure(Timestamp::now(), reading)
+                .filter(|usage| told.as_ref() != Some(usage))
             else {
                 continue;
             };
             let annotations = json!({"kwok.x-k8s.io/usage-cpu": usage.cpu, "kwok.x-k8s.io/usage-memory": usage.memory});
             let patch = json!({"metadata": {"uid": self.uid, "annotations": annotations}});
-            match self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            match self
+                .api
+                .patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await
+            {
                 Ok(_) => told = Some(usage),
                 Err(error) => tracing::debug!(%error, pod = self.name, "usage was not written"),
             }
@@ -272,12 +382,15 @@ impl Life {
     }
 }
 
-/// What all running processes of a pod use, divided among its containers: KWOK's fake kubelet reports one value for each
-/// of them.
+/// What all running processes of a pod use, divided among its containers: KWOK's fake kubelet
+/// reports one value for each of them.
 fn reading(reports: &Reports) -> Option<Reading> {
     let running = |report: &&Report| matches!(report.state, State::Running(_));
-    let total =
-        reports.all().filter(running).filter_map(|report| usage::read(report.pid?)).reduce(std::ops::Add::add)?;
+    let total = reports
+        .all()
+        .filter(running)
+        .filter_map(|report| usage::read(report.pid?))
+        .reduce(std::ops::Add::add)?;
     let containers = reports.main.len().max(1);
     Some(Reading {
         cpu_seconds: total.cpu_seconds / containers as f64,

@@ -24,7 +24,8 @@ pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
         () = cancel.cancelled() => return,
     }
     let bound = watcher::Config::default().fields("spec.nodeName!=");
-    let mut events = pin!(watcher(Api::<Pod>::all(hosting.config.client.clone()), bound).default_backoff());
+    let mut events =
+        pin!(watcher(Api::<Pod>::all(hosting.config.client.clone()), bound).default_backoff());
     let mut pods = Pods {
         hosting,
         cancel: cancel.clone(),
@@ -66,7 +67,12 @@ impl Pods {
                 self.apply(pod);
             }
             Event::InitDone => {
-                let gone: Vec<String> = self.latest.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
+                let gone: Vec<String> = self
+                    .latest
+                    .keys()
+                    .filter(|uid| !self.listed.contains(*uid))
+                    .cloned()
+                    .collect();
                 for uid in gone {
                     self.delete(&uid);
                 }
@@ -82,7 +88,11 @@ impl Pods {
             latest.send_replace(Some(Arc::new(pod)));
         } else if is_hosted(&pod) && !is_finished(&pod) {
             let (sender, receiver) = watch::channel(Some(Arc::new(pod)));
-            self.tasks.spawn(pod::host(Arc::clone(&self.hosting), receiver, self.cancel.clone()));
+            self.tasks.spawn(pod::host(
+                Arc::clone(&self.hosting),
+                receiver,
+                self.cancel.clone(),
+            ));
             self.latest.insert(uid, sender);
         }
     }
@@ -96,6 +106,9 @@ impl Pods {
 
 /// Ended before this sandbox came to host it, and nobody wants it gone.
 fn is_finished(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none()
 }

@@ -1,4 +1,5 @@
-//! Everything that a container's start needs, found in its pod, in Secrets and `ConfigMap`s, and on disk.
+//! Everything that a container's start needs, found in its pod, in Secrets and `ConfigMap`s, and on
+//! disk.
 
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
@@ -32,23 +33,44 @@ impl Prepared {
     pub(super) fn of(context: &PodContext, container: &Container) -> Result<Self, Problem> {
         let config = &context.hosting.config;
         let pod = context.pod();
-        if container.lifecycle.as_ref().is_some_and(|lifecycle| lifecycle.post_start.is_some()) {
+        if container
+            .lifecycle
+            .as_ref()
+            .is_some_and(|lifecycle| lifecycle.post_start.is_some())
+        {
             return Err(Problem::unsupported("lifecycle.postStart"));
         }
-        let objects = context.hosting.objects.objects(&pod.namespace().unwrap_or_default(), &References::of(&pod));
+        let objects = context
+            .hosting
+            .objects
+            .objects(&pod.namespace().unwrap_or_default(), &References::of(&pod));
         let base = environment::base(&pod, context.address, config.api_server_port);
-        let environment = environment::environment(base, &pod, container, &objects, context.address)?;
+        let environment =
+            environment::environment(base, &pod, container, &objects, context.address)?;
         let mounts = mounts(container, &context.volumes())?;
         let root = context.folder.join("roots").join(&container.name);
-        let folders = Folders { binaries: &config.binaries, root: &root, kubeconfig: &context.kubeconfig() };
+        let folders = Folders {
+            binaries: &config.binaries,
+            root: &root,
+            kubeconfig: &context.kubeconfig(),
+        };
         let launch = Launch::of(container, &environment, &mounts, folders)?;
         if let Some(launch) = launch.as_ref().filter(|launch| !launch.program.is_file()) {
-            return Err(Problem::image(format!("{} does not exist", launch.program.display())));
+            return Err(Problem::image(format!(
+                "{} does not exist",
+                launch.program.display()
+            )));
         }
         let probe = |probe: Option<&_>| probe.map(|probe| Probe::of(probe, container)).transpose();
         let startup = probe(container.startup_probe.as_ref())?;
         let liveness = probe(container.liveness_probe.as_ref())?;
         let readiness = probe(container.readiness_probe.as_ref())?;
-        Ok(Self { launch, mounts, startup, liveness, readiness })
+        Ok(Self {
+            launch,
+            mounts,
+            startup,
+            liveness,
+            readiness,
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! When a probe's answer changes a container: thresholds of consecutive successes and failures, as in a kubelet (upstream
-//! `pkg/kubelet/prober/worker.go`), and the defaults of the fields.
+//! When a probe's answer changes a container: thresholds of consecutive successes and failures, as
+//! in a kubelet (upstream `pkg/kubelet/prober/worker.go`), and the defaults of the fields.
 
 use std::time::Duration;
 
@@ -58,9 +58,12 @@ impl Probe {
     /// Reads a probe of this container.
     pub(super) fn of(probe: &ProbeSpec, container: &Container) -> Result<Self, Problem> {
         let seconds = |value: Option<i32>, default: u64| {
-            value.and_then(|value| u64::try_from(value).ok()).map_or(default, |value| value)
+            value
+                .and_then(|value| u64::try_from(value).ok())
+                .map_or(default, |value| value)
         };
-        let at_least_one = |value: Option<i32>, default: u64| Duration::from_secs(seconds(value, default).max(1));
+        let at_least_one =
+            |value: Option<i32>, default: u64| Duration::from_secs(seconds(value, default).max(1));
         Ok(Self {
             check: check(probe, container)?,
             initial_delay: Duration::from_secs(seconds(probe.initial_delay_seconds, 0)),
@@ -90,7 +93,10 @@ fn check(probe: &ProbeSpec, container: &Container) -> Result<Check, Problem> {
     if let Some(get) = &probe.http_get {
         http(get, container)
     } else if let Some(tcp) = &probe.tcp_socket {
-        Ok(Check::Tcp { host: given(tcp.host.as_deref()), port: port(&tcp.port, container)? })
+        Ok(Check::Tcp {
+            host: given(tcp.host.as_deref()),
+            port: port(&tcp.port, container)?,
+        })
     } else if let Some(exec) = &probe.exec {
         Ok(Check::Exec(exec.command.clone().unwrap_or_default()))
     } else {
@@ -105,8 +111,17 @@ pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Check, 
         tls: get.scheme.as_deref() == Some("HTTPS"),
         host: given(get.host.as_deref()),
         port: port(&get.port, container)?,
-        path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
-        headers: get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone())).collect(),
+        path: if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        },
+        headers: get
+            .http_headers
+            .iter()
+            .flatten()
+            .map(|header| (header.name.clone(), header.value.clone()))
+            .collect(),
     })
 }
 
@@ -119,14 +134,25 @@ pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Pro
     let number = match port {
         IntOrString::Int(number) => Some(*number),
         IntOrString::String(name) => {
-            let named = container.ports.iter().flatten().find(|port| port.name.as_deref() == Some(name));
-            named.map(|port| port.container_port).or_else(|| name.parse().ok())
+            let named = container
+                .ports
+                .iter()
+                .flatten()
+                .find(|port| port.name.as_deref() == Some(name));
+            named
+                .map(|port| port.container_port)
+                .or_else(|| name.parse().ok())
         }
     };
     number
         .and_then(|number| u16::try_from(number).ok())
         .filter(|number| *number != 0)
-        .ok_or_else(|| Problem::config(format!("container {:?} has no port {port:?}", container.name)))
+        .ok_or_else(|| {
+            Problem::config(format!(
+                "container {:?} has no port {port:?}",
+                container.name
+            ))
+        })
 }
 
 /// Counts attempts.
@@ -141,9 +167,17 @@ pub(super) struct Tally {
 impl Tally {
     /// Takes the outcome of one attempt; `Some` once enough of the same came in a row.
     pub(super) fn count(&mut self, success: bool) -> Option<bool> {
-        self.run = if self.last == Some(success) { self.run.saturating_add(1) } else { 1 };
+        self.run = if self.last == Some(success) {
+            self.run.saturating_add(1)
+        } else {
+            1
+        };
         self.last = Some(success);
-        let threshold = if success { self.success_threshold } else { self.failure_threshold };
+        let threshold = if success {
+            self.success_threshold
+        } else {
+            self.failure_threshold
+        };
         (self.run >= threshold).then_some(success)
     }
 }
@@ -156,7 +190,10 @@ mod tests {
 
     fn probe(fields: Value) -> Result<Probe, Problem> {
         let container = json!({"name": "c", "ports": [{"name": "health", "containerPort": 8942}]});
-        Probe::of(&serde_json::from_value(fields).unwrap(), &serde_json::from_value(container).unwrap())
+        Probe::of(
+            &serde_json::from_value(fields).unwrap(),
+            &serde_json::from_value(container).unwrap(),
+        )
     }
 
     #[track_caller]
@@ -175,14 +212,31 @@ mod tests {
     #[test]
     fn enough_of_the_same_in_a_row_decide() {
         check(&json!({}), "+---+-", "+..-+.");
-        check(&json!({"successThreshold": 2, "failureThreshold": 1}), "++-+++", ".+-.++");
+        check(
+            &json!({"successThreshold": 2, "failureThreshold": 1}),
+            "++-+++",
+            ".+-.++",
+        );
     }
 
     #[test]
     fn fields_have_upstreams_defaults() {
         let probe = probe(json!({"httpGet": {"port": "health"}})).unwrap();
-        assert_eq!((probe.initial_delay.as_secs(), probe.period.as_secs(), probe.timeout.as_secs()), (0, 10, 1));
-        let expected = Check::Http { tls: false, host: None, port: 8942, path: "/".to_owned(), headers: vec![] };
+        assert_eq!(
+            (
+                probe.initial_delay.as_secs(),
+                probe.period.as_secs(),
+                probe.timeout.as_secs()
+            ),
+            (0, 10, 1)
+        );
+        let expected = Check::Http {
+            tls: false,
+            host: None,
+            port: 8942,
+            path: "/".to_owned(),
+            headers: vec![],
+        };
         assert_eq!(probe.check, expected);
     }
 
@@ -198,9 +252,17 @@ mod tests {
             headers: vec![("X-A".to_owned(), "b".to_owned())],
         };
         assert_eq!(probe(https).unwrap().check, expected);
-        assert_eq!(probe(json!({"tcpSocket": {"port": 2}})).unwrap().check, Check::Tcp { host: None, port: 2 });
         assert_eq!(
-            probe(json!({"exec": {"command": ["a", "b"]}})).unwrap().check,
+            probe(json!({"tcpSocket": {"port": 2}})).unwrap().check,
+            Check::Tcp {
+                host: None,
+                port: 2
+            }
+        );
+        assert_eq!(
+            probe(json!({"exec": {"command": ["a", "b"]}}))
+                .unwrap()
+                .check,
             Check::Exec(vec!["a".to_owned(), "b".to_owned()])
         );
     }

@@ -13,7 +13,10 @@ pub(super) struct Problem {
 impl Problem {
     /// The container's configuration cannot be used as it is (a Secret is missing, say).
     pub(super) fn config(message: String) -> Self {
-        Self { reason: "CreateContainerConfigError", message }
+        Self {
+            reason: "CreateContainerConfigError",
+            message,
+        }
     }
 
     /// A field that hosted pods do not support.
@@ -23,16 +26,25 @@ impl Problem {
 
     /// The program of this image has not been built.
     pub(super) fn image(message: String) -> Self {
-        Self { reason: "ErrImagePull", message }
+        Self {
+            reason: "ErrImagePull",
+            message,
+        }
     }
 
     /// The program could not be started.
     pub(super) fn run(message: String) -> Self {
-        Self { reason: "RunContainerError", message }
+        Self {
+            reason: "RunContainerError",
+            message,
+        }
     }
 
     /// A volume is not there yet.
     pub(super) fn volume(message: String) -> Self {
-        Self { reason: "ContainerCreating", message }
+        Self {
+            reason: "ContainerCreating",
+            message,
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! One run of a hosted container: a local process that dies with the sandbox, whose output goes to the container's log.
+//! One run of a hosted container: a local process that dies with the sandbox, whose output goes to
+//! the container's log.
 
 use std::{
     fs, io,
@@ -39,9 +40,13 @@ pub(super) struct Process {
 impl Process {
     /// Starts it through the shim, with its output in `log`.
     pub(super) fn start(shim: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
-        let mut child =
-            command(shim, launch, &launch.arguments)?.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let pid = child.id().ok_or_else(|| io::Error::other("the process ended at once"))?;
+        let mut child = command(shim, launch, &launch.arguments)?
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let pid = child
+            .id()
+            .ok_or_else(|| io::Error::other("the process ended at once"))?;
         let mut output = JoinSet::new();
         if let Some(stdout) = child.stdout.take() {
             output.spawn(log.clone().copy("stdout", BufReader::new(stdout)));
@@ -62,7 +67,10 @@ impl Process {
         let status = self.child.wait().await;
         let drained = async { while self.output.join_next().await.is_some() {} };
         if timeout(LAST_OUTPUT, drained).await.is_err() {
-            tracing::debug!(pid = self.pid, "something still holds the output of an ended process");
+            tracing::debug!(
+                pid = self.pid,
+                "something still holds the output of an ended process"
+            );
         }
         status.map_or(-1, exit_code)
     }
@@ -81,17 +89,32 @@ impl Process {
     }
 
     fn terminate(&self) {
-        // After the child has been waited for there is no id any more, so this never reaches a stranger.
-        if let Some(pid) = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+        // After the child has been waited for there is no id any more, so this never reaches a
+        // stranger.
+        if let Some(pid) = self
+            .child
+            .id()
+            .and_then(|pid| Pid::from_raw(pid.cast_signed()))
+        {
             let _gone = kill_process(pid, Signal::TERM);
         }
     }
 }
 
 /// Runs a command of the same container to its end, for a probe or a hook.
-pub(super) async fn run(shim: &Path, launch: &Launch, command_line: &[String]) -> Result<(), String> {
+pub(super) async fn run(
+    shim: &Path,
+    launch: &Launch,
+    command_line: &[String],
+) -> Result<(), String> {
     let arguments = command_line.get(1..).unwrap_or_default();
-    let output = async { command(shim, launch, arguments)?.stdout(Stdio::null()).stderr(Stdio::null()).status().await };
+    let output = async {
+        command(shim, launch, arguments)?
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .await
+    };
     match output.await {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("command exited with {}", exit_code(status))),
@@ -117,7 +140,10 @@ fn command(shim: &Path, launch: &Launch, arguments: &[String]) -> io::Result<Com
 /// A signal counts as 128 and its number, as container runtimes report it.
 fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
-    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(-1)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The proxy to which the API server's egress selector sends everything for pods and Services: HTTP CONNECT over a unix
-//! socket. Each request is looked up anew.
+//! The proxy to which the API server's egress selector sends everything for pods and Services: HTTP
+//! CONNECT over a unix socket. Each request is looked up anew.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -52,7 +52,9 @@ impl Proxy {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         let mut tunnels = JoinSet::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => _ = tunnels.spawn(self.clone().tunnel(stream, place)),
@@ -95,16 +97,26 @@ impl Proxy {
                 .status(StatusCode::METHOD_NOT_ALLOWED)
                 .body("only CONNECT is served\n".to_owned());
         }
-        let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+        let authority = request
+            .uri()
+            .authority()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let outcome = self.dial(&authority).await.and_then(|stream| {
             let tunnel = (upgrade::on(&mut request), stream);
-            dialled.try_send(tunnel).map_err(|_| "this connection carries a tunnel already".to_owned())
+            dialled
+                .try_send(tunnel)
+                .map_err(|_| "this connection carries a tunnel already".to_owned())
         });
         match outcome {
-            Ok(()) => Response::builder().status(StatusCode::OK).body(String::new()),
+            Ok(()) => Response::builder()
+                .status(StatusCode::OK)
+                .body(String::new()),
             Err(error) => {
                 tracing::debug!(authority, error, "refused");
-                Response::builder().status(StatusCode::BAD_GATEWAY).body(format!("{error}\n"))
+                Response::builder()
+                    .status(StatusCode::BAD_GATEWAY)
+                    .body(format!("{error}\n"))
             }
         }
     }
@@ -112,8 +124,9 @@ impl Proxy {
     async fn dial(&self, authority: &str) -> Result<TcpStream, String> {
         let target = Target::parse(authority).map_err(|error| error.to_string())?;
         let services = self.services.state();
-        let addresses =
-            target.resolve(services.iter().map(AsRef::as_ref), &self.registry).map_err(|error| error.to_string())?;
+        let addresses = target
+            .resolve(services.iter().map(AsRef::as_ref), &self.registry)
+            .map_err(|error| error.to_string())?;
         let mut problem = String::new();
         for address in in_random_order(addresses) {
             match timeout(PATIENCE, TcpStream::connect(address)).await {
@@ -123,7 +136,9 @@ impl Proxy {
                     return Ok(stream);
                 }
                 Ok(Err(error)) => problem = format!("dial {address}: {error}"),
-                Err(_) => problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs()),
+                Err(_) => {
+                    problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs())
+                }
             }
         }
         Err(problem)
@@ -158,7 +173,8 @@ mod tests {
     use super::*;
     use crate::host::address::Pool;
 
-    /// A proxy on a socket of its own, which knows one Service: `here.demo.svc`, which is this machine.
+    /// A proxy on a socket of its own, which knows one Service: `here.demo.svc`, which is this
+    /// machine.
     async fn proxy(folder: &Path) -> UnixStream {
         let (services, mut writer) = reflector::store();
         let service = json!({
@@ -169,15 +185,28 @@ mod tests {
         let socket = folder.join("proxy");
         std::fs::write(&socket, "left behind").unwrap();
         let listener = listen(&socket).unwrap();
-        tokio::spawn(Proxy { services, registry: Arc::new(Registry::new(Pool::new(130))) }.serve(listener));
+        tokio::spawn(
+            Proxy {
+                services,
+                registry: Arc::new(Registry::new(Pool::new(130))),
+            }
+            .serve(listener),
+        );
         UnixStream::connect(&socket).await.unwrap()
     }
 
     async fn connect(stream: &mut UnixStream, request: &str) -> String {
-        stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         let mut answer = vec![0; 1024];
         let length = stream.read(&mut answer).await.unwrap();
-        String::from_utf8_lossy(&answer[..length]).lines().next().unwrap().to_owned()
+        String::from_utf8_lossy(&answer[..length])
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
     }
 
     #[tokio::test]
@@ -191,7 +220,10 @@ mod tests {
             let (mut read, mut write) = stream.split();
             tokio::io::copy(&mut read, &mut write).await.unwrap();
         });
-        assert_eq!(connect(&mut stream, &format!("CONNECT here.demo.svc:{port}")).await, "HTTP/1.1 200 OK");
+        assert_eq!(
+            connect(&mut stream, &format!("CONNECT here.demo.svc:{port}")).await,
+            "HTTP/1.1 200 OK"
+        );
         stream.write_all(b"there and back").await.unwrap();
         stream.shutdown().await.unwrap();
         let mut echo = String::new();
@@ -203,8 +235,16 @@ mod tests {
     async fn what_cannot_be_reached_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut stream = proxy(folder.path()).await;
-        assert_eq!(connect(&mut stream, "CONNECT absent.demo.svc:443").await, "HTTP/1.1 502 Bad Gateway");
-        let mut stream = UnixStream::connect(folder.path().join("proxy")).await.unwrap();
-        assert_eq!(connect(&mut stream, "GET /").await, "HTTP/1.1 405 Method Not Allowed");
+        assert_eq!(
+            connect(&mut stream, "CONNECT absent.demo.svc:443").await,
+            "HTTP/1.1 502 Bad Gateway"
+        );
+        let mut stream = UnixStream::connect(folder.path().join("proxy"))
+            .await
+            .unwrap();
+        assert_eq!(
+            connect(&mut stream, "GET /").await,
+            "HTTP/1.1 405 Method Not Allowed"
+        );
     }
 }

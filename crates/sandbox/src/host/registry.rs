@@ -1,4 +1,5 @@
-//! The hosted pods of this sandbox, as the proxy needs to know them: address, ports, labels and readiness.
+//! The hosted pods of this sandbox, as the proxy needs to know them: address, ports, labels and
+//! readiness.
 
 use std::{
     collections::BTreeMap,
@@ -39,17 +40,33 @@ struct Inner {
 impl Registry {
     /// No pods yet.
     pub(super) fn new(pool: Pool) -> Self {
-        Self(Mutex::new(Inner { pool, pods: BTreeMap::new() }))
+        Self(Mutex::new(Inner {
+            pool,
+            pods: BTreeMap::new(),
+        }))
     }
 
     /// Takes a pod in and gives it an address; `None` when none is left.
     pub(super) fn admit(&self, pod: &Pod) -> Option<PodAddress> {
         self.locked(|inner| {
             let address = inner.pool.take()?;
-            let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-            let ports = containers.iter().flat_map(|container| container.ports.iter().flatten().cloned()).collect();
+            let containers = pod
+                .spec
+                .as_ref()
+                .map(|spec| spec.containers.as_slice())
+                .unwrap_or_default();
+            let ports = containers
+                .iter()
+                .flat_map(|container| container.ports.iter().flatten().cloned())
+                .collect();
             let namespace = pod.namespace().unwrap_or_default();
-            let entry = Entry { namespace, labels: pod.labels().clone(), address, ports, ready: false };
+            let entry = Entry {
+                namespace,
+                labels: pod.labels().clone(),
+                address,
+                ports,
+                ready: false,
+            };
             inner.pods.insert(pod.uid().unwrap_or_default(), entry);
             Some(address)
         })
@@ -80,7 +97,9 @@ impl Registry {
             entry.ready
                 && entry.namespace == namespace
                 && !selector.is_empty()
-                && selector.iter().all(|(key, value)| entry.labels.get(key) == Some(value))
+                && selector
+                    .iter()
+                    .all(|(key, value)| entry.labels.get(key) == Some(value))
         };
         self.locked(|inner| inner.pods.values().filter(selected).cloned().collect())
     }
@@ -88,7 +107,11 @@ impl Registry {
     /// Where the pod with this address in its status listens.
     pub(super) fn on_loopback(&self, in_status: Ipv4Addr) -> Option<Ipv4Addr> {
         let find = |inner: &mut Inner| {
-            inner.pods.values().map(|entry| entry.address).find(|address| address.in_status() == in_status)
+            inner
+                .pods
+                .values()
+                .map(|entry| entry.address)
+                .find(|address| address.in_status() == in_status)
         };
         self.locked(find).map(PodAddress::on_loopback)
     }
@@ -111,15 +134,23 @@ mod tests {
         let web = pod(&json!({"metadata": {"labels": {"app": "web", "tier": "a"}}}));
         let address = registry.admit(&web).unwrap();
         let selected = |namespace: &str, key: &str, value: &str| {
-            registry.ready(namespace, &[(key.to_owned(), value.to_owned())].into()).len()
+            registry
+                .ready(namespace, &[(key.to_owned(), value.to_owned())].into())
+                .len()
         };
         assert_eq!(selected("default", "app", "web"), 0, "not ready yet");
         registry.update(&web, true);
         assert_eq!(selected("default", "app", "web"), 1);
         assert_eq!(selected("default", "app", "db"), 0);
         assert_eq!(selected("other", "app", "web"), 0);
-        assert!(registry.ready("default", &BTreeMap::new()).is_empty(), "a Service without selector selects nothing");
-        assert_eq!(registry.on_loopback(address.in_status()), Some(address.on_loopback()));
+        assert!(
+            registry.ready("default", &BTreeMap::new()).is_empty(),
+            "a Service without selector selects nothing"
+        );
+        assert_eq!(
+            registry.on_loopback(address.in_status()),
+            Some(address.on_loopback())
+        );
         registry.remove("uid");
         assert_eq!(selected("default", "app", "web"), 0);
         assert_eq!(registry.on_loopback(address.in_status()), None);

@@ -59,9 +59,16 @@ pub(super) struct Report {
 impl Report {
     /// A container that has not started yet.
     pub(super) fn waiting(initializing: bool) -> Self {
-        let reason = if initializing { "PodInitializing" } else { "ContainerCreating" };
+        let reason = if initializing {
+            "PodInitializing"
+        } else {
+            "ContainerCreating"
+        };
         Self {
-            state: State::Waiting(Problem { reason, message: String::new() }),
+            state: State::Waiting(Problem {
+                reason,
+                message: String::new(),
+            }),
             last: None,
             restart_count: 0,
             started: false,
@@ -83,7 +90,13 @@ impl Report {
     }
 
     /// A run began. `gated` by a startup or readiness probe.
-    pub(super) fn start(&mut self, now: Timestamp, pid: Option<u32>, startup_gate: bool, readiness_gate: bool) {
+    pub(super) fn start(
+        &mut self,
+        now: Timestamp,
+        pid: Option<u32>,
+        startup_gate: bool,
+        readiness_gate: bool,
+    ) {
         if let State::Terminated(termination) = &self.state {
             self.last = Some(termination.clone());
         }
@@ -97,9 +110,18 @@ impl Report {
 
     /// The run ended.
     pub(super) fn end(&mut self, now: Timestamp, exit_code: i32) {
-        let started_at = if let State::Running(started_at) = self.state { started_at } else { now };
+        let started_at = if let State::Running(started_at) = self.state {
+            started_at
+        } else {
+            now
+        };
         let container_id = self.container_id.clone().unwrap_or_default();
-        self.state = State::Terminated(Termination { exit_code, started_at, finished_at: now, container_id });
+        self.state = State::Terminated(Termination {
+            exit_code,
+            started_at,
+            finished_at: now,
+            container_id,
+        });
         self.started = false;
         self.ready = false;
         self.pid = None;
@@ -140,7 +162,10 @@ pub(super) enum Slot {
 impl Reports {
     /// Nothing has started.
     pub(super) fn waiting(init: usize, main: usize) -> Self {
-        Self { init: vec![Report::waiting(true); init], main: vec![Report::waiting(init > 0); main] }
+        Self {
+            init: vec![Report::waiting(true); init],
+            main: vec![Report::waiting(init > 0); main],
+        }
     }
 
     /// The report of one container.
@@ -188,15 +213,26 @@ mod tests {
             container_id: "process://7".to_owned(),
         };
         assert_eq!(report.state, State::Terminated(crash.clone()));
-        report.wait(Problem { reason: "CrashLoopBackOff", message: String::new() });
+        report.wait(Problem {
+            reason: "CrashLoopBackOff",
+            message: String::new(),
+        });
         assert_eq!(report.last, Some(crash.clone()));
         report.start(at(3), Some(8), false, true);
         assert_eq!(
-            (report.restart_count, report.last.as_ref(), report.started, report.ready),
+            (
+                report.restart_count,
+                report.last.as_ref(),
+                report.started,
+                report.ready
+            ),
             (1, Some(&crash), true, false)
         );
         report.end(at(4), 1);
         report.start(at(5), Some(9), true, true);
-        assert_eq!((report.restart_count, report.started, report.ready), (2, false, false));
+        assert_eq!(
+            (report.restart_count, report.started, report.ready),
+            (2, false, false)
+        );
     }
 }

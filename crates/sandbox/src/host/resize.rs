@@ -1,5 +1,5 @@
-//! In-place resizes: a process knows no limits, so new resources are simply reported, unless the container asks for a
-//! restart when one of them changes (`resizePolicy`).
+//! In-place resizes: a process knows no limits, so new resources are simply reported, unless the
+//! container asks for a restart when one of them changes (`resizePolicy`).
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub(super) async fn restart_needed(context: &PodContext, container: &Container) 
     let started_with = sensitive(container_of(&context.pod(), &container.name));
     let mut pods = context.pods.clone();
     let changed = |pod: &Option<std::sync::Arc<Pod>>| {
-        pod.as_ref().is_some_and(|pod| sensitive(container_of(pod, &container.name)) != started_with)
+        pod.as_ref()
+            .is_some_and(|pod| sensitive(container_of(pod, &container.name)) != started_with)
     };
     if pods.wait_for(changed).await.is_err() {
         std::future::pending::<()>().await;
@@ -27,18 +28,38 @@ pub(super) async fn restart_needed(context: &PodContext, container: &Container) 
 
 fn container_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     let spec = pod.spec.as_ref()?;
-    spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name)
+    spec.init_containers
+        .iter()
+        .flatten()
+        .chain(&spec.containers)
+        .find(|container| container.name == name)
 }
 
 fn sensitive(container: Option<&Container>) -> Sensitive {
-    let Some(container) = container else { return Sensitive::new() };
+    let Some(container) = container else {
+        return Sensitive::new();
+    };
     let resources = container.resources.clone().unwrap_or_default();
-    let value =
-        |map: &Option<BTreeMap<String, Quantity>>, name: &str| map.as_ref().and_then(|map| map.get(name).cloned());
-    let policies =
-        container.resize_policy.iter().flatten().filter(|policy| policy.restart_policy == "RestartContainer");
-    let entry = |name: &String| (name.clone(), [value(&resources.requests, name), value(&resources.limits, name)]);
-    policies.map(|policy| entry(&policy.resource_name)).collect()
+    let value = |map: &Option<BTreeMap<String, Quantity>>, name: &str| {
+        map.as_ref().and_then(|map| map.get(name).cloned())
+    };
+    let policies = container
+        .resize_policy
+        .iter()
+        .flatten()
+        .filter(|policy| policy.restart_policy == "RestartContainer");
+    let entry = |name: &String| {
+        (
+            name.clone(),
+            [
+                value(&resources.requests, name),
+                value(&resources.limits, name),
+            ],
+        )
+    };
+    policies
+        .map(|policy| entry(&policy.resource_name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -65,6 +86,10 @@ mod tests {
         let of = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
         check(&of("1", "1Gi"), &of("2", "1Gi"), false);
         check(&of("1", "1Gi"), &of("1", "2Gi"), true);
-        check(&of("1", "1Gi"), &json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}), true);
+        check(
+            &of("1", "1Gi"),
+            &json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}),
+            true,
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Where a request that the API server sends to a pod or a Service really goes: a pure function of the address it names
-//! and what is known at that moment.
+//! Where a request that the API server sends to a pod or a Service really goes: a pure function of
+//! the address it names and what is known at that moment.
 
 use std::{
     collections::BTreeMap,
@@ -48,8 +48,16 @@ impl Target {
         let malformed = || Unreachable::Malformed(authority.to_owned());
         let (host, port) = authority.rsplit_once(':').ok_or_else(malformed)?;
         let port = port.parse().map_err(|_| malformed())?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
-        if host.is_empty() { Err(malformed()) } else { Ok(Self { host, port }) }
+        let host = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .trim_end_matches('.')
+            .to_ascii_lowercase();
+        if host.is_empty() {
+            Err(malformed())
+        } else {
+            Ok(Self { host, port })
+        }
     }
 
     /// The local addresses that serve it, any of which will do.
@@ -74,10 +82,16 @@ impl Target {
 
     /// By cluster address, or by a DNS name such as `service.namespace.svc`.
     fn names(&self, service: &Service) -> bool {
-        let Some(spec) = &service.spec else { return false };
-        let address = spec.cluster_ip.as_deref().is_some_and(|address| address != "None" && address == self.host);
+        let Some(spec) = &service.spec else {
+            return false;
+        };
+        let address = spec
+            .cluster_ip
+            .as_deref()
+            .is_some_and(|address| address != "None" && address == self.host);
         let mut labels = self.host.splitn(4, '.');
-        let (name, namespace, svc, domain) = (labels.next(), labels.next(), labels.next(), labels.next());
+        let (name, namespace, svc, domain) =
+            (labels.next(), labels.next(), labels.next(), labels.next());
         let domain = domain.is_none_or(|domain| domain == "cluster.local");
         let metadata = &service.metadata;
         address
@@ -87,12 +101,24 @@ impl Target {
                 && namespace == metadata.namespace.as_deref())
     }
 
-    fn through(&self, service: &Service, registry: &Registry) -> Result<Vec<SocketAddr>, Unreachable> {
+    fn through(
+        &self,
+        service: &Service,
+        registry: &Registry,
+    ) -> Result<Vec<SocketAddr>, Unreachable> {
         let metadata = &service.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let name = format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default());
-        let Some(spec) = &service.spec else { return Err(Unreachable::NotReady(name)) };
-        if let Some(external) = spec.external_name.as_deref().filter(|_| spec.type_.as_deref() == Some("ExternalName"))
+        let name = format!(
+            "{namespace}/{}",
+            metadata.name.as_deref().unwrap_or_default()
+        );
+        let Some(spec) = &service.spec else {
+            return Err(Unreachable::NotReady(name));
+        };
+        if let Some(external) = spec
+            .external_name
+            .as_deref()
+            .filter(|_| spec.type_.as_deref() == Some("ExternalName"))
         {
             let here = external == "localhost";
             return if here {
@@ -101,12 +127,23 @@ impl Target {
                 Err(Unreachable::Unknown(external.to_owned()))
             };
         }
-        let port = spec.ports.iter().flatten().find(|port| port.port == i32::from(self.port));
-        let port = port.ok_or_else(|| Unreachable::NoPort { service: name.clone(), port: self.port })?;
+        let port = spec
+            .ports
+            .iter()
+            .flatten()
+            .find(|port| port.port == i32::from(self.port));
+        let port = port.ok_or_else(|| Unreachable::NoPort {
+            service: name.clone(),
+            port: self.port,
+        })?;
         let nothing = BTreeMap::new();
         let pods = registry.ready(namespace, spec.selector.as_ref().unwrap_or(&nothing));
         let addresses: Vec<SocketAddr> = pods.iter().filter_map(|pod| target(port, pod)).collect();
-        if addresses.is_empty() { Err(Unreachable::NotReady(name)) } else { Ok(addresses) }
+        if addresses.is_empty() {
+            Err(Unreachable::NotReady(name))
+        } else {
+            Ok(addresses)
+        }
     }
 }
 
@@ -115,11 +152,17 @@ fn target(port: &ServicePort, pod: &Entry) -> Option<SocketAddr> {
     let number = match &port.target_port {
         Some(IntOrString::Int(number)) if *number != 0 => *number,
         Some(IntOrString::String(name)) => {
-            pod.ports.iter().find(|port| port.name.as_ref() == Some(name))?.container_port
+            pod.ports
+                .iter()
+                .find(|port| port.name.as_ref() == Some(name))?
+                .container_port
         }
         _ => port.port,
     };
-    Some(SocketAddr::from((pod.address.on_loopback(), u16::try_from(number).ok()?)))
+    Some(SocketAddr::from((
+        pod.address.on_loopback(),
+        u16::try_from(number).ok()?,
+    )))
 }
 
 #[cfg(test)]
@@ -131,15 +174,33 @@ mod tests {
 
     fn services() -> Vec<Service> {
         let service = |name: &str, spec: serde_json::Value| {
-            serde_json::from_value(json!({"metadata": {"name": name, "namespace": "demo"}, "spec": spec})).unwrap()
+            serde_json::from_value(
+                json!({"metadata": {"name": name, "namespace": "demo"}, "spec": spec}),
+            )
+            .unwrap()
         };
         let ports = json!([{"port": 443, "targetPort": "https"}, {"port": 80, "targetPort": 8080}, {"port": 9}]);
         vec![
-            service("web", json!({"clusterIP": "10.96.0.9", "selector": {"app": "web"}, "ports": ports})),
-            service("idle", json!({"clusterIP": "10.96.0.10", "selector": {"app": "idle"}, "ports": [{"port": 80}]})),
-            service("headless", json!({"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]})),
-            service("here", json!({"type": "ExternalName", "externalName": "localhost"})),
-            service("away", json!({"type": "ExternalName", "externalName": "example.com"})),
+            service(
+                "web",
+                json!({"clusterIP": "10.96.0.9", "selector": {"app": "web"}, "ports": ports}),
+            ),
+            service(
+                "idle",
+                json!({"clusterIP": "10.96.0.10", "selector": {"app": "idle"}, "ports": [{"port": 80}]}),
+            ),
+            service(
+                "headless",
+                json!({"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]}),
+            ),
+            service(
+                "here",
+                json!({"type": "ExternalName", "externalName": "localhost"}),
+            ),
+            service(
+                "away",
+                json!({"type": "ExternalName", "externalName": "example.com"}),
+            ),
         ]
     }
 
@@ -157,9 +218,16 @@ mod tests {
 
     #[track_caller]
     fn check(authority: &str, expected: Result<&str, &str>) {
-        let found = Target::parse(authority).and_then(|target| target.resolve(&services(), &registry()));
-        let found = found.map(|addresses| addresses[0].to_string()).map_err(|error| error.to_string());
-        assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{authority}");
+        let found =
+            Target::parse(authority).and_then(|target| target.resolve(&services(), &registry()));
+        let found = found
+            .map(|addresses| addresses[0].to_string())
+            .map_err(|error| error.to_string());
+        assert_eq!(
+            found,
+            expected.map(str::to_owned).map_err(str::to_owned),
+            "{authority}"
+        );
     }
 
     #[test]
@@ -174,7 +242,10 @@ mod tests {
     #[test]
     fn a_pods_address_leads_to_the_pod() {
         check("10.130.0.1:8443", Ok("127.130.0.1:8443"));
-        check("10.130.0.2:8443", Err("10.130.0.2 is neither a service, nor a hosted pod, nor a loopback address"));
+        check(
+            "10.130.0.2:8443",
+            Err("10.130.0.2 is neither a service, nor a hosted pod, nor a loopback address"),
+        );
     }
 
     #[test]
@@ -186,13 +257,31 @@ mod tests {
 
     #[test]
     fn nothing_else_is_reached() {
-        check("192.0.2.1:443", Err("192.0.2.1 is neither a service, nor a hosted pod, nor a loopback address"));
-        check("example.com:443", Err("example.com is neither a service, nor a hosted pod, nor a loopback address"));
-        check("away.demo.svc:443", Err("example.com is neither a service, nor a hosted pod, nor a loopback address"));
-        check("web.other.svc:443", Err("web.other.svc is neither a service, nor a hosted pod, nor a loopback address"));
+        check(
+            "192.0.2.1:443",
+            Err("192.0.2.1 is neither a service, nor a hosted pod, nor a loopback address"),
+        );
+        check(
+            "example.com:443",
+            Err("example.com is neither a service, nor a hosted pod, nor a loopback address"),
+        );
+        check(
+            "away.demo.svc:443",
+            Err("example.com is neither a service, nor a hosted pod, nor a loopback address"),
+        );
+        check(
+            "web.other.svc:443",
+            Err("web.other.svc is neither a service, nor a hosted pod, nor a loopback address"),
+        );
         check("web.demo.svc:1", Err("service demo/web has no port 1"));
-        check("idle.demo.svc:80", Err("service demo/idle has no ready hosted pod"));
-        check("None:80", Err("none is neither a service, nor a hosted pod, nor a loopback address"));
+        check(
+            "idle.demo.svc:80",
+            Err("service demo/idle has no ready hosted pod"),
+        );
+        check(
+            "None:80",
+            Err("none is neither a service, nor a hosted pod, nor a loopback address"),
+        );
         check("web", Err("address \"web\" is not host:port"));
         check("web:http", Err("address \"web:http\" is not host:port"));
     }

@@ -16,7 +16,10 @@ pub(super) enum Restart {
 impl Restart {
     /// The pod's policy, as it applies to one of its containers.
     pub(super) fn of(pod: &Pod, container: &Container, init: bool) -> Self {
-        let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
+        let policy = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.restart_policy.as_deref());
         match (container.restart_policy.as_deref().or(policy), init) {
             (Some("Never"), _) => Self::Never,
             (Some("OnFailure"), _) => Self::OnFailure,
@@ -45,7 +48,10 @@ mod tests {
     #[track_caller]
     fn check(pod_policy: &str, container_policy: Option<&str>, init: bool, expected: Restart) {
         let pod = pod(&json!({"spec": {"restartPolicy": pod_policy}}));
-        let container = Container { restart_policy: container_policy.map(str::to_owned), ..Container::default() };
+        let container = Container {
+            restart_policy: container_policy.map(str::to_owned),
+            ..Container::default()
+        };
         assert_eq!(Restart::of(&pod, &container, init), expected);
     }
 

@@ -1,5 +1,5 @@
-//! The order in which the containers of a pod run: init containers one after the other, sidecars from their place in that
-//! order on, then all others at once; sidecars end last.
+//! The order in which the containers of a pod run: init containers one after the other, sidecars
+//! from their place in that order on, then all others at once; sidecars end last.
 
 use std::sync::Arc;
 
@@ -20,7 +20,12 @@ pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
     let pod = context.pod();
     let Some(spec) = &pod.spec else { return };
     let runner = |container: &Container, slot: Slot, init: bool| {
-        Runner::new(Arc::clone(context), container.clone(), slot, Restart::of(&pod, container, init))
+        Runner::new(
+            Arc::clone(context),
+            container.clone(),
+            slot,
+            Restart::of(&pod, container, init),
+        )
     };
     let mut sidecars = JoinSet::new();
     let mut initialized = true;
@@ -32,7 +37,11 @@ pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
             started(context, orders, slot).await;
         } else {
             Box::pin(run.run(orders.to_others())).await;
-            initialized = context.reports.borrow().get(slot).is_some_and(Report::succeeded);
+            initialized = context
+                .reports
+                .borrow()
+                .get(slot)
+                .is_some_and(Report::succeeded);
         }
         if !initialized || orders.given().is_some() {
             initialized = false;

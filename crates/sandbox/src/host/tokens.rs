@@ -1,5 +1,5 @@
-//! `ServiceAccount` tokens of a hosted pod: asked for with a `TokenRequest` that is bound to the pod, and renewed when four
-//! fifths of their life or a day have passed, as in a kubelet.
+//! `ServiceAccount` tokens of a hosted pod: asked for with a `TokenRequest` that is bound to the
+//! pod, and renewed when four fifths of their life or a day have passed, as in a kubelet.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
@@ -13,8 +13,12 @@ use super::volumes::{TokenWanted, Tokens, tokens_wanted};
 /// The longest time between two renewals.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// Asks for all tokens of a pod. Returns them with the time at which they should be renewed, if there are any.
-pub(super) async fn request(client: &Client, pod: &Pod) -> Result<(Tokens, Option<Timestamp>), kube::Error> {
+/// Asks for all tokens of a pod. Returns them with the time at which they should be renewed, if
+/// there are any.
+pub(super) async fn request(
+    client: &Client,
+    pod: &Pod,
+) -> Result<(Tokens, Option<Timestamp>), kube::Error> {
     let mut tokens = Tokens::new();
     let mut renewal: Option<Timestamp> = None;
     for wanted in tokens_wanted(pod) {
@@ -30,9 +34,18 @@ pub(super) async fn request(client: &Client, pod: &Pod) -> Result<(Tokens, Optio
     Ok((tokens, renewal))
 }
 
-async fn request_one(client: &Client, pod: &Pod, wanted: &TokenWanted) -> Result<TokenRequest, kube::Error> {
-    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+async fn request_one(
+    client: &Client,
+    pod: &Pod,
+    wanted: &TokenWanted,
+) -> Result<TokenRequest, kube::Error> {
+    let account = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.service_account_name.as_deref())
+        .unwrap_or("default");
+    let accounts: Api<ServiceAccount> =
+        Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let bound_to = BoundObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
@@ -46,8 +59,13 @@ async fn request_one(client: &Client, pod: &Pod, wanted: &TokenWanted) -> Result
         expiration_seconds: Some(wanted.expiration_seconds),
         ..TokenRequestSpec::default()
     };
-    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
-    accounts.create_token_request(account, &PostParams::default(), &request).await
+    let request = TokenRequest {
+        spec: Some(spec),
+        ..TokenRequest::default()
+    };
+    accounts
+        .create_token_request(account, &PostParams::default(), &request)
+        .await
 }
 
 /// When a token that was asked for at one time and ends at another should be replaced.
@@ -69,8 +87,14 @@ mod tests {
     #[test]
     fn a_token_is_renewed_well_before_it_ends() {
         check(SignedDuration::from_mins(10), SignedDuration::from_mins(8));
-        check(SignedDuration::from_hours(10), SignedDuration::from_hours(8));
-        check(SignedDuration::from_hours(8760), SignedDuration::from_hours(24));
+        check(
+            SignedDuration::from_hours(10),
+            SignedDuration::from_hours(8),
+        );
+        check(
+            SignedDuration::from_hours(8760),
+            SignedDuration::from_hours(24),
+        );
         check(SignedDuration::from_mins(-1), SignedDuration::ZERO);
     }
 }

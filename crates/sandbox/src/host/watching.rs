@@ -1,4 +1,5 @@
-//! Asks the probes of a running container, and draws the conclusions: started, ready, or to be ended.
+//! Asks the probes of a running container, and draws the conclusions: started, ready, or to be
+//! ended.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use super::{
     report::Slot,
 };
 
-/// A kubelet needs about this long to notice that a container runs; failures before that are not counted.
+/// A kubelet needs about this long to notice that a container runs; failures before that are not
+/// counted.
 const UNNOTICED: Duration = Duration::from_secs(1);
 
 /// Between two attempts in that time.
@@ -49,7 +51,10 @@ impl Watch<'_> {
         let began = Instant::now();
         if let Some(probe) = &self.prepared.startup {
             if !self.verdicts("startup probe", probe, began).next().await {
-                return Failed { kind: "startup probe", grace: probe.grace };
+                return Failed {
+                    kind: "startup probe",
+                    grace: probe.grace,
+                };
             }
             self.context.report(self.slot, |report| {
                 report.started = true;
@@ -63,23 +68,43 @@ impl Watch<'_> {
     }
 
     async fn liveness(&self, began: Instant) -> Failed {
-        let Some(probe) = &self.prepared.liveness else { return std::future::pending().await };
+        let Some(probe) = &self.prepared.liveness else {
+            return std::future::pending().await;
+        };
         let mut verdicts = self.verdicts("liveness probe", probe, began);
         while verdicts.next().await {}
-        Failed { kind: "liveness probe", grace: probe.grace }
-    }
-
-    async fn readiness(&self, began: Instant) {
-        let Some(probe) = &self.prepared.readiness else { return };
-        let mut verdicts = self.verdicts("readiness probe", probe, began);
-        loop {
-            let ready = verdicts.next().await;
-            self.context.report(self.slot, |report| report.ready = ready);
+        Failed {
+            kind: "liveness probe",
+            grace: probe.grace,
         }
     }
 
-    fn verdicts<'a>(&'a self, kind: &'static str, probe: &'a Probe, began: Instant) -> Verdicts<'a> {
-        Verdicts { watch: self, kind, probe, tally: probe.tally(), began, next: began + probe.initial_delay }
+    async fn readiness(&self, began: Instant) {
+        let Some(probe) = &self.prepared.readiness else {
+            return;
+        };
+        let mut verdicts = self.verdicts("readiness probe", probe, began);
+        loop {
+            let ready = verdicts.next().await;
+            self.context
+                .report(self.slot, |report| report.ready = ready);
+        }
+    }
+
+    fn verdicts<'a>(
+        &'a self,
+        kind: &'static str,
+        probe: &'a Probe,
+        began: Instant,
+    ) -> Verdicts<'a> {
+        Verdicts {
+            watch: self,
+            kind,
+            probe,
+            tally: probe.tally(),
+            began,
+            next: began + probe.initial_delay,
+        }
     }
 }
 
@@ -116,15 +141,32 @@ impl Verdicts<'_> {
         if let Err(error) = &answer {
             let Watch { context, name, .. } = self.watch;
             let note = format!("{} of container {name} failed: {error}", self.kind);
-            context.hosting.events.warning(&context.pod(), "Unhealthy", note);
+            context
+                .hosting
+                .events
+                .warning(&context.pod(), "Unhealthy", note);
         }
         answer.is_ok()
     }
 
     async fn answer(&self) -> Result<(), String> {
-        let Watch { context, prepared, launch, .. } = self.watch;
-        let answer = timeout(self.probe.timeout, ask(context, &self.probe.check, prepared, launch)).await;
-        answer.unwrap_or_else(|_| Err(format!("no answer within {} s", self.probe.timeout.as_secs())))
+        let Watch {
+            context,
+            prepared,
+            launch,
+            ..
+        } = self.watch;
+        let answer = timeout(
+            self.probe.timeout,
+            ask(context, &self.probe.check, prepared, launch),
+        )
+        .await;
+        answer.unwrap_or_else(|_| {
+            Err(format!(
+                "no answer within {} s",
+                self.probe.timeout.as_secs()
+            ))
+        })
     }
 }
 
@@ -137,14 +179,34 @@ pub(super) async fn ask(
 ) -> Result<(), String> {
     let own = context.address.on_loopback().to_string();
     match check {
-        Check::Http { tls, host, port, path, headers } => {
+        Check::Http {
+            tls,
+            host,
+            port,
+            path,
+            headers,
+        } => {
             let host = host.as_deref().unwrap_or(&own);
-            asking::get(asking::Get { tls: *tls, host, port: *port, path, headers }).await
+            asking::get(asking::Get {
+                tls: *tls,
+                host,
+                port: *port,
+                path,
+                headers,
+            })
+            .await
         }
-        Check::Tcp { host, port } => asking::connect(host.as_deref().unwrap_or(&own), *port).await.map(drop),
+        Check::Tcp { host, port } => asking::connect(host.as_deref().unwrap_or(&own), *port)
+            .await
+            .map(drop),
         Check::Exec(command) => {
-            launch.check_command(command).map_err(|problem| problem.message)?;
-            let command: Vec<String> = command.iter().map(|word| rewrite_argument(word, &prepared.mounts)).collect();
+            launch
+                .check_command(command)
+                .map_err(|problem| problem.message)?;
+            let command: Vec<String> = command
+                .iter()
+                .map(|word| rewrite_argument(word, &prepared.mounts))
+                .collect();
             process::run(&context.hosting.config.shim, launch, &command).await
         }
     }

@@ -1,7 +1,8 @@
 //! When a cron comes next, or came last, in a time zone.
 //!
-//! Days are walked in the calendar of the zone. A local time that a change of clocks leaves out comes at the very change, and one that comes
-//! twice counts once, the first time: a window then opens and closes on such days too.
+//! Days are walked in the calendar of the zone. A local time that a change of clocks leaves out
+//! comes at the very change, and one that comes twice counts once, the first time: a window then
+//! opens and closes on such days too.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -9,21 +10,27 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::schedule::Calendar;
 
-/// How far is looked: a cron of February 29th comes within eight years at most, and one that does not come within five is as good as none.
+/// How far is looked: a cron of February 29th comes within eight years at most, and one that does
+/// not come within five is as good as none.
 const YEARS: i16 = 5;
 
-/// A time at which a cron comes. Those that are left out together come at the same moment, but still one after the other.
+/// A time at which a cron comes. Those that are left out together come at the same moment, but
+/// still one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Occurrence {
     pub(super) at: Timestamp,
-    /// Local time that the cron wants, less the one that it comes at; negative where the former is left out.
+    /// Local time that the cron wants, less the one that it comes at; negative where the former is
+    /// left out.
     early: SignedDuration,
 }
 
 impl From<Timestamp> for Occurrence {
     /// One that comes when it should.
     fn from(at: Timestamp) -> Self {
-        Self { at, early: SignedDuration::ZERO }
+        Self {
+            at,
+            early: SignedDuration::ZERO,
+        }
     }
 }
 
@@ -57,7 +64,9 @@ pub(super) fn last(calendar: &Calendar, until: Timestamp, zone: &TimeZone) -> Op
             continue;
         }
         if calendar.has_day(date) {
-            let found = times(calendar, date, zone).rev().find(|time| time.at <= until);
+            let found = times(calendar, date, zone)
+                .rev()
+                .find(|time| time.at <= until);
             if found.is_some() {
                 return found;
             }
@@ -67,13 +76,22 @@ pub(super) fn last(calendar: &Calendar, until: Timestamp, zone: &TimeZone) -> Op
     None
 }
 
-/// The times of one day, in their order: local times are, and a change of clocks moves none before an earlier one.
-fn times(calendar: &Calendar, date: Date, zone: &TimeZone) -> impl DoubleEndedIterator<Item = Occurrence> {
+/// The times of one day, in their order: local times are, and a change of clocks moves none before
+/// an earlier one.
+fn times(
+    calendar: &Calendar,
+    date: Date,
+    zone: &TimeZone,
+) -> impl DoubleEndedIterator<Item = Occurrence> {
     let minutes = move |hour| calendar.minute.values().map(move |minute| (hour, minute));
-    calendar.hour.values().flat_map(minutes).filter_map(move |(hour, minute)| {
-        let time = Time::new(hour, minute, 0, 0).ok()?;
-        instant(date, time, zone)
-    })
+    calendar
+        .hour
+        .values()
+        .flat_map(minutes)
+        .filter_map(move |(hour, minute)| {
+            let time = Time::new(hour, minute, 0, 0).ok()?;
+            instant(date, time, zone)
+        })
 }
 
 fn instant(date: Date, time: Time, zone: &TimeZone) -> Option<Occurrence> {
@@ -86,7 +104,10 @@ fn instant(date: Date, time: Time, zone: &TimeZone) -> Option<Occurrence> {
             let early = after.to_timestamp(local).ok()?;
             let change = zone.following(early.checked_sub(1.second()).ok()?).next()?;
             let at = change.timestamp();
-            return Some(Occurrence { at, early: local.duration_since(zone.to_datetime(at)) });
+            return Some(Occurrence {
+                at,
+                early: local.duration_since(zone.to_datetime(at)),
+            });
         }
     };
     offset.to_timestamp(local).ok().map(Occurrence::from)

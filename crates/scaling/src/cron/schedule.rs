@@ -1,6 +1,8 @@
-//! A cron: five fields, a word such as `@daily`, or `@every` and a duration, in a time zone of its own if it says so.
+//! A cron: five fields, a word such as `@daily`, or `@every` and a duration, in a time zone of its
+//! own if it says so.
 //!
-//! Source: robfig/cron v3 `ParseStandard`. Of a day of the month and a day of the week it is enough that one comes, if both are restricted.
+//! Source: robfig/cron v3 `ParseStandard`. Of a day of the month and a day of the week it is enough
+//! that one comes, if both are restricted.
 
 use std::str::FromStr;
 
@@ -64,21 +66,28 @@ impl FromStr for Schedule {
 
     fn from_str(text: &str) -> Result<Self, ScheduleError> {
         let text = text.trim();
-        let own = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ="));
+        let own = text
+            .strip_prefix("CRON_TZ=")
+            .or_else(|| text.strip_prefix("TZ="));
         let (zone, rest) = match own {
             None => (None, text),
             Some(own) => {
                 let (zone, rest) = own.split_once(' ').unwrap_or((own, ""));
-                let zone = window::time_zone(zone).ok_or_else(|| ScheduleError::Zone(zone.into()))?;
+                let zone =
+                    window::time_zone(zone).ok_or_else(|| ScheduleError::Zone(zone.into()))?;
                 (Some(zone), rest.trim())
             }
         };
-        Ok(Self { pattern: Pattern::parse(rest)?, zone })
+        Ok(Self {
+            pattern: Pattern::parse(rest)?,
+            zone,
+        })
     }
 }
 
 impl Schedule {
-    /// When it comes next, strictly after this time; none when not within five years. `zone` is used unless it has one of its own.
+    /// When it comes next, strictly after this time; none when not within five years. `zone` is
+    /// used unless it has one of its own.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         self.next_occurrence(after, zone).map(|next| next.at)
     }
@@ -90,15 +99,21 @@ impl Schedule {
             // Counted from whenever one asks: it has no beginning.
             Pattern::Every(interval) => {
                 let whole_second = Timestamp::from_second(after.as_second()).ok()?;
-                whole_second.checked_add(*interval).ok().map(Occurrence::from)
+                whole_second
+                    .checked_add(*interval)
+                    .ok()
+                    .map(Occurrence::from)
             }
         }
     }
 
-    /// When it came last, this time included; none when not within five years, or when it counts from whenever one asks.
+    /// When it came last, this time included; none when not within five years, or when it counts
+    /// from whenever one asks.
     pub fn last(&self, until: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.pattern {
-            Pattern::Calendar(calendar) => occurrence::last(calendar, until, self.zone_or(zone)).map(|last| last.at),
+            Pattern::Calendar(calendar) => {
+                occurrence::last(calendar, until, self.zone_or(zone)).map(|last| last.at)
+            }
             Pattern::Every(_) => None,
         }
     }
@@ -126,9 +141,13 @@ impl Pattern {
     /// Whole seconds, and at least one.
     fn every(word: &str) -> Result<Self, ScheduleError> {
         let wrong = || ScheduleError::Word(word.into());
-        let interval: SignedDuration =
-            word.strip_prefix("@every ").and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
-        Ok(Self::Every(SignedDuration::from_secs(interval.as_secs().max(1))))
+        let interval: SignedDuration = word
+            .strip_prefix("@every ")
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(wrong)?;
+        Ok(Self::Every(SignedDuration::from_secs(
+            interval.as_secs().max(1),
+        )))
     }
 }
 
@@ -153,7 +172,13 @@ impl Calendar {
 
     pub(super) fn has_day(&self, date: Date) -> bool {
         let by_month = self.day_of_month.contains(date.day());
-        let by_week = self.day_of_week.contains(date.weekday().to_sunday_zero_offset());
-        if self.day_of_month.is_any || self.day_of_week.is_any { by_month && by_week } else { by_month || by_week }
+        let by_week = self
+            .day_of_week
+            .contains(date.weekday().to_sunday_zero_offset());
+        if self.day_of_month.is_any || self.day_of_week.is_any {
+            by_month && by_week
+        } else {
+            by_month || by_week
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! A window of time: it opens when one cron comes and closes when another does.
 //!
-//! It is open when it closes no later than it opens next, so that `[start, end)` counts, also over midnight. Where a change of clocks leaves both
-//! times out they come at the same moment, in their order. Windows that would open on a holiday stay closed.
-//! Source of the rule: gocrane/crane `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
+//! It is open when it closes no later than it opens next, so that `[start, end)` counts, also over
+//! midnight. Where a change of clocks leaves both times out they come at the same moment, in their
+//! order. Windows that would open on a holiday stay closed. Source of the rule: gocrane/crane
+//! `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
 
 use std::sync::LazyLock;
 
@@ -16,7 +17,8 @@ use super::{Schedule, ScheduleError};
 /// Time zones as they are shipped with the program, so that answers do not depend on the machine.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The time zone of an IANA name. `Local`, the zone of the machine in Crane's examples, is UTC, which is what containers have.
+/// The time zone of an IANA name. `Local`, the zone of the machine in Crane's examples, is UTC,
+/// which is what containers have.
 pub fn time_zone(name: &str) -> Option<TimeZone> {
     match name {
         "" | "UTC" | "Local" => Some(TimeZone::UTC),
@@ -51,7 +53,12 @@ pub enum WindowError {
 
 impl Window {
     /// A window between two crons, in UTC unless a time zone is named.
-    pub fn new(zone: Option<&str>, start: &str, end: &str, target_replicas: i32) -> Result<Self, WindowError> {
+    pub fn new(
+        zone: Option<&str>,
+        start: &str,
+        end: &str,
+        target_replicas: i32,
+    ) -> Result<Self, WindowError> {
         let name = zone.unwrap_or_default();
         Ok(Self {
             start: start.parse().map_err(WindowError::Start)?,
@@ -62,8 +69,8 @@ impl Window {
         })
     }
 
-    /// The same window, closed on these dates in the time zone of its start: it does not open on them. What opened the evening before stays
-    /// open.
+    /// The same window, closed on these dates in the time zone of its start: it does not open on
+    /// them. What opened the evening before stays open.
     #[must_use]
     pub fn except(mut self, holidays: impl IntoIterator<Item = Date>) -> Self {
         self.holidays.extend(holidays);
@@ -72,7 +79,10 @@ impl Window {
 
     /// Whether it is open.
     pub fn is_open(&self, now: Timestamp) -> bool {
-        let is_within = match (self.start.next_occurrence(now, &self.zone), self.end.next_occurrence(now, &self.zone)) {
+        let is_within = match (
+            self.start.next_occurrence(now, &self.zone),
+            self.end.next_occurrence(now, &self.zone),
+        ) {
             // A window that never opens again has been open ever since, as in the source.
             (None, _) => true,
             (Some(_), None) => false,
@@ -90,9 +100,26 @@ impl Window {
     }
 }
 
-/// The name that Crane makes of a cron to tell it from the others of an object: two crons of an object must not have the same.
-pub fn metric_name(namespace: &str, autoscaler: &str, cron: &str, zone: &str, start: &str, end: &str) -> String {
-    let time = |text: &str| text.replace(' ', "").replace('*', "x").replace('/', "sl").replace('?', "qm");
-    let name = format!("cron-{namespace}-{autoscaler}-{cron}-{zone}-{}-{}", time(start), time(end));
+/// The name that Crane makes of a cron to tell it from the others of an object: two crons of an
+/// object must not have the same.
+pub fn metric_name(
+    namespace: &str,
+    autoscaler: &str,
+    cron: &str,
+    zone: &str,
+    start: &str,
+    end: &str,
+) -> String {
+    let time = |text: &str| {
+        text.replace(' ', "")
+            .replace('*', "x")
+            .replace('/', "sl")
+            .replace('?', "qm")
+    };
+    let name = format!(
+        "cron-{namespace}-{autoscaler}-{cron}-{zone}-{}-{}",
+        time(start),
+        time(end)
+    );
     name.to_lowercase().replace(['/', '.', ':', '%'], "-")
 }

@@ -1,4 +1,5 @@
-//! How fast a workload may grow and shrink: windows, policies and tolerance per direction, with the defaults of the API.
+//! How fast a workload may grow and shrink: windows, policies and tolerance per direction, with the
+//! defaults of the API.
 //!
 //! Source: upstream `pkg/apis/autoscaling/v2/defaults.go` and `horizontal.go`.
 
@@ -77,27 +78,44 @@ pub struct ScaleDown {
     pub(super) policies: Vec<Policy>,
 }
 
-const DOUBLE: Policy = Policy { kind: PolicyKind::Percent, value: 100, period_seconds: 15 };
-const FOUR_PODS: Policy = Policy { kind: PolicyKind::Pods, value: 4, period_seconds: 15 };
+const DOUBLE: Policy = Policy {
+    kind: PolicyKind::Percent,
+    value: 100,
+    period_seconds: 15,
+};
+const FOUR_PODS: Policy = Policy {
+    kind: PolicyKind::Pods,
+    value: 4,
+    period_seconds: 15,
+};
 
 impl Behavior {
-    /// What the API fills in for what the user left open. The window on the way down stays open: a flag of the controller says it.
+    /// What the API fills in for what the user left open. The window on the way down stays open: a
+    /// flag of the controller says it.
     #[must_use]
     pub fn with_defaults(self) -> Self {
         let filled = |rules: Rules, policies: &[Policy]| Rules {
             select_policy: Some(rules.select_policy.unwrap_or_default()),
-            policies: if rules.policies.is_empty() { policies.to_vec() } else { rules.policies },
+            policies: if rules.policies.is_empty() {
+                policies.to_vec()
+            } else {
+                rules.policies
+            },
             ..rules
         };
         let mut up = filled(self.up, &[FOUR_PODS, DOUBLE]);
         up.stabilization_seconds = Some(up.stabilization_seconds.unwrap_or(0));
-        Self { up, down: filled(self.down, &[DOUBLE]) }
+        Self {
+            up,
+            down: filled(self.down, &[DOUBLE]),
+        }
     }
 
     /// The rules with nothing left open; `downscale_window` is the controller's flag.
     pub(super) fn complete(&self, downscale_window: SignedDuration) -> (ScaleUp, ScaleDown) {
         let Self { up, down } = self.clone().with_defaults();
-        let seconds = |written: Option<i32>| written.map(|seconds| SignedDuration::from_secs(seconds.into()));
+        let seconds =
+            |written: Option<i32>| written.map(|seconds| SignedDuration::from_secs(seconds.into()));
         (
             ScaleUp {
                 window: seconds(up.stabilization_seconds).unwrap_or_default(),
@@ -115,6 +133,9 @@ impl Behavior {
     /// The tolerance of each direction; what is not said is the controller's.
     pub fn tolerance(&self, controllers: Tolerance) -> Tolerance {
         let own = |rules: &Rules| rules.tolerance.as_ref().map(Quantity::to_f64);
-        Tolerance { up: own(&self.up).unwrap_or(controllers.up), down: own(&self.down).unwrap_or(controllers.down) }
+        Tolerance {
+            up: own(&self.up).unwrap_or(controllers.up),
+            down: own(&self.down).unwrap_or(controllers.down),
+        }
     }
 }

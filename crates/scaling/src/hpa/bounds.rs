@@ -31,7 +31,11 @@ mod tests {
     use super::*;
 
     fn check(current: i32, min: i32, max: i32, expected: Option<Forced>) {
-        assert_eq!(forced_replicas(current, min, max), expected, "{current} within {min} and {max}");
+        assert_eq!(
+            forced_replicas(current, min, max),
+            expected,
+            "{current} within {min} and {max}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! One count out of the proposals of all metrics: the largest, unless a metric failed and the others would scale down.
+//! One count out of the proposals of all metrics: the largest, unless a metric failed and the
+//! others would scale down.
 //!
 //! Source: upstream `horizontal.go` (`computeReplicasForMetrics`).
 
@@ -15,7 +16,8 @@ pub struct Combined {
     pub failed: Option<usize>,
 }
 
-/// What the proposals, in the order of the metrics, ask of a workload that should have `spec_replicas`.
+/// What the proposals, in the order of the metrics, ask of a workload that should have
+/// `spec_replicas`.
 pub fn combine(spec_replicas: i32, proposals: &[Result<Proposal, MetricError>]) -> Combined {
     let mut largest: Option<(usize, i32)> = None;
     for (index, proposal) in proposals.iter().enumerate() {
@@ -28,9 +30,14 @@ pub fn combine(spec_replicas: i32, proposals: &[Result<Proposal, MetricError>]) 
     let failed = proposals.iter().position(Result::is_err);
     let held = |replicas: i32| failed.is_some() && replicas < spec_replicas;
     match largest {
-        Some((index, replicas)) if !held(replicas) => {
-            Combined { replicas: Some(replicas), metric: Some(index), failed }
-        }
-        _ => Combined { failed, ..Combined::default() },
+        Some((index, replicas)) if !held(replicas) => Combined {
+            replicas: Some(replicas),
+            metric: Some(index),
+            failed,
+        },
+        _ => Combined {
+            failed,
+            ..Combined::default()
+        },
     }
 }

@@ -99,21 +99,37 @@ impl Workload<'_> {
     /// How many replicas this metric asks for.
     pub fn propose(&self, metric: &Metric, reading: Reading<'_>) -> Result<Proposal, MetricError> {
         match (metric, reading) {
-            (Metric::Resource { resource, container, target }, Reading::Pods(metrics)) => {
+            (
+                Metric::Resource {
+                    resource,
+                    container,
+                    target,
+                },
+                Reading::Pods(metrics),
+            ) => {
                 let container = container.as_deref();
                 self.per_pod(
                     metrics,
                     match *target {
-                        PerPodTarget::Utilization(percent) => Target::Utilization { percent, resource, container },
-                        PerPodTarget::AverageMilli(milli) => {
-                            Target::Average { milli, is_cpu: *resource == ResourceName::Cpu }
-                        }
+                        PerPodTarget::Utilization(percent) => Target::Utilization {
+                            percent,
+                            resource,
+                            container,
+                        },
+                        PerPodTarget::AverageMilli(milli) => Target::Average {
+                            milli,
+                            is_cpu: *resource == ResourceName::Cpu,
+                        },
                     },
                 )
             }
-            (Metric::Pods { average_milli, .. }, Reading::Pods(metrics)) => {
-                self.per_pod(metrics, Target::Average { milli: *average_milli, is_cpu: false })
-            }
+            (Metric::Pods { average_milli, .. }, Reading::Pods(metrics)) => self.per_pod(
+                metrics,
+                Target::Average {
+                    milli: *average_milli,
+                    is_cpu: false,
+                },
+            ),
             (Metric::Object { target, .. }, Reading::Object(usage)) => match *target {
                 TotalTarget::Milli(target) => self.by_value(usage, target),
                 TotalTarget::AverageMilli(target) => Ok(self.by_average(usage, target)),
@@ -124,7 +140,11 @@ impl Workload<'_> {
                     let usage = total::sum_for_average(items);
                     let proposal = self.by_average(usage, target);
                     // As large as can be is reported as it is.
-                    let value = if usage == i64::MAX { Value::Average { milli: usage } } else { proposal.value };
+                    let value = if usage == i64::MAX {
+                        Value::Average { milli: usage }
+                    } else {
+                        proposal.value
+                    };
                     Ok(Proposal { value, ..proposal })
                 }
             },
@@ -133,8 +153,23 @@ impl Workload<'_> {
     }
 
     fn per_pod(&self, metrics: &PodMetrics, target: Target<'_>) -> Result<Proposal, MetricError> {
-        let Self { pods, spec_replicas: current_replicas, tolerance, delays, now, .. } = *self;
-        Input { pods, metrics, current_replicas, tolerance, delays, now }.propose(target)
+        let Self {
+            pods,
+            spec_replicas: current_replicas,
+            tolerance,
+            delays,
+            now,
+            ..
+        } = *self;
+        Input {
+            pods,
+            metrics,
+            current_replicas,
+            tolerance,
+            delays,
+            now,
+        }
+        .propose(target)
     }
 
     fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, MetricError> {
@@ -150,20 +185,38 @@ impl Workload<'_> {
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Resource { resource, container, target } => {
-                let container = if container.is_some() { "container " } else { "" };
+            Self::Resource {
+                resource,
+                container,
+                target,
+            } => {
+                let container = if container.is_some() {
+                    "container "
+                } else {
+                    ""
+                };
                 write!(f, "{resource} {container}resource")?;
                 match target {
-                    PerPodTarget::Utilization(_) => f.write_str(" utilization (percentage of request)"),
+                    PerPodTarget::Utilization(_) => {
+                        f.write_str(" utilization (percentage of request)")
+                    }
                     PerPodTarget::AverageMilli(_) => Ok(()),
                 }
             }
             Self::Pods { name, .. } => write!(f, "pods metric {name}"),
             // As the controller has it: it takes this text from the external metric.
-            Self::Object { name, target: TotalTarget::AverageMilli(_), .. } => write!(f, "external metric {name}(nil)"),
+            Self::Object {
+                name,
+                target: TotalTarget::AverageMilli(_),
+                ..
+            } => write!(f, "external metric {name}(nil)"),
             Self::Object { kind, name, .. } => write!(f, "{kind} metric {name}"),
             Self::External { name, selector, .. } => {
-                write!(f, "external metric {name}({})", selector.as_deref().unwrap_or("nil"))
+                write!(
+                    f,
+                    "external metric {name}({})",
+                    selector.as_deref().unwrap_or("nil")
+                )
             }
         }
     }

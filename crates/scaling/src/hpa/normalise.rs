@@ -1,7 +1,9 @@
-//! From what the metrics ask for to what is done: stabilised, no faster than the rules, within the bounds.
+//! From what the metrics ask for to what is done: stabilised, no faster than the rules, within the
+//! bounds.
 //!
-//! Without behaviour at most double, and at least four, at a time. What was proposed and done is remembered here, in memory only, as in the
-//! controller. Source: upstream `horizontal.go` (`normalizeDesiredReplicas`, `normalizeDesiredReplicasWithBehaviors`, `storeScaleEvent`).
+//! Without behaviour at most double, and at least four, at a time. What was proposed and done is
+//! remembered here, in memory only, as in the controller. Source: upstream `horizontal.go`
+//! (`normalizeDesiredReplicas`, `normalizeDesiredReplicasWithBehaviors`, `storeScaleEvent`).
 
 use std::cmp::Ordering;
 
@@ -90,8 +92,9 @@ pub struct History {
 }
 
 impl History {
-    /// An autoscaler that is seen for the first time. The count that it is found with is its first recommendation, so that it does not
-    /// shrink at once. `downscale_window` is `--horizontal-pod-autoscaler-downscale-stabilization`.
+    /// An autoscaler that is seen for the first time. The count that it is found with is its first
+    /// recommendation, so that it does not shrink at once. `downscale_window` is
+    /// `--horizontal-pod-autoscaler-downscale-stabilization`.
     pub fn new(current: i32, downscale_window: SignedDuration, now: Timestamp) -> Self {
         Self {
             recommendations: Recommendations::starting_with(current, now),
@@ -115,21 +118,31 @@ impl History {
         }
     }
 
-    /// Remembers that the count was changed. Without behaviour nothing is remembered, as in the controller.
+    /// Remembers that the count was changed. Without behaviour nothing is remembered, as in the
+    /// controller.
     pub fn scaled(&mut self, from: i32, to: i32, behavior: Option<&Behavior>, now: Timestamp) {
         let Some(behavior) = behavior else { return };
         let (up, down) = behavior.complete(self.downscale_window);
         if to > from {
-            self.events.up.add(to.saturating_sub(from), &up.policies, now);
+            self.events
+                .up
+                .add(to.saturating_sub(from), &up.policies, now);
         } else if to < from {
-            self.events.down.add(from.saturating_sub(to), &down.policies, now);
+            self.events
+                .down
+                .add(from.saturating_sub(to), &down.policies, now);
         }
     }
 
     fn plain(&mut self, proposal: i32, current: i32, bounds: Bounds, now: Timestamp) -> Normalised {
-        let held = self.recommendations.hold_down(proposal, self.downscale_window, now);
-        let able_to_scale =
-            if held == proposal { AbleToScale::ReadyForNewScale } else { AbleToScale::ScaleDownStabilized };
+        let held = self
+            .recommendations
+            .hold_down(proposal, self.downscale_window, now);
+        let able_to_scale = if held == proposal {
+            AbleToScale::ReadyForNewScale
+        } else {
+            AbleToScale::ScaleDownStabilized
+        };
         let limit = current.saturating_mul(2).max(4);
         let (most, reason) = if bounds.max > limit {
             (limit, ScalingLimited::ScaleUpLimit)
@@ -143,7 +156,11 @@ impl History {
         } else {
             (held, ScalingLimited::DesiredWithinRange)
         };
-        Normalised { replicas, able_to_scale, scaling_limited }
+        Normalised {
+            replicas,
+            able_to_scale,
+            scaling_limited,
+        }
     }
 
     fn by_rules(
@@ -155,7 +172,10 @@ impl History {
         now: Timestamp,
     ) -> Normalised {
         let (up, down) = behavior.complete(self.downscale_window);
-        let windows = Windows { up: up.window, down: down.window };
+        let windows = Windows {
+            up: up.window,
+            down: down.window,
+        };
         let held = self.recommendations.hold(proposal, current, windows, now);
         let able_to_scale = if held == proposal {
             AbleToScale::ReadyForNewScale
@@ -166,18 +186,29 @@ impl History {
         };
         let limit = match held.cmp(&current) {
             Ordering::Greater => {
-                let rules = (self.events.ceiling(&up, current, now), ScalingLimited::ScaleUpLimit);
+                let rules = (
+                    self.events.ceiling(&up, current, now),
+                    ScalingLimited::ScaleUpLimit,
+                );
                 let user = (bounds.max, ScalingLimited::TooManyReplicas);
                 Some(if user.0 > rules.0 { rules } else { user }).filter(|(most, _)| held > *most)
             }
             Ordering::Less => {
-                let rules = (self.events.floor(&down, current, now), ScalingLimited::ScaleDownLimit);
+                let rules = (
+                    self.events.floor(&down, current, now),
+                    ScalingLimited::ScaleDownLimit,
+                );
                 let user = (bounds.min, ScalingLimited::TooFewReplicas);
                 Some(if user.0 < rules.0 { rules } else { user }).filter(|(least, _)| held < *least)
             }
             Ordering::Equal => None,
         };
-        let (replicas, scaling_limited) = limit.unwrap_or((held, ScalingLimited::DesiredWithinRange));
-        Normalised { replicas, able_to_scale, scaling_limited }
+        let (replicas, scaling_limited) =
+            limit.unwrap_or((held, ScalingLimited::DesiredWithinRange));
+        Normalised {
+            replicas,
+            able_to_scale,
+            scaling_limited,
+        }
     }
 }

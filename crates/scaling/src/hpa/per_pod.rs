@@ -1,9 +1,11 @@
 //! Replicas from values of pods: utilisation in percent of requests, or a plain average.
 //!
-//! The ratio of usage to target over the pods that count, times their number, rounded up. Where pods are unready or their values missing,
-//! they are counted in the way that changes least: missing pods as idle on the way up and as busy as wanted on the way down, unready pods as
-//! idle on the way up. If the direction turns around by that, nothing changes.
-//! Source: upstream `replica_calculator.go` (`GetResourceReplicas`, `calcPlainMetricReplicas`). Sums are 64-bit integers that wrap, as there.
+//! The ratio of usage to target over the pods that count, times their number, rounded up. Where
+//! pods are unready or their values missing, they are counted in the way that changes least:
+//! missing pods as idle on the way up and as busy as wanted on the way down, unready pods as idle
+//! on the way up. If the direction turns around by that, nothing changes. Source: upstream
+//! `replica_calculator.go` (`GetResourceReplicas`, `calcPlainMetricReplicas`). Sums are 64-bit
+//! integers that wrap, as there.
 
 use jiff::Timestamp;
 use model::ResourceName;
@@ -57,7 +59,11 @@ pub(super) struct Input<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// Percent of the requests of the pods, or of one container of each.
-    Utilization { percent: i32, resource: &'a ResourceName, container: Option<&'a str> },
+    Utilization {
+        percent: i32,
+        resource: &'a ResourceName,
+        container: Option<&'a str>,
+    },
     /// Thousandths per pod. Only CPU values suffer from a pod's start.
     Average { milli: i64, is_cpu: bool },
 }
@@ -101,7 +107,11 @@ impl Target<'_> {
 
     fn request(&self, pod: &Pod) -> Result<i64, MetricError> {
         match self {
-            Self::Utilization { resource, container, .. } => pod.requests.milli(&pod.name, resource, *container),
+            Self::Utilization {
+                resource,
+                container,
+                ..
+            } => pod.requests.milli(&pod.name, resource, *container),
             Self::Average { .. } => Ok(0),
         }
     }
@@ -109,7 +119,9 @@ impl Target<'_> {
     /// What a pod without a value is taken to use when the others use too little.
     fn busy(&self, request: i64) -> i64 {
         match self {
-            Self::Utilization { percent, .. } => request.wrapping_mul(i64::from((*percent).max(100))) / 100,
+            Self::Utilization { percent, .. } => {
+                request.wrapping_mul(i64::from((*percent).max(100))) / 100
+            }
             Self::Average { milli, .. } => *milli,
         }
     }
@@ -117,14 +129,32 @@ impl Target<'_> {
     /// Usage divided by target, and the usage.
     fn ratio(&self, sums: &Sums) -> Result<(f64, Value), MetricError> {
         match self {
-            Self::Utilization { percent: target, .. } => {
-                let percent = sums.used.wrapping_mul(100).checked_div(sums.requested).ok_or(MetricError::NoRequests)?;
-                let average_milli = sums.used.checked_div(sums.known).ok_or(MetricError::NoRequests)?;
+            Self::Utilization {
+                percent: target, ..
+            } => {
+                let percent = sums
+                    .used
+                    .wrapping_mul(100)
+                    .checked_div(sums.requested)
+                    .ok_or(MetricError::NoRequests)?;
+                let average_milli = sums
+                    .used
+                    .checked_div(sums.known)
+                    .ok_or(MetricError::NoRequests)?;
                 let percent = percent as i32;
-                Ok((f64::from(percent) / f64::from(*target), Value::Utilization { percent, average_milli }))
+                Ok((
+                    f64::from(percent) / f64::from(*target),
+                    Value::Utilization {
+                        percent,
+                        average_milli,
+                    },
+                ))
             }
             Self::Average { milli: target, .. } => {
-                let milli = sums.values.checked_div(sums.count).ok_or(MetricError::NoPodMetrics)?;
+                let milli = sums
+                    .values
+                    .checked_div(sums.count)
+                    .ok_or(MetricError::NoPodMetrics)?;
                 Ok((milli as f64 / *target as f64, Value::Average { milli }))
             }
         }
@@ -139,14 +169,20 @@ impl Input<'_> {
         }
         let (mut sums, absent, ready) = self.sort(target)?;
         let (ratio, value) = target.ratio(&sums)?;
-        let stay = Ok(Proposal { replicas: self.current_replicas, value });
+        let stay = Ok(Proposal {
+            replicas: self.current_replicas,
+            value,
+        });
         let up = ratio > 1.0;
         let brings_unready = up && absent.iter().any(|pod| pod.is_unready);
         if !brings_unready && absent.iter().all(|pod| pod.is_unready) {
             if self.tolerance.covers(ratio) {
                 return stay;
             }
-            return Ok(Proposal { replicas: ceil_replicas(ratio * f64::from(ready)), value });
+            return Ok(Proposal {
+                replicas: ceil_replicas(ratio * f64::from(ready)),
+                value,
+            });
         }
 
         for pod in &absent {
@@ -162,12 +198,17 @@ impl Input<'_> {
             return stay;
         }
         let replicas = ceil_replicas(filled * sums.count as f64);
-        let wrong_way =
-            (filled < 1.0 && replicas > self.current_replicas) || (filled > 1.0 && replicas < self.current_replicas);
-        if wrong_way { stay } else { Ok(Proposal { replicas, value }) }
+        let wrong_way = (filled < 1.0 && replicas > self.current_replicas)
+            || (filled > 1.0 && replicas < self.current_replicas);
+        if wrong_way {
+            stay
+        } else {
+            Ok(Proposal { replicas, value })
+        }
     }
 
-    /// Sums over the values that count, the pods that are known but have no such value, and the number of ready pods.
+    /// Sums over the values that count, the pods that are known but have no such value, and the
+    /// number of ready pods.
     fn sort(&self, target: Target<'_>) -> Result<(Sums, Vec<Absent>, i32), MetricError> {
         let (mut sums, mut absent, mut ready) = (Sums::default(), Vec::new(), 0_i32);
         let mut strangers = self.metrics.len();
@@ -182,8 +223,14 @@ impl Input<'_> {
             });
             match standing {
                 Standing::Ignored => {}
-                Standing::Unready => absent.push(Absent { request, is_unready: true }),
-                Standing::Missing => absent.push(Absent { request, is_unready: false }),
+                Standing::Unready => absent.push(Absent {
+                    request,
+                    is_unready: true,
+                }),
+                Standing::Missing => absent.push(Absent {
+                    request,
+                    is_unready: false,
+                }),
                 Standing::Ready(value) => {
                     ready = ready.saturating_add(1);
                     sums.add(value, request);
@@ -201,8 +248,13 @@ impl Input<'_> {
 
     /// Values of pods that the selector does not find count in plain averages.
     fn add_strangers(&self, sums: &mut Sums) {
-        let known: std::collections::BTreeSet<&str> = self.pods.iter().map(|pod| pod.name.as_str()).collect();
-        for (_, metric) in self.metrics.iter().filter(|(name, _)| !known.contains(name.as_str())) {
+        let known: std::collections::BTreeSet<&str> =
+            self.pods.iter().map(|pod| pod.name.as_str()).collect();
+        for (_, metric) in self
+            .metrics
+            .iter()
+            .filter(|(name, _)| !known.contains(name.as_str()))
+        {
             sums.add_unknown(metric.value_milli);
         }
     }

@@ -1,7 +1,9 @@
-//! Which pods count: ready ones with a value, unready ones, ones whose value is missing, and ones that are ignored.
+//! Which pods count: ready ones with a value, unready ones, ones whose value is missing, and ones
+//! that are ignored.
 //!
-//! A pod that is deleted or has failed is ignored. A pending pod is unready. A pod without a value is missing. For CPU alone a pod is also
-//! unready while it starts: a start needs CPU that says nothing about the load. Source: upstream `replica_calculator.go` (`groupPods`).
+//! A pod that is deleted or has failed is ignored. A pending pod is unready. A pod without a value
+//! is missing. For CPU alone a pod is also unready while it starts: a start needs CPU that says
+//! nothing about the load. Source: upstream `replica_calculator.go` (`groupPods`).
 
 use std::collections::BTreeMap;
 
@@ -78,8 +80,8 @@ pub type PodMetrics = BTreeMap<String, PodMetric>;
 /// How long a pod's start is held against its CPU values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadinessDelays {
-    /// For this long after its start, a pod counts only with a value measured wholly while it was ready
-    /// (`--horizontal-pod-autoscaler-cpu-initialization-period`).
+    /// For this long after its start, a pod counts only with a value measured wholly while it was
+    /// ready (`--horizontal-pod-autoscaler-cpu-initialization-period`).
     pub cpu_initialization: SignedDuration,
     /// A pod that became unready within this time after its start has never been ready
     /// (`--horizontal-pod-autoscaler-initial-readiness-delay`).
@@ -88,7 +90,10 @@ pub struct ReadinessDelays {
 
 impl Default for ReadinessDelays {
     fn default() -> Self {
-        Self { cpu_initialization: SignedDuration::from_mins(5), initial_readiness: SignedDuration::from_secs(30) }
+        Self {
+            cpu_initialization: SignedDuration::from_mins(5),
+            initial_readiness: SignedDuration::from_secs(30),
+        }
     }
 }
 
@@ -124,7 +129,9 @@ impl Pod {
     }
 
     fn is_starting(&self, metric: &PodMetric, delays: ReadinessDelays, now: Timestamp) -> bool {
-        let (Some(ready), Some(started)) = (self.ready, self.started) else { return true };
+        let (Some(ready), Some(started)) = (self.ready, self.started) else {
+            return true;
+        };
         let unready = ready.status == ReadyStatus::False;
         if later(started, delays.cpu_initialization) > now {
             unready || metric.at < later(ready.since, metric.window)
@@ -135,7 +142,10 @@ impl Pod {
 
     /// Whether it serves now.
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == Phase::Running && self.ready.is_some_and(|ready| ready.status == ReadyStatus::True)
+        self.phase == Phase::Running
+            && self
+                .ready
+                .is_some_and(|ready| ready.status == ReadyStatus::True)
     }
 }
 

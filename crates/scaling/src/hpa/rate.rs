@@ -1,6 +1,8 @@
-//! How far a workload may go at once: from the count at the beginning of each policy's period, so many pods or percent.
+//! How far a workload may go at once: from the count at the beginning of each policy's period, so
+//! many pods or percent.
 //!
-//! Source: upstream `horizontal.go` (`calculateScaleUpLimitWithScalingRules`, `calculateScaleDownLimitWithBehaviors`).
+//! Source: upstream `horizontal.go` (`calculateScaleUpLimitWithScalingRules`,
+//! `calculateScaleDownLimitWithBehaviors`).
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,10 +14,14 @@ use super::recommendations::before;
 pub(super) struct Changes(Vec<(Timestamp, i32)>);
 
 impl Changes {
-    /// Remembers a change. One that all of these policies look back past gives way to it, as in the controller: policies of the other
-    /// direction may still see the rest.
+    /// Remembers a change. One that all of these policies look back past gives way to it, as in the
+    /// controller: policies of the other direction may still see the rest.
     pub(super) fn add(&mut self, pods: i32, policies: &[Policy], now: Timestamp) {
-        let longest = policies.iter().map(|policy| policy.period_seconds).max().unwrap_or(0);
+        let longest = policies
+            .iter()
+            .map(|policy| policy.period_seconds)
+            .max()
+            .unwrap_or(0);
         let edge = before(now, SignedDuration::from_secs(longest.into()));
         match self.0.iter_mut().rfind(|(at, _)| *at < edge) {
             Some(outdated) => *outdated = (now, pods),
@@ -40,8 +46,10 @@ pub(super) struct Events {
 impl Events {
     /// How many there were when the period of a policy began.
     fn at_start(&self, policy: &Policy, current: i32, now: Timestamp) -> i32 {
-        let (added, removed) =
-            (self.up.within(policy.period_seconds, now), self.down.within(policy.period_seconds, now));
+        let (added, removed) = (
+            self.up.within(policy.period_seconds, now),
+            self.down.within(policy.period_seconds, now),
+        );
         current.saturating_sub(added).saturating_add(removed)
     }
 
@@ -52,7 +60,9 @@ impl Events {
             match policy.kind {
                 PolicyKind::Pods => start.saturating_add(policy.value),
                 // Rounded up, so that a small percentage of few pods is still one.
-                PolicyKind::Percent => (f64::from(start) * (1.0 + f64::from(policy.value) / 100.0)).ceil() as i32,
+                PolicyKind::Percent => {
+                    (f64::from(start) * (1.0 + f64::from(policy.value) / 100.0)).ceil() as i32
+                }
             }
         });
         let limit = match rules.select {
@@ -69,7 +79,9 @@ impl Events {
             let start = self.at_start(policy, current, now);
             match policy.kind {
                 PolicyKind::Pods => start.saturating_sub(policy.value),
-                PolicyKind::Percent => (f64::from(start) * (1.0 - f64::from(policy.value) / 100.0)) as i32,
+                PolicyKind::Percent => {
+                    (f64::from(start) * (1.0 - f64::from(policy.value) / 100.0)) as i32
+                }
             }
         });
         let limit = match rules.select {

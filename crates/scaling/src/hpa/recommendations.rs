@@ -1,8 +1,9 @@
 //! Stabilisation: what was proposed lately holds back what is proposed now.
 //!
-//! With behaviour: no more than the least of the window up, no less than the most of the window down, and in between no change; records
-//! strictly within a window count. Without: no less than the most of the controller's own window, its very edge included.
-//! Source: upstream `horizontal.go` (`stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`).
+//! With behaviour: no more than the least of the window up, no less than the most of the window
+//! down, and in between no change; records strictly within a window count. Without: no less than
+//! the most of the controller's own window, its very edge included. Source: upstream
+//! `horizontal.go` (`stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`).
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -16,16 +17,30 @@ impl Recommendations {
     }
 
     /// Holds a proposal back from shrinking too soon, and remembers it.
-    pub(super) fn hold_down(&mut self, proposal: i32, window: SignedDuration, now: Timestamp) -> i32 {
+    pub(super) fn hold_down(
+        &mut self,
+        proposal: i32,
+        window: SignedDuration,
+        now: Timestamp,
+    ) -> i32 {
         let edge = before(now, window);
         self.0.retain(|(at, _)| *at >= edge);
-        let held = self.0.iter().fold(proposal, |most, (_, replicas)| most.max(*replicas));
+        let held = self
+            .0
+            .iter()
+            .fold(proposal, |most, (_, replicas)| most.max(*replicas));
         self.0.push((now, proposal));
         held
     }
 
     /// Holds a proposal back in both directions, and remembers it.
-    pub(super) fn hold(&mut self, proposal: i32, current: i32, windows: Windows, now: Timestamp) -> i32 {
+    pub(super) fn hold(
+        &mut self,
+        proposal: i32,
+        current: i32,
+        windows: Windows,
+        now: Timestamp,
+    ) -> i32 {
         let (up_edge, down_edge) = (before(now, windows.up), before(now, windows.down));
         self.0.retain(|(at, _)| *at >= up_edge.min(down_edge));
         let (mut least, mut most) = (proposal, proposal);

@@ -1,6 +1,7 @@
 //! How far a ratio of usage to target may be from one before the replica count changes.
 //!
-//! `1 - down <= ratio <= 1 + up`, both ends included. Source: upstream `replica_calculator.go` (`Tolerances.isWithin`).
+//! `1 - down <= ratio <= 1 + up`, both ends included. Source: upstream `replica_calculator.go`
+//! (`Tolerances.isWithin`).
 
 /// Tolerance in each direction, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]

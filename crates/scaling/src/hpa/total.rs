@@ -1,7 +1,8 @@
 //! Replicas from one value of the whole workload: a metric of an object, or an external one.
 //!
-//! Against a value: the ratio times the pods that are ready. Against an average: the value divided by the target, wherever the pods are.
-//! Source: upstream `replica_calculator.go` (`GetObjectMetricReplicas`, `GetExternalMetricReplicas` and their `PerPod` forms).
+//! Against a value: the ratio times the pods that are ready. Against an average: the value divided
+//! by the target, wherever the pods are. Source: upstream `replica_calculator.go`
+//! (`GetObjectMetricReplicas`, `GetExternalMetricReplicas` and their `PerPod` forms).
 
 use super::per_pod::{Proposal, Value};
 use super::{MetricError, Pod, Tolerance, ceil_replicas};
@@ -11,7 +12,8 @@ pub(super) fn sum(items: &[i64]) -> i64 {
     items.iter().fold(0, |sum, item| sum.wrapping_add(*item))
 }
 
-/// The sum of an external metric's items against an average: a sum that falls below zero on the way is as large as can be.
+/// The sum of an external metric's items against an average: a sum that falls below zero on the way
+/// is as large as can be.
 pub(super) fn sum_for_average(items: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for item in items {
@@ -34,22 +36,45 @@ pub(super) fn by_value(
     let value = Value::Total { milli: usage };
     let ratio = usage as f64 / target as f64;
     if current_replicas == 0 {
-        return Ok(Proposal { replicas: ceil_replicas(ratio), value });
+        return Ok(Proposal {
+            replicas: ceil_replicas(ratio),
+            value,
+        });
     }
     if tolerance.covers(ratio) {
-        return Ok(Proposal { replicas: current_replicas, value });
+        return Ok(Proposal {
+            replicas: current_replicas,
+            value,
+        });
     }
     if pods.is_empty() {
         return Err(MetricError::NoPods);
     }
     let ready = pods.iter().filter(|pod| pod.is_ready()).count();
-    Ok(Proposal { replicas: ceil_replicas(ratio * ready as f64), value })
+    Ok(Proposal {
+        replicas: ceil_replicas(ratio * ready as f64),
+        value,
+    })
 }
 
 /// Replicas for a total of `usage` against a target per pod, both in thousandths.
-pub(super) fn by_average(usage: i64, target: i64, status_replicas: i32, tolerance: Tolerance) -> Proposal {
+pub(super) fn by_average(
+    usage: i64,
+    target: i64,
+    status_replicas: i32,
+    tolerance: Tolerance,
+) -> Proposal {
     let ratio = usage as f64 / (target as f64 * f64::from(status_replicas));
-    let replicas = if tolerance.covers(ratio) { status_replicas } else { ceil_replicas(usage as f64 / target as f64) };
+    let replicas = if tolerance.covers(ratio) {
+        status_replicas
+    } else {
+        ceil_replicas(usage as f64 / target as f64)
+    };
     let average = (usage as f64 / f64::from(status_replicas)).ceil();
-    Proposal { replicas, value: Value::Average { milli: average as i64 } }
+    Proposal {
+        replicas,
+        value: Value::Average {
+            milli: average as i64,
+        },
+    }
 }

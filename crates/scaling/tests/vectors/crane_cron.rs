@@ -22,19 +22,30 @@ struct Check {
     error: bool,
 }
 
-/// Where clocks move by half an hour, Crane passes over every whole hour of that day: it does not see this window open again that evening,
-/// and so takes it for open.
+/// Where clocks move by half an hour, Crane passes over every whole hour of that day: it does not
+/// see this window open again that evening, and so takes it for open.
 const HALF_AN_HOUR: (&str, &str) = ("Australia/Lord_Howe", "2026-04-04T13:14:00Z");
 
 #[test]
 fn vectors_crane_cron() {
     for (number, case) in load::<Case>("crane/cron").into_iter().enumerate() {
-        let Case { timezone, start, end, .. } = &case;
+        let Case {
+            timezone,
+            start,
+            end,
+            ..
+        } = &case;
         let window: Result<Window, WindowError> = Window::new(Some(timezone), start, end, 1);
         for check in &case.checks {
-            let context = format!("case {number} at {}: {start} to {end} in {timezone}", check.now);
+            let context = format!(
+                "case {number} at {}: {start} to {end} in {timezone}",
+                check.now
+            );
             assert_eq!(window.is_err(), check.error, "{context}");
-            let agrees = window.as_ref().is_ok_and(|window| window.is_open(check.now)) == check.active;
+            let agrees = window
+                .as_ref()
+                .is_ok_and(|window| window.is_open(check.now))
+                == check.active;
             let is_different = (timezone.as_str(), check.now.to_string().as_str()) == HALF_AN_HOUR;
             assert_ne!(agrees, is_different, "{context}");
         }
@@ -44,7 +55,14 @@ fn vectors_crane_cron() {
 #[test]
 fn vectors_crane_cron_names() {
     for case in load::<Case>("crane/cron") {
-        let name = metric_name("default", "web", &case.cron_name, &case.timezone, &case.start, &case.end);
+        let name = metric_name(
+            "default",
+            "web",
+            &case.cron_name,
+            &case.timezone,
+            &case.start,
+            &case.end,
+        );
         assert_eq!(name, case.metric_name_in_default_ehpa_web);
     }
 }

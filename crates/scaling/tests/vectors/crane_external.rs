@@ -11,7 +11,12 @@ use serde::Deserialize;
 #[serde(tag = "metric")]
 enum Case {
     #[serde(rename = "crane_autoscaling_cron")]
-    Cron { now: Timestamp, min_replicas: i32, crons: Vec<Cron>, expect: Expected },
+    Cron {
+        now: Timestamp,
+        min_replicas: i32,
+        crons: Vec<Cron>,
+        expect: Expected,
+    },
     #[serde(rename = "crane_autoscaling_prediction")]
     Prediction {
         now_unix: i64,
@@ -60,34 +65,89 @@ struct Expected {
 }
 
 fn windows(crons: &[Cron]) -> Result<Vec<Window>, WindowError> {
-    let window = |cron: &Cron| Window::new(cron.timezone.as_deref(), &cron.start, &cron.end, cron.target_replicas);
+    let window = |cron: &Cron| {
+        Window::new(
+            cron.timezone.as_deref(),
+            &cron.start,
+            &cron.end,
+            cron.target_replicas,
+        )
+    };
     crons.iter().map(window).collect()
 }
 
-fn predicted(status: &Status, identifier: &str, now: i64, window: i32) -> Result<f64, NoPrediction> {
+fn predicted(
+    status: &Status,
+    identifier: &str,
+    now: i64,
+    window: i32,
+) -> Result<f64, NoPrediction> {
     // What is no number is no sample.
     let sample = |sample: &Sample| Some((sample.timestamp, sample.value.parse().ok()?));
-    let series: Vec<Vec<(i64, f64)>> =
-        status.prediction.iter().map(|series| series.samples.iter().filter_map(sample).collect()).collect();
-    let predicted = Predicted { identifier: &status.resource_identifier, ready: status.ready, series: &series };
+    let series: Vec<Vec<(i64, f64)>> = status
+        .prediction
+        .iter()
+        .map(|series| series.samples.iter().filter_map(sample).collect())
+        .collect();
+    let predicted = Predicted {
+        identifier: &status.resource_identifier,
+        ready: status.ready,
+        series: &series,
+    };
     window_maximum(&[predicted], identifier, now, window)
 }
 
 #[test]
 fn vectors_crane_external_metrics() {
-    for (number, case) in load::<Case>("crane/external_metrics").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/external_metrics")
+        .into_iter()
+        .enumerate()
+    {
         let (found, expect) = match case {
-            Case::Cron { now, min_replicas: min, crons, expect } => {
-                let answer = |windows: Vec<Window>| cron_replicas(&windows, CronReplicas { min, kept: None }, now);
-                (windows(&crons).map(answer).map(i64::from).map_err(|error| error.to_string()), expect)
+            Case::Cron {
+                now,
+                min_replicas: min,
+                crons,
+                expect,
+            } => {
+                let answer = |windows: Vec<Window>| {
+                    cron_replicas(&windows, CronReplicas { min, kept: None }, now)
+                };
+                (
+                    windows(&crons)
+                        .map(answer)
+                        .map(i64::from)
+                        .map_err(|error| error.to_string()),
+                    expect,
+                )
             }
-            Case::Prediction { now_unix, prediction_window_seconds, requested_identifier, status, expect } => {
-                let value = predicted(&status, &requested_identifier, now_unix, prediction_window_seconds);
+            Case::Prediction {
+                now_unix,
+                prediction_window_seconds,
+                requested_identifier,
+                status,
+                expect,
+            } => {
+                let value = predicted(
+                    &status,
+                    &requested_identifier,
+                    now_unix,
+                    prediction_window_seconds,
+                );
                 // Crane reads single precision and cuts to whole units.
-                (value.map(|value| value as f32 as i64).map_err(|error| error.to_string()), expect)
+                (
+                    value
+                        .map(|value| value as f32 as i64)
+                        .map_err(|error| error.to_string()),
+                    expect,
+                )
             }
         };
         assert_eq!(found.is_err(), expect.error, "case {number}: {found:?}");
-        assert_eq!(found.ok(), expect.value.as_ref().map(Quantity::value), "case {number}");
+        assert_eq!(
+            found.ok(),
+            expect.value.as_ref().map(Quantity::value),
+            "case {number}"
+        );
     }
 }

@@ -49,7 +49,9 @@ struct Expected {
 fn config(written: &BTreeMap<String, String>) -> ReplicasConfig {
     let mut config = ReplicasConfig::default();
     for (key, text) in written {
-        let number: f64 = text.parse().unwrap_or_else(|error| panic!("{key}: {error}"));
+        let number: f64 = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{key}: {error}"));
         match key.as_str() {
             "cpu-percentile" => config.cpu.percentile = number,
             "mem-percentile" => config.memory.percentile = number,
@@ -67,9 +69,18 @@ fn vectors_crane_replicas() {
     for (number, case) in load::<Case>("crane/replicas").into_iter().enumerate() {
         let requests = |container: &Container| {
             let requests = &container.resources.requests;
-            ContainerRequests { cpu: requests.cpu(), memory: requests.memory() }
+            ContainerRequests {
+                cpu: requests.cpu(),
+                memory: requests.memory(),
+            }
         };
-        let containers: Vec<_> = case.pod_template.spec.containers.iter().map(requests).collect();
+        let containers: Vec<_> = case
+            .pod_template
+            .spec
+            .containers
+            .iter()
+            .map(requests)
+            .collect();
         let found = config(&case.config).recommend(
             case.cpu_history.as_deref().unwrap_or_default(),
             case.cpu_forecast.as_deref().unwrap_or_default(),

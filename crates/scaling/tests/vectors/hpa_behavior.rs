@@ -68,7 +68,10 @@ struct PolicyObject {
 
 impl BehaviorObject {
     pub(crate) fn to_behavior(&self) -> Behavior {
-        Behavior { up: self.scale_up.to_rules(), down: self.scale_down.to_rules() }
+        Behavior {
+            up: self.scale_up.to_rules(),
+            down: self.scale_down.to_rules(),
+        }
     }
 }
 
@@ -83,7 +86,10 @@ impl RulesObject {
                 other => panic!("select policy {other}"),
             }),
             policies: self.policies.iter().map(PolicyObject::to_policy).collect(),
-            tolerance: self.tolerance.as_ref().map(|text| text.parse::<Quantity>().expect("a quantity")),
+            tolerance: self
+                .tolerance
+                .as_ref()
+                .map(|text| text.parse::<Quantity>().expect("a quantity")),
         }
     }
 }
@@ -95,16 +101,30 @@ impl PolicyObject {
             "Percent" => PolicyKind::Percent,
             other => panic!("policy {other}"),
         };
-        Policy { kind, value: self.value, period_seconds: self.period_seconds }
+        Policy {
+            kind,
+            value: self.value,
+            period_seconds: self.period_seconds,
+        }
     }
 }
 
 impl Case {
     fn check(&self, number: usize) {
         let behavior = self.behavior.as_ref().map(BehaviorObject::to_behavior);
-        let defaulted = self.expect_behavior_defaulted.as_ref().map(BehaviorObject::to_behavior);
-        assert_eq!(behavior.clone().map(Behavior::with_defaults), defaulted, "case {number}");
-        let bounds = Bounds { min: self.min_replicas, max: self.max_replicas };
+        let defaulted = self
+            .expect_behavior_defaulted
+            .as_ref()
+            .map(BehaviorObject::to_behavior);
+        assert_eq!(
+            behavior.clone().map(Behavior::with_defaults),
+            defaulted,
+            "case {number}"
+        );
+        let bounds = Bounds {
+            min: self.min_replicas,
+            max: self.max_replicas,
+        };
         let window = SignedDuration::from_nanos(self.downscale_stabilization_window_ns);
         let first = self.steps.first().expect("a step");
         let mut history = History::new(first.current_replicas, window, first.now);
@@ -115,11 +135,21 @@ impl Case {
                 history.scaled(current, found.replicas, behavior.as_ref(), step.now);
             }
             let limited = found.scaling_limited.as_str();
-            let is_limited = if limited == "DesiredWithinRange" { "False" } else { "True" };
+            let is_limited = if limited == "DesiredWithinRange" {
+                "False"
+            } else {
+                "True"
+            };
             let found = Expected {
                 replicas: found.replicas,
-                able_to_scale: Condition { reason: found.able_to_scale.as_str().into(), status: "True".into() },
-                scaling_limited: Condition { reason: limited.into(), status: is_limited.into() },
+                able_to_scale: Condition {
+                    reason: found.able_to_scale.as_str().into(),
+                    status: "True".into(),
+                },
+                scaling_limited: Condition {
+                    reason: limited.into(),
+                    status: is_limited.into(),
+                },
             };
             assert_eq!(found, step.expect, "case {number}, step {index}");
         }
@@ -136,12 +166,21 @@ fn vectors_hpa_behavior() {
 #[test]
 fn vectors_hpa_tolerance() {
     for (number, case) in load::<Case>("hpa/behavior").into_iter().enumerate() {
-        let Some(behavior) = &case.behavior else { continue };
+        let Some(behavior) = &case.behavior else {
+            continue;
+        };
         // What the flag says is not recorded: it is what the object does not say.
-        let flag = Tolerance { up: case.expect_tolerance_up, down: case.expect_tolerance_down };
+        let flag = Tolerance {
+            up: case.expect_tolerance_up,
+            down: case.expect_tolerance_down,
+        };
         let found = behavior.to_behavior().tolerance(flag);
-        // Whether a text was `0.3` or `300m` is not recorded, and the controller reads them to different last bits.
+        // Whether a text was `0.3` or `300m` is not recorded, and the controller reads them to
+        // different last bits.
         let close = |found: f64, recorded: f64| (found - recorded).abs() <= f64::EPSILON * recorded;
-        assert!(close(found.up, flag.up) && close(found.down, flag.down), "case {number}: {found:?}, not {flag:?}");
+        assert!(
+            close(found.up, flag.up) && close(found.down, flag.down),
+            "case {number}: {found:?}, not {flag:?}"
+        );
     }
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use model::{Quantity, ResourceName};
 use recordings::load;
 use scaling::hpa::{
-    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value, Workload,
-    combine,
+    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
+    Value, Workload, combine,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -43,7 +43,12 @@ struct Condition {
 }
 
 fn milli(quantity: &Json) -> i64 {
-    quantity.as_str().expect("a quantity").parse::<Quantity>().expect("a quantity").milli_value()
+    quantity
+        .as_str()
+        .expect("a quantity")
+        .parse::<Quantity>()
+        .expect("a quantity")
+        .milli_value()
 }
 
 fn text(value: &Json) -> String {
@@ -98,15 +103,26 @@ fn metric(spec: &Json) -> Metric {
 
 /// What a status says about a metric, in thousandths: of a total, of an average, and in percent.
 fn reported(status: &Json) -> Option<(Option<i64>, Option<i64>, Option<i64>)> {
-    let source = status.as_object()?.iter().find(|(key, _)| *key != "type")?.1;
+    let source = status
+        .as_object()?
+        .iter()
+        .find(|(key, _)| *key != "type")?
+        .1;
     let current = &source["current"];
     let quantity = |key: &str| current.get(key).map(milli);
-    Some((quantity("value"), quantity("averageValue"), current["averageUtilization"].as_i64()))
+    Some((
+        quantity("value"),
+        quantity("averageValue"),
+        current["averageUtilization"].as_i64(),
+    ))
 }
 
 fn values(proposal: &Proposal) -> (Option<i64>, Option<i64>, Option<i64>) {
     match proposal.value {
-        Value::Utilization { percent, average_milli } => (None, Some(average_milli), Some(percent.into())),
+        Value::Utilization {
+            percent,
+            average_milli,
+        } => (None, Some(average_milli), Some(percent.into())),
         Value::Average { milli } => (None, Some(milli), None),
         Value::Total { milli } => (Some(milli), None, None),
     }
@@ -114,7 +130,9 @@ fn values(proposal: &Proposal) -> (Option<i64>, Option<i64>, Option<i64>) {
 
 fn failure_reason(metric: &Metric) -> &'static str {
     match metric {
-        Metric::Resource { container: None, .. } => "FailedGetResourceMetric",
+        Metric::Resource {
+            container: None, ..
+        } => "FailedGetResourceMetric",
         Metric::Resource { .. } => "FailedGetContainerResourceMetric",
         Metric::Pods { .. } => "FailedGetPodsMetric",
         Metric::Object { .. } => "FailedGetObjectMetric",
@@ -125,7 +143,10 @@ fn failure_reason(metric: &Metric) -> &'static str {
 impl Case {
     fn proposals(&self, metrics: &[Metric]) -> Vec<Result<Proposal, MetricError>> {
         let usual = Tolerance::default();
-        let tolerance = self.behavior.as_ref().map_or(usual, |written| written.to_behavior().tolerance(usual));
+        let tolerance = self
+            .behavior
+            .as_ref()
+            .map_or(usual, |written| written.to_behavior().tolerance(usual));
         let workload = Workload {
             pods: &pods(&self.pods),
             spec_replicas: self.spec_replicas,
@@ -140,29 +161,50 @@ impl Case {
             Metric::Object { .. } => Reading::Object(self.object_milli),
             Metric::External { .. } => Reading::External(&self.external_milli),
         };
-        metrics.iter().map(|metric| workload.propose(metric, reading(metric))).collect()
+        metrics
+            .iter()
+            .map(|metric| workload.propose(metric, reading(metric)))
+            .collect()
     }
 
     fn check(&self, number: usize) {
         let metrics: Vec<Metric> = self.metric_specs.iter().map(metric).collect();
         let proposals = self.proposals(&metrics);
         let found = combine(self.spec_replicas, &proposals);
-        let name = found.metric.map(|index| metrics[index].to_string()).unwrap_or_default();
+        let name = found
+            .metric
+            .map(|index| metrics[index].to_string())
+            .unwrap_or_default();
         let context = format!("case {number}: {proposals:?}");
-        assert_eq!(found.replicas.unwrap_or(-1), self.expect.replicas, "{context}");
+        assert_eq!(
+            found.replicas.unwrap_or(-1),
+            self.expect.replicas,
+            "{context}"
+        );
         assert_eq!(name, self.expect.metric, "{context}");
         assert_eq!(found.failed.is_some(), self.expect.error, "{context}");
         let active = &self.expect.scaling_active;
         match (found.replicas, found.failed) {
-            (Some(_), _) => assert_eq!((active.reason.as_str(), active.status.as_str()), ("ValidMetricFound", "True")),
+            (Some(_), _) => assert_eq!(
+                (active.reason.as_str(), active.status.as_str()),
+                ("ValidMetricFound", "True")
+            ),
             (None, Some(index)) => {
                 let reason = failure_reason(&metrics[index]);
-                assert_eq!((active.reason.as_str(), active.status.as_str()), (reason, "False"), "{context}");
+                assert_eq!(
+                    (active.reason.as_str(), active.status.as_str()),
+                    (reason, "False"),
+                    "{context}"
+                );
             }
             (None, None) => panic!("{context}: nothing found, nothing failed"),
         }
         for (status, proposal) in self.expect.statuses.iter().zip(&proposals) {
-            assert_eq!(reported(status), proposal.as_ref().ok().map(values), "{context}");
+            assert_eq!(
+                reported(status),
+                proposal.as_ref().ok().map(values),
+                "{context}"
+            );
         }
     }
 }

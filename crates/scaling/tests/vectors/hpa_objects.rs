@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceList;
-use scaling::hpa::{Container, Phase, Pod, PodMetric, PodMetrics, ReadyCondition, ReadyStatus, Requests};
+use scaling::hpa::{
+    Container, Phase, Pod, PodMetric, PodMetrics, ReadyCondition, ReadyStatus, Requests,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -74,11 +76,20 @@ pub(crate) struct MetricValue {
 
 impl PodObject {
     pub(crate) fn to_pod(&self) -> Pod {
-        let sidecars = self.spec.init_containers.iter().filter(|init| init.restart_policy.as_deref() == Some("Always"));
-        let containers = self.spec.containers.iter().chain(sidecars).map(|container| Container {
-            name: container.name.clone(),
-            requests: container.resources.requests.clone(),
-        });
+        let sidecars = self
+            .spec
+            .init_containers
+            .iter()
+            .filter(|init| init.restart_policy.as_deref() == Some("Always"));
+        let containers = self
+            .spec
+            .containers
+            .iter()
+            .chain(sidecars)
+            .map(|container| Container {
+                name: container.name.clone(),
+                requests: container.resources.requests.clone(),
+            });
         Pod {
             name: self.metadata.name.clone(),
             deleted: self.metadata.deletion_timestamp.is_some(),
@@ -90,9 +101,17 @@ impl PodObject {
                 "Unknown" => Phase::Unknown,
                 other => panic!("phase {other}"),
             },
-            ready: self.status.conditions.iter().find(|condition| condition.r#type == "Ready").map(Condition::ready),
+            ready: self
+                .status
+                .conditions
+                .iter()
+                .find(|condition| condition.r#type == "Ready")
+                .map(Condition::ready),
             started: self.status.start_time,
-            requests: Requests { pod: self.spec.resources.requests.clone(), containers: containers.collect() },
+            requests: Requests {
+                pod: self.spec.resources.requests.clone(),
+                containers: containers.collect(),
+            },
         }
     }
 }
@@ -105,7 +124,10 @@ impl Condition {
             "Unknown" => ReadyStatus::Unknown,
             other => panic!("status {other}"),
         };
-        ReadyCondition { status, since: self.last_transition_time }
+        ReadyCondition {
+            status,
+            since: self.last_transition_time,
+        }
     }
 }
 
@@ -119,5 +141,8 @@ pub(crate) fn pod_metrics(values: &[MetricValue]) -> PodMetrics {
         at: value.timestamp,
         window: SignedDuration::from_nanos(value.window_ns),
     };
-    values.iter().map(|value| (value.pod.clone(), metric(value))).collect::<BTreeMap<_, _>>()
+    values
+        .iter()
+        .map(|value| (value.pod.clone(), metric(value)))
+        .collect::<BTreeMap<_, _>>()
 }

@@ -4,7 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
 use recordings::load;
 use scaling::hpa::{
-    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value, Workload,
+    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
+    Value, Workload,
 };
 use serde::Deserialize;
 
@@ -43,14 +44,33 @@ struct Expected {
 
 impl From<Result<Proposal, MetricError>> for Expected {
     fn from(found: Result<Proposal, MetricError>) -> Self {
-        let Ok(Proposal { replicas, value }) = found else { return Self { error: true, ..Self::default() } };
-        let answer = Self { replicas: Some(replicas), ..Self::default() };
+        let Ok(Proposal { replicas, value }) = found else {
+            return Self {
+                error: true,
+                ..Self::default()
+            };
+        };
+        let answer = Self {
+            replicas: Some(replicas),
+            ..Self::default()
+        };
         match value {
-            Value::Utilization { percent, average_milli } => {
-                Self { utilization: Some(percent), average_milli: Some(average_milli), ..answer }
-            }
-            Value::Average { milli } => Self { average_milli: Some(milli), ..answer },
-            Value::Total { milli } => Self { value_milli: Some(milli), ..answer },
+            Value::Utilization {
+                percent,
+                average_milli,
+            } => Self {
+                utilization: Some(percent),
+                average_milli: Some(average_milli),
+                ..answer
+            },
+            Value::Average { milli } => Self {
+                average_milli: Some(milli),
+                ..answer
+            },
+            Value::Total { milli } => Self {
+                value_milli: Some(milli),
+                ..answer
+            },
         }
     }
 }
@@ -72,9 +92,20 @@ impl Case {
                     None => PerPodTarget::AverageMilli(average()),
                 },
             },
-            "pods" => Metric::Pods { name, average_milli: average() },
-            "object" | "object_per_pod" => Metric::Object { kind: "Service".to_owned(), name, target: total() },
-            "external" | "external_per_pod" => Metric::External { name, selector: None, target: total() },
+            "pods" => Metric::Pods {
+                name,
+                average_milli: average(),
+            },
+            "object" | "object_per_pod" => Metric::Object {
+                kind: "Service".to_owned(),
+                name,
+                target: total(),
+            },
+            "external" | "external_per_pod" => Metric::External {
+                name,
+                selector: None,
+                target: total(),
+            },
             other => panic!("function {other}"),
         }
     }
@@ -95,7 +126,10 @@ impl Case {
             pods: &pods(self.pods.as_deref().unwrap_or_default()),
             spec_replicas: self.current_replicas,
             status_replicas: self.current_replicas,
-            tolerance: Tolerance { up: self.tolerance_up, down: self.tolerance_down },
+            tolerance: Tolerance {
+                up: self.tolerance_up,
+                down: self.tolerance_down,
+            },
             delays: ReadinessDelays {
                 cpu_initialization: SignedDuration::from_nanos(self.cpu_initialization_period_ns),
                 initial_readiness: SignedDuration::from_nanos(self.initial_readiness_delay_ns),
@@ -110,6 +144,11 @@ impl Case {
 fn vectors_hpa_replicas() {
     for (number, case) in load::<Case>("hpa/replicas").into_iter().enumerate() {
         let found = case.propose();
-        assert_eq!(Expected::from(found.clone()), case.expect, "case {number}: {} {found:?}", case.function);
+        assert_eq!(
+            Expected::from(found.clone()),
+            case.expect,
+            "case {number}: {} {found:?}",
+            case.function
+        );
     }
 }

@@ -17,7 +17,9 @@ impl Counts {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u8, f64)> + '_ {
-        self.0.iter().map(|(bucket, count)| (*bucket, f64::from(*count)))
+        self.0
+            .iter()
+            .map(|(bucket, count)| (*bucket, f64::from(*count)))
     }
 
     pub(super) fn total(&self) -> f64 {

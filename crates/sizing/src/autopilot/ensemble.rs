@@ -1,22 +1,27 @@
-//! Autopilot's second recommender of one resource: sixteen models, of which the one that has been cheapest so far sets the limit.
+//! Autopilot's second recommender of one resource: sixteen models, of which the one that has been
+//! cheapest so far sets the limit.
 //!
 //! A model is a speed of fading and a margin (`model.rs`). The chosen one has the least of
-//! `cost + w_dm * [it is not the last chosen one] + w_dL * [its limit is not the last limit]` (equation 9).
-//! The paper publishes neither the models nor the weights. Here: half-lives of 1, 4, 16 and 64 hours, and margins of 0, 1, 2 and 4 buckets (0, 5,
-//! 10 and 22 %), since a margin that grows with the limit suits buckets that do.
+//! `cost + w_dm * [it is not the last chosen one] + w_dL * [its limit is not the last limit]`
+//! (equation 9). The paper publishes neither the models nor the weights. Here: half-lives of 1, 4,
+//! 16 and 64 hours, and margins of 0, 1, 2 and 4 buckets (0, 5, 10 and 22 %), since a margin that
+//! grows with the limit suits buckets that do.
 //!
-//! The default weights come from a sweep of some thirty combinations over two months of 60 virtual machines (Bitbrains, one sample per window, applied
-//! hourly when 10 % off). They hold usage above the limit for as little time as the moving window does (0.48 % against 0.50 %), with a
-//! seventh of its limit changes (0.23 against 1.53 per day) but more slack (0.72 against 0.67 of all limits); for memory, 0.03 OOM kills per
-//! machine and day at a slack of 0.86 against 0.24 at 0.81. The paper's advantage in slack did not appear: it had a sample per second.
-//! Memory: at most 5.6 KiB of shares (4 x 8 bytes per bucket up to the highest usage) and 512 bytes of models.
-//! Source: section 3.2.3.
+//! The default weights come from a sweep of some thirty combinations over two months of 60 virtual
+//! machines (Bitbrains, one sample per window, applied hourly when 10 % off). They hold usage above
+//! the limit for as little time as the moving window does (0.48 % against 0.50 %), with a seventh
+//! of its limit changes (0.23 against 1.53 per day) but more slack (0.72 against 0.67 of all
+//! limits); for memory, 0.03 OOM kills per machine and day at a slack of 0.86 against 0.24 at 0.81.
+//! The paper's advantage in slack did not appear: it had a sample per second. Memory: at most 5.6
+//! KiB of shares (4 x 8 bytes per bucket up to the highest usage) and 512 bytes of models. Source:
+//! section 3.2.3.
 
 use super::counts::Counts;
 use super::model::{FadedShares, Model, differs};
 use crate::Buckets;
 
-/// What a window of five minutes takes away from older ones: `1 - 2^(-1 / windows per half-life)` for 1, 4, 16 and 64 hours.
+/// What a window of five minutes takes away from older ones: `1 - 2^(-1 / windows per half-life)`
+/// for 1, 4, 16 and 64 hours.
 const SPEEDS: [f64; 4] = [0.056_126, 0.014_337, 0.003_603_8, 0.000_902_13];
 
 /// Buckets on top of the cheapest one.
@@ -39,7 +44,13 @@ pub struct EnsembleConfig {
 
 impl Default for EnsembleConfig {
     fn default() -> Self {
-        Self { overrun: 1.0, underrun: 0.02, limit_change: 0.015, model_change: 0.01, cost_speed: 0.01 }
+        Self {
+            overrun: 1.0,
+            underrun: 0.02,
+            limit_change: 0.015,
+            model_change: 0.01,
+            cost_speed: 0.01,
+        }
     }
 }
 
@@ -67,9 +78,16 @@ impl Ensemble {
             return;
         }
         let total = counts.total();
-        let window: Vec<(u8, f64)> = counts.iter().map(|(bucket, count)| (bucket, count / total)).collect();
+        let window: Vec<(u8, f64)> = counts
+            .iter()
+            .map(|(bucket, count)| (bucket, count / total))
+            .collect();
         let last = Buckets::COUNT as u8 - 1;
-        for (shares, models) in self.shares.iter_mut().zip(self.models.chunks_mut(MARGINS.len())) {
+        for (shares, models) in self
+            .shares
+            .iter_mut()
+            .zip(self.models.chunks_mut(MARGINS.len()))
+        {
             shares.add(&window);
             for (model, margin) in models.iter_mut().zip(MARGINS) {
                 let cheapest = shares.cheapest(config, model.cheapest);
@@ -83,7 +101,9 @@ impl Ensemble {
         let (model_before, limit_before) = self.chosen.unzip();
         let mut best: Option<(f64, usize, u8)> = None;
         for (index, model) in self.models.iter().enumerate() {
-            let (Some(cost), Some(limit)) = (model.cost, model.limit) else { continue };
+            let (Some(cost), Some(limit)) = (model.cost, model.limit) else {
+                continue;
+            };
             let cost = cost
                 + config.model_change * differs(model_before, index)
                 + config.limit_change * differs(limit_before, limit);
@@ -96,7 +116,8 @@ impl Ensemble {
 
     /// The limit as a bound of the buckets; none before the first window.
     pub(super) fn limit(&self, buckets: &Buckets) -> Option<f64> {
-        self.chosen.map(|(_, limit)| buckets.end(usize::from(limit)))
+        self.chosen
+            .map(|(_, limit)| buckets.end(usize::from(limit)))
     }
 }
 
@@ -127,7 +148,10 @@ mod tests {
     fn speeds_are_those_of_their_half_lives() {
         for (speed, hours) in SPEEDS.iter().zip([1.0, 4.0, 16.0, 64.0]) {
             let exact = 1.0 - (-1.0_f64 / (12.0 * hours)).exp2();
-            assert!((speed - exact).abs() < 1e-4 * exact, "{hours} hours: {exact}");
+            assert!(
+                (speed - exact).abs() < 1e-4 * exact,
+                "{hours} hours: {exact}"
+            );
         }
     }
 
@@ -139,7 +163,12 @@ mod tests {
 
     #[test]
     fn a_lasting_step_is_followed_up_and_down() {
-        let step = [vec![vec![40; 5]; 600], vec![vec![80; 5]; 300], vec![vec![40; 5]; 9000]].concat();
+        let step = [
+            vec![vec![40; 5]; 600],
+            vec![vec![80; 5]; 300],
+            vec![vec![40; 5]; 9000],
+        ]
+        .concat();
         let limits = limits(&step);
         assert_eq!(limits[599], Some(40));
         assert!(limits[899] >= Some(80), "{:?}", limits[899]);

@@ -1,8 +1,9 @@
 //! What Autopilot's recommenders remember of one container, and the recommendation that follows.
 //!
-//! A recommendation changes when a window of five minutes is over, that is with the first sample of the next one. A kill for want of memory
-//! counts at once: for an hour memory is at least what the killed container would have needed, and that need is a memory peak of its window. The
-//! paper leaves kills to its statistics.
+//! A recommendation changes when a window of five minutes is over, that is with the first sample of
+//! the next one. A kill for want of memory counts at once: for an hour memory is at least what the
+//! killed container would have needed, and that need is a memory peak of its window. The paper
+//! leaves kills to its statistics.
 
 use model::{Cpu, Memory};
 
@@ -35,28 +36,46 @@ pub(crate) struct AutopilotHistory {
 
 #[derive(Clone, Debug)]
 enum Recommenders {
-    MovingWindow { cpu: Box<MovingWindow>, memory: Box<MovingWindow> },
-    Ensemble { cpu: Box<Ensemble>, memory: Box<Ensemble> },
+    MovingWindow {
+        cpu: Box<MovingWindow>,
+        memory: Box<MovingWindow>,
+    },
+    Ensemble {
+        cpu: Box<Ensemble>,
+        memory: Box<Ensemble>,
+    },
 }
 
 impl AutopilotHistory {
     pub(crate) fn new(method: &AutopilotMethod) -> Self {
         let recommenders = match method {
-            AutopilotMethod::MovingWindow(_) => {
-                Recommenders::MovingWindow { cpu: Box::new(MovingWindow::new()), memory: Box::new(MovingWindow::new()) }
-            }
-            AutopilotMethod::Ensemble(_) => {
-                Recommenders::Ensemble { cpu: Box::new(Ensemble::new()), memory: Box::new(Ensemble::new()) }
-            }
+            AutopilotMethod::MovingWindow(_) => Recommenders::MovingWindow {
+                cpu: Box::new(MovingWindow::new()),
+                memory: Box::new(MovingWindow::new()),
+            },
+            AutopilotMethod::Ensemble(_) => Recommenders::Ensemble {
+                cpu: Box::new(Ensemble::new()),
+                memory: Box::new(Ensemble::new()),
+            },
         };
-        Self { open: None, recommenders, needs: RecentMaximum::default() }
+        Self {
+            open: None,
+            recommenders,
+            needs: RecentMaximum::default(),
+        }
     }
 
     pub(crate) fn add_cpu(&mut self, method: &AutopilotMethod, cores: f64, at: Instant) {
         self.open_window(method, at).add_cpu(cores);
     }
 
-    pub(crate) fn add_memory(&mut self, method: &AutopilotMethod, pod: u32, bytes: f64, at: Instant) {
+    pub(crate) fn add_memory(
+        &mut self,
+        method: &AutopilotMethod,
+        pod: u32,
+        bytes: f64,
+        at: Instant,
+    ) {
         self.open_window(method, at).add_memory(pod, bytes);
     }
 
@@ -81,7 +100,9 @@ impl AutopilotHistory {
     pub(crate) fn recommend(&self) -> Option<(Cpu, Memory)> {
         let (cores, bytes) = match &self.recommenders {
             Recommenders::MovingWindow { cpu, memory } => (cpu.limit()?, memory.limit()?),
-            Recommenders::Ensemble { cpu, memory } => (cpu.limit(Buckets::cpu())?, memory.limit(Buckets::memory())?),
+            Recommenders::Ensemble { cpu, memory } => {
+                (cpu.limit(Buckets::cpu())?, memory.limit(Buckets::memory())?)
+            }
         };
         let needed = self.needs.get().unwrap_or(0.0);
         let millicores = amount::from_f64((cores * 1000.0).ceil());
@@ -94,7 +115,10 @@ impl AutopilotHistory {
         let open = self.open.get_or_insert_with(|| OpenWindow::new(at));
         if let Some(closed) = open.advance(at) {
             match (&mut self.recommenders, method) {
-                (Recommenders::MovingWindow { cpu, memory }, AutopilotMethod::MovingWindow(config)) => {
+                (
+                    Recommenders::MovingWindow { cpu, memory },
+                    AutopilotMethod::MovingWindow(config),
+                ) => {
                     cpu.close(&config.cpu_rule(), closed.number, &closed.cpu);
                     memory.close(&config.memory_rule(), closed.number, &closed.memory);
                 }
@@ -120,7 +144,12 @@ mod tests {
     const MIB: f64 = 1_048_576.0;
 
     const METHODS: [fn() -> AutopilotMethod; 2] = [
-        || AutopilotMethod::MovingWindow(MovingWindowConfig { margin: Some(0.0), ..MovingWindowConfig::default() }),
+        || {
+            AutopilotMethod::MovingWindow(MovingWindowConfig {
+                margin: Some(0.0),
+                ..MovingWindowConfig::default()
+            })
+        },
         || AutopilotMethod::Ensemble(EnsembleConfig::default()),
     ];
 
@@ -170,7 +199,10 @@ mod tests {
             assert_eq!(memory(&history), Some(400 << 20), "{method:?}");
             for window in 1..12 {
                 add(&mut history, &method, kill + window * 5, 300.0);
-                assert!(memory(&history) >= Some(400 << 20), "{method:?}, window {window}");
+                assert!(
+                    memory(&history) >= Some(400 << 20),
+                    "{method:?}, window {window}"
+                );
             }
             for window in 12..36 {
                 add(&mut history, &method, kill + window * 5, 300.0);

@@ -1,6 +1,7 @@
 //! The peak of the last seven days, kept as the highest bucket of each of 168 hours.
 //!
-//! The paper takes the maximum over a fixed number of windows that it does not name; seven days hold a week's rhythm. One byte per hour.
+//! The paper takes the maximum over a fixed number of windows that it does not name; seven days
+//! hold a week's rhythm. One byte per hour.
 
 const HOURS: usize = 168;
 
@@ -13,7 +14,10 @@ pub(super) struct HourlyPeaks {
 
 impl HourlyPeaks {
     pub(super) fn new() -> Self {
-        Self { newest: i64::MIN, peaks: [0; HOURS] }
+        Self {
+            newest: i64::MIN,
+            peaks: [0; HOURS],
+        }
     }
 
     /// Notes a bucket of an hour since 1970; hours do not go back.

@@ -1,6 +1,8 @@
-//! The safety margin: 15 % for small limits, 10 % for large ones, in between falling with the logarithm.
+//! The safety margin: 15 % for small limits, 10 % for large ones, in between falling with the
+//! logarithm.
 //!
-//! The paper says "10 to 15 %, less for large limits". What is small and large is decided here: up to 1 core or 1 GiB, from 16 cores or 64 GiB on.
+//! The paper says "10 to 15 %, less for large limits". What is small and large is decided here: up
+//! to 1 core or 1 GiB, from 16 cores or 64 GiB on.
 
 use crate::float::ln;
 
@@ -15,9 +17,15 @@ pub(super) struct Range {
 }
 
 /// CPU in cores.
-pub(super) const CPU: Range = Range { small: 1.0, large: 16.0 };
+pub(super) const CPU: Range = Range {
+    small: 1.0,
+    large: 16.0,
+};
 /// Memory in bytes.
-pub(super) const MEMORY: Range = Range { small: 1_073_741_824.0, large: 68_719_476_736.0 };
+pub(super) const MEMORY: Range = Range {
+    small: 1_073_741_824.0,
+    large: 68_719_476_736.0,
+};
 
 /// The share of a limit that is added to it.
 pub(super) fn margin(limit: f64, range: Range) -> f64 {
@@ -51,7 +59,10 @@ mod tests {
     #[test]
     fn a_larger_limit_stays_larger_with_its_margin() {
         let limits: Vec<f64> = (1..400).map(|step| f64::from(step) * 0.05).collect();
-        let with_margin: Vec<f64> = limits.iter().map(|limit| limit * (1.0 + margin(*limit, CPU))).collect();
+        let with_margin: Vec<f64> = limits
+            .iter()
+            .map(|limit| limit * (1.0 + margin(*limit, CPU)))
+            .collect();
         assert!(with_margin.is_sorted());
     }
 }

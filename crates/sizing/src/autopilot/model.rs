@@ -1,10 +1,12 @@
-//! One model of the ensemble: the limit with the least cost by usage that fades at the model's own speed, some buckets higher by its margin.
+//! One model of the ensemble: the limit with the least cost by usage that fades at the model's own
+//! speed, some buckets higher by its margin.
 //!
 //! With h the faded shares of usage by bucket, the model takes the bucket L of least
-//! `w_o * h(above L) + w_u * h(below L) + w_dL * [L is not the last one]` (equations 4 to 7). Its own cost counts only the last window, and fades
-//! (equation 8). Shares are of the window's samples, so that costs do not depend on how many replicas there are and how often they are
-//! measured; the fade is corrected for its start (divided by the weight of all windows so far), so that a young model is no special case. The
-//! paper says neither. Source: section 3.2.3.
+//! `w_o * h(above L) + w_u * h(below L) + w_dL * [L is not the last one]` (equations 4 to 7). Its
+//! own cost counts only the last window, and fades (equation 8). Shares are of the window's
+//! samples, so that costs do not depend on how many replicas there are and how often they are
+//! measured; the fade is corrected for its start (divided by the weight of all windows so far), so
+//! that a young model is no special case. The paper says neither. Source: section 3.2.3.
 
 use super::ensemble::EnsembleConfig;
 
@@ -20,12 +22,18 @@ pub(super) struct FadedShares {
 
 impl FadedShares {
     pub(super) fn new(speed: f64) -> Self {
-        Self { speed, shares: Vec::new(), mass: 0.0 }
+        Self {
+            speed,
+            shares: Vec::new(),
+            mass: 0.0,
+        }
     }
 
     /// Adds a window's shares by bucket.
     pub(super) fn add(&mut self, window: &[(u8, f64)]) {
-        self.shares.iter_mut().for_each(|share| *share *= 1.0 - self.speed);
+        self.shares
+            .iter_mut()
+            .for_each(|share| *share *= 1.0 - self.speed);
         self.mass = self.mass * (1.0 - self.speed) + self.speed;
         for (bucket, share) in window {
             let bucket = usize::from(*bucket);
@@ -37,7 +45,8 @@ impl FadedShares {
         }
     }
 
-    /// The bucket of least cost, the lowest of several. Above the highest usage costs only rise, so none is looked at there.
+    /// The bucket of least cost, the lowest of several. Above the highest usage costs only rise, so
+    /// none is looked at there.
     pub(super) fn cheapest(&self, config: &EnsembleConfig, last: Option<u8>) -> u8 {
         let mut best = (f64::INFINITY, 0);
         let mut below = 0.0;
@@ -66,17 +75,32 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Takes up a window: the bucket that is cheapest now, the margin in buckets, and the window's shares.
-    pub(super) fn update(&mut self, config: &EnsembleConfig, cheapest: u8, margin: u8, last: u8, window: &[(u8, f64)]) {
+    /// Takes up a window: the bucket that is cheapest now, the margin in buckets, and the window's
+    /// shares.
+    pub(super) fn update(
+        &mut self,
+        config: &EnsembleConfig,
+        cheapest: u8,
+        margin: u8,
+        last: u8,
+        window: &[(u8, f64)],
+    ) {
         let limit = cheapest.saturating_add(margin).min(last);
         let share = |counts: &dyn Fn(u8) -> bool| -> f64 {
-            window.iter().filter(|(bucket, _)| counts(*bucket)).map(|(_, share)| share).sum()
+            window
+                .iter()
+                .filter(|(bucket, _)| counts(*bucket))
+                .map(|(_, share)| share)
+                .sum()
         };
         let cost = config.overrun * share(&|bucket| bucket > limit)
             + config.underrun * share(&|bucket| bucket < limit)
             + config.limit_change * differs(self.limit, limit);
         let fade = config.cost_speed;
-        self.cost = Some(self.cost.map_or(cost, |old| fade * cost + (1.0 - fade) * old));
+        self.cost = Some(
+            self.cost
+                .map_or(cost, |old| fade * cost + (1.0 - fade) * old),
+        );
         self.cheapest = Some(cheapest);
         self.limit = Some(limit);
     }
@@ -84,15 +108,24 @@ impl Model {
 
 /// One if there is an old value and it differs; the paper's D.
 pub(super) fn differs<T: PartialEq + Copy>(old: Option<T>, new: T) -> f64 {
-    if old.is_some_and(|old| old != new) { 1.0 } else { 0.0 }
+    if old.is_some_and(|old| old != new) {
+        1.0
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CONFIG: EnsembleConfig =
-        EnsembleConfig { overrun: 1.0, underrun: 0.25, limit_change: 0.1, model_change: 0.1, cost_speed: 0.5 };
+    const CONFIG: EnsembleConfig = EnsembleConfig {
+        overrun: 1.0,
+        underrun: 0.25,
+        limit_change: 0.1,
+        model_change: 0.1,
+        cost_speed: 0.5,
+    };
 
     fn check(windows: &[&[(u8, f64)]], last: Option<u8>, expected: u8) {
         let mut shares = FadedShares::new(0.5);
@@ -122,7 +155,11 @@ mod tests {
         // 1/3 of the weight at 9, then 2/3 at 3.
         check(&[&[(9, 1.0)], &[(3, 1.0)]], None, 9);
         // 1/15 at 9.
-        check(&[&[(9, 1.0)], &[(3, 1.0)], &[(3, 1.0)], &[(3, 1.0)]], None, 3);
+        check(
+            &[&[(9, 1.0)], &[(3, 1.0)], &[(3, 1.0)], &[(3, 1.0)]],
+            None,
+            3,
+        );
     }
 
     #[test]

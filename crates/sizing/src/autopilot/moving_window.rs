@@ -1,8 +1,10 @@
-//! Autopilot's moving-window recommender of one resource: a statistic over usage that fades, a margin, and the maximum of the last hour.
+//! Autopilot's moving-window recommender of one resource: a statistic over usage that fades, a
+//! margin, and the maximum of the last hour.
 //!
-//! Weights halve in 12 hours for CPU and in 48 hours for memory. A limit can only go down an hour after the statistic did.
-//! Memory: at most 1.4 KiB of weights (8 bytes per bucket between the lowest and the highest usage), 168 bytes of peaks and 192 bytes of limits.
-//! Source: section 3.2.2.
+//! Weights halve in 12 hours for CPU and in 48 hours for memory. A limit can only go down an hour
+//! after the statistic did. Memory: at most 1.4 KiB of weights (8 bytes per bucket between the
+//! lowest and the highest usage), 168 bytes of peaks and 192 bytes of limits. Source: section
+//! 3.2.2.
 
 use super::counts::Counts;
 use super::hourly_peaks::HourlyPeaks;
@@ -24,7 +26,8 @@ const MEMORY_HALF_LIFE: i64 = 48 * HOUR_NS;
 pub struct MovingWindowConfig {
     /// For CPU: the 95th percentile of load, the paper's choice for serving work.
     pub cpu: Statistic,
-    /// For memory: the 98th percentile of load, the paper's choice for a low tolerance of OOM kills.
+    /// For memory: the 98th percentile of load, the paper's choice for a low tolerance of OOM
+    /// kills.
     pub memory: Statistic,
     /// The share added to limits; by default 15 to 10 %, less for large limits.
     pub margin: Option<f64>,
@@ -32,7 +35,11 @@ pub struct MovingWindowConfig {
 
 impl Default for MovingWindowConfig {
     fn default() -> Self {
-        Self { cpu: Statistic::LoadPercentile(0.95), memory: Statistic::LoadPercentile(0.98), margin: None }
+        Self {
+            cpu: Statistic::LoadPercentile(0.95),
+            memory: Statistic::LoadPercentile(0.98),
+            margin: None,
+        }
     }
 }
 
@@ -66,7 +73,10 @@ impl MovingWindowConfig {
 }
 
 fn shape(buckets: &'static Buckets, half_life_ns: i64) -> Shape {
-    Shape { buckets, half_life: HalfLife::from_nanoseconds(half_life_ns).expect("a half-life above zero") }
+    Shape {
+        buckets,
+        half_life: HalfLife::from_nanoseconds(half_life_ns).expect("a half-life above zero"),
+    }
 }
 
 /// What is remembered of one resource of one container.
@@ -79,17 +89,25 @@ pub(super) struct MovingWindow {
 
 impl MovingWindow {
     pub(super) fn new() -> Self {
-        Self { usage: DecayingHistogram::default(), peaks: HourlyPeaks::new(), limits: RecentMaximum::default() }
+        Self {
+            usage: DecayingHistogram::default(),
+            peaks: HourlyPeaks::new(),
+            limits: RecentMaximum::default(),
+        }
     }
 
     /// Takes up what was counted in a window.
     pub(super) fn close(&mut self, rule: &Rule, window: i64, counts: &Counts) {
-        let Some(highest) = counts.highest() else { return };
+        let Some(highest) = counts.highest() else {
+            return;
+        };
         let start = Instant::from_nanoseconds(window.saturating_mul(WINDOW_NS));
         for (bucket, count) in counts.iter() {
-            self.usage.add_to_bucket(&rule.shape, u16::from(bucket), count, start);
+            self.usage
+                .add_to_bucket(&rule.shape, u16::from(bucket), count, start);
         }
-        self.peaks.add(window.div_euclid(HOUR_NS / WINDOW_NS), highest);
+        self.peaks
+            .add(window.div_euclid(HOUR_NS / WINDOW_NS), highest);
         self.limits.push(window, self.statistic_with_margin(rule));
     }
 
@@ -100,8 +118,15 @@ impl MovingWindow {
 
     fn statistic_with_margin(&self, rule: &Rule) -> f64 {
         let bound = |bucket: usize| rule.shape.buckets.end(bucket);
-        let usage: Vec<_> = self.usage.weights().map(|(bucket, weight)| (bound(bucket), weight)).collect();
-        let peak = self.peaks.highest().map_or(0.0, |bucket| bound(usize::from(bucket)));
+        let usage: Vec<_> = self
+            .usage
+            .weights()
+            .map(|(bucket, weight)| (bound(bucket), weight))
+            .collect();
+        let peak = self
+            .peaks
+            .highest()
+            .map_or(0.0, |bucket| bound(usize::from(bucket)));
         let statistic = rule.statistic.of(&usage, peak);
         statistic * (1.0 + rule.margin.unwrap_or_else(|| margin(statistic, rule.range)))
     }
@@ -112,7 +137,12 @@ mod tests {
     use super::*;
 
     fn rule(statistic: Statistic) -> Rule {
-        MovingWindowConfig { cpu: statistic, margin: Some(0.0), ..MovingWindowConfig::default() }.cpu_rule()
+        MovingWindowConfig {
+            cpu: statistic,
+            margin: Some(0.0),
+            ..MovingWindowConfig::default()
+        }
+        .cpu_rule()
     }
 
     fn counts(cores: f64, samples: usize) -> Counts {
@@ -146,13 +176,25 @@ mod tests {
     fn a_window_counts_half_as_much_after_a_half_life() {
         check(Statistic::Average, &[(0, 1.0)], bound(1.0));
         // Far enough that the last hour holds only the second value: (1/2 * a + b) / (3/2).
-        check(Statistic::Average, &[(0, 1.0), (HALF_LIFE, 4.0)], (0.5 * bound(1.0) + bound(4.0)) / 1.5);
-        check(Statistic::Average, &[(0, 4.0), (2 * HALF_LIFE, 1.0)], (0.25 * bound(4.0) + bound(1.0)) / 1.25);
+        check(
+            Statistic::Average,
+            &[(0, 1.0), (HALF_LIFE, 4.0)],
+            (0.5 * bound(1.0) + bound(4.0)) / 1.5,
+        );
+        check(
+            Statistic::Average,
+            &[(0, 4.0), (2 * HALF_LIFE, 1.0)],
+            (0.25 * bound(4.0) + bound(1.0)) / 1.25,
+        );
     }
 
     #[test]
     fn a_gap_without_samples_changes_no_proportion() {
-        check(Statistic::Average, &[(0, 1.0), (1_000_000, 4.0), (1_000_012, 4.0)], bound(4.0));
+        check(
+            Statistic::Average,
+            &[(0, 1.0), (1_000_000, 4.0), (1_000_012, 4.0)],
+            bound(4.0),
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! The window of five minutes that is filling: all CPU samples count; of memory only the highest of each pod.
+//! The window of five minutes that is filling: all CPU samples count; of memory only the highest of
+//! each pod.
 //!
-//! Samples come from many pods and not quite in order, so one that is late for its window counts in the open one. Memory: 8 bytes per bucket
-//! with a sample and some 30 bytes per pod, until the window closes. Source: section 3.2.1.
+//! Samples come from many pods and not quite in order, so one that is late for its window counts in
+//! the open one. Memory: 8 bytes per bucket with a sample and some 30 bytes per pod, until the
+//! window closes. Source: section 3.2.1.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +38,12 @@ const MAX_NEEDS: usize = 1000;
 
 impl OpenWindow {
     pub(super) fn new(at: Instant) -> Self {
-        Self { number: number(at), cpu: Counts::default(), peaks: BTreeMap::new(), needed: Vec::new() }
+        Self {
+            number: number(at),
+            cpu: Counts::default(),
+            peaks: BTreeMap::new(),
+            needed: Vec::new(),
+        }
     }
 
     /// Opens the window of this time if it is a later one, and gives the one that was open.
@@ -50,7 +57,11 @@ impl OpenWindow {
         for bytes in closed.peaks.values().chain(&closed.needed) {
             memory.add(buckets.find(*bytes) as u8);
         }
-        Some(ClosedWindow { number: closed.number, cpu: closed.cpu, memory })
+        Some(ClosedWindow {
+            number: closed.number,
+            cpu: closed.cpu,
+            memory,
+        })
     }
 
     pub(super) fn add_cpu(&mut self, cores: f64) {
@@ -94,16 +105,27 @@ mod tests {
     #[test]
     fn all_cpu_samples_count_and_of_memory_the_peak_of_each_pod() {
         let mut window = OpenWindow::new(at(0));
-        for (second, pod, megabytes) in [(0, 1, 100.0), (60, 1, 300.0), (120, 1, 200.0), (120, 2, 50.0)] {
+        for (second, pod, megabytes) in [
+            (0, 1, 100.0),
+            (60, 1, 300.0),
+            (120, 1, 200.0),
+            (120, 2, 50.0),
+        ] {
             assert_eq!(window.advance(at(second)), None);
             window.add_cpu(0.5);
             window.add_memory(pod, megabytes * MIB);
         }
         let closed = window.advance(at(300)).expect("the window is over");
         assert_eq!(closed.number, 0);
-        assert_eq!(closed.cpu.iter().collect::<Vec<_>>(), [(Buckets::cpu().find(0.5) as u8, 4.0)]);
+        assert_eq!(
+            closed.cpu.iter().collect::<Vec<_>>(),
+            [(Buckets::cpu().find(0.5) as u8, 4.0)]
+        );
         let bucket = |megabytes: f64| Buckets::memory().find(megabytes * MIB) as u8;
-        assert_eq!(closed.memory.iter().collect::<Vec<_>>(), [(bucket(50.0), 1.0), (bucket(300.0), 1.0)]);
+        assert_eq!(
+            closed.memory.iter().collect::<Vec<_>>(),
+            [(bucket(50.0), 1.0), (bucket(300.0), 1.0)]
+        );
     }
 
     #[test]

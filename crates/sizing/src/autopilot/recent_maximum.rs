@@ -1,4 +1,5 @@
-//! The largest value of the last hour, that is of the last twelve windows: a limit that goes down waits for an hour. Source: section 3.2.2.
+//! The largest value of the last hour, that is of the last twelve windows: a limit that goes down
+//! waits for an hour. Source: section 3.2.2.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,8 @@ const WINDOWS: i64 = 12;
 pub(super) struct RecentMaximum(VecDeque<(i64, f64)>);
 
 impl RecentMaximum {
-    /// Notes the value of a window; windows do not go back. Of several values in one window the largest counts.
+    /// Notes the value of a window; windows do not go back. Of several values in one window the
+    /// largest counts.
     pub(super) fn push(&mut self, window: i64, value: f64) {
         self.forget_before(window);
         match self.0.back_mut() {

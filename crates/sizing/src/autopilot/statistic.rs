@@ -1,7 +1,9 @@
-//! Statistics over weighted buckets: average, percentile of load-adjusted usage, peak. Source: section 3.2.2.
+//! Statistics over weighted buckets: average, percentile of load-adjusted usage, peak. Source:
+//! section 3.2.2.
 //!
-//! In load-adjusted usage a bucket weighs as much as the usage in it, so that the percentile says below which limit that share of all *work* was
-//! done, not of all time: with a load of 1 for nine units of time and of 10 for one unit, the 90th percentile of time is 1, of load 10.
+//! In load-adjusted usage a bucket weighs as much as the usage in it, so that the percentile says
+//! below which limit that share of all *work* was done, not of all time: with a load of 1 for nine
+//! units of time and of 10 for one unit, the 90th percentile of time is 1, of load 10.
 
 /// What becomes the limit, before margin.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,13 +19,16 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// The statistic over pairs of bucket bound (in rising order) and weight; 0 without weight. The peak is kept apart, because it does not fade.
+    /// The statistic over pairs of bucket bound (in rising order) and weight; 0 without weight. The
+    /// peak is kept apart, because it does not fade.
     pub(super) fn of(self, usage: &[(f64, f64)], peak: f64) -> f64 {
         match self {
             Self::Average => average(usage),
             Self::LoadPercentile(fraction) => load_percentile(usage, fraction),
             Self::Peak => peak,
-            Self::LoadPercentileOrHalfPeak(fraction) => load_percentile(usage, fraction).max(0.5 * peak),
+            Self::LoadPercentileOrHalfPeak(fraction) => {
+                load_percentile(usage, fraction).max(0.5 * peak)
+            }
         }
     }
 }
@@ -35,7 +40,12 @@ fn average(usage: &[(f64, f64)]) -> f64 {
 }
 
 fn load_percentile(usage: &[(f64, f64)], fraction: f64) -> f64 {
-    let load = || usage.iter().map(|(bound, weight)| (*bound, bound * weight)).filter(|(_, load)| *load > 0.0);
+    let load = || {
+        usage
+            .iter()
+            .map(|(bound, weight)| (*bound, bound * weight))
+            .filter(|(_, load)| *load > 0.0)
+    };
     let threshold = fraction * load().map(|(_, load)| load).sum::<f64>();
     let mut sum = 0.0;
     let mut reached = 0.0;
@@ -58,7 +68,10 @@ mod tests {
     fn check(statistic: Statistic, usage: &[(f64, f64)], expected: f64) {
         let peak = usage.iter().map(|(bound, _)| *bound).fold(0.0, f64::max);
         let found = statistic.of(usage, peak);
-        assert!((found - expected).abs() < 1e-12, "{statistic:?} of {usage:?}: {found}");
+        assert!(
+            (found - expected).abs() < 1e-12,
+            "{statistic:?} of {usage:?}: {found}"
+        );
     }
 
     /// The example of the paper.
@@ -70,7 +83,11 @@ mod tests {
         check(Statistic::LoadPercentile(9.0 / 19.0), &PAPER, 1.0);
         check(Statistic::LoadPercentile(0.5), &PAPER, 10.0);
         check(Statistic::LoadPercentile(0.9), &[], 0.0);
-        check(Statistic::LoadPercentile(0.0), &[(0.0, 5.0), (2.0, 1.0)], 2.0);
+        check(
+            Statistic::LoadPercentile(0.0),
+            &[(0.0, 5.0), (2.0, 1.0)],
+            2.0,
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Durations as Crane writes them: whole days (`7d`), or Go's form (`168h`, `1h30m`, `1.5m`); not both in one text.
+//! Durations as Crane writes them: whole days (`7d`), or Go's form (`168h`, `1h30m`, `1.5m`); not
+//! both in one text.
 //!
 //! Source: `pkg/utils/time.go` (`ParseDuration`) and Go's `time.ParseDuration`.
 
@@ -20,7 +21,9 @@ pub fn parse(text: &str) -> Option<i64> {
     loop {
         let digits = rest.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
         let (number, tail) = rest.split_at(digits);
-        let end = tail.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(tail.len());
+        let end = tail
+            .find(|letter: char| letter.is_ascii_digit() || letter == '.')
+            .unwrap_or(tail.len());
         let (unit, next) = tail.split_at(end);
         total += number.parse::<f64>().ok()? * unit_ns(unit)?;
         if next.is_empty() {
@@ -52,7 +55,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected_seconds: Option<i64>) {
-        assert_eq!(parse(text), expected_seconds.map(|seconds| seconds * 1_000_000_000), "{text}");
+        assert_eq!(
+            parse(text),
+            expected_seconds.map(|seconds| seconds * 1_000_000_000),
+            "{text}"
+        );
     }
 
     #[test]
@@ -63,7 +70,19 @@ mod tests {
         check("1.5m", Some(90));
         check("-1s", Some(-1));
         check("0", Some(0));
-        for text in ["", "d", "bad", "1d12h", "5", "1x", ".h", "1h2", "-7d", "99999999999999999h", "9999999999999d"] {
+        for text in [
+            "",
+            "d",
+            "bad",
+            "1d12h",
+            "5",
+            "1x",
+            ".h",
+            "1h2",
+            "-7d",
+            "99999999999999999h",
+            "9999999999999d",
+        ] {
             check(text, None);
         }
     }

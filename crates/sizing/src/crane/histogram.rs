@@ -1,6 +1,8 @@
-//! Weights over linear or exponential buckets, without forgetting. Only buckets with weight take memory.
+//! Weights over linear or exponential buckets, without forgetting. Only buckets with weight take
+//! memory.
 //!
-//! Source: VPA 0.10 `pkg/recommender/util/histogram.go` and `histogram_options.go`, the version that Crane uses.
+//! Source: VPA 0.10 `pkg/recommender/util/histogram.go` and `histogram_options.go`, the version
+//! that Crane uses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,16 +38,31 @@ impl Layout {
         if last > MAX_BUCKETS {
             return Err(BucketsError::TooMany);
         }
-        Ok(Self { scale: Scale::Linear { size, last: last as u16 }, epsilon })
+        Ok(Self {
+            scale: Scale::Linear {
+                size,
+                last: last as u16,
+            },
+            epsilon,
+        })
     }
 
-    /// Growing buckets, up to `max`; the first one has `first_size`, each next one is `ratio` times as wide.
-    pub fn exponential(max: f64, first_size: f64, ratio: f64, epsilon: f64) -> Result<Self, BucketsError> {
+    /// Growing buckets, up to `max`; the first one has `first_size`, each next one is `ratio` times
+    /// as wide.
+    pub fn exponential(
+        max: f64,
+        first_size: f64,
+        ratio: f64,
+        epsilon: f64,
+    ) -> Result<Self, BucketsError> {
         if !(epsilon.is_finite() && epsilon > 0.0) {
             return Err(BucketsError::OutOfRange);
         }
         let buckets = Buckets::exponential(max, first_size, ratio)?;
-        Ok(Self { scale: Scale::Exponential(Arc::new(buckets)), epsilon })
+        Ok(Self {
+            scale: Scale::Exponential(Arc::new(buckets)),
+            epsilon,
+        })
     }
 
     /// The bucket of a value; what is too small or too large goes to the first or the last one.
@@ -94,10 +111,14 @@ impl WeightedHistogram {
         self.total += other.total;
     }
 
-    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached; 0 when empty.
+    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
+    /// 0 when empty.
     pub fn percentile(&self, layout: &Layout, fraction: f64) -> f64 {
-        let visible = |(bucket, weight): (&u16, &f64)| (*weight >= layout.epsilon).then_some(*bucket);
-        let Some(first) = self.weights.iter().find_map(visible) else { return 0.0 };
+        let visible =
+            |(bucket, weight): (&u16, &f64)| (*weight >= layout.epsilon).then_some(*bucket);
+        let Some(first) = self.weights.iter().find_map(visible) else {
+            return 0.0;
+        };
         let last = self.weights.iter().rev().find_map(visible).unwrap_or(first);
         let threshold = fraction * self.total;
         let mut sum = 0.0;
@@ -121,7 +142,10 @@ mod tests {
         for (value, weight) in samples {
             histogram.add(&layout, *value, *weight);
         }
-        assert!((histogram.percentile(&layout, fraction) - expected).abs() < 1e-12, "{samples:?} at {fraction}");
+        assert!(
+            (histogram.percentile(&layout, fraction) - expected).abs() < 1e-12,
+            "{samples:?} at {fraction}"
+        );
     }
 
     #[test]
@@ -138,7 +162,13 @@ mod tests {
     #[test]
     fn a_layout_of_too_many_buckets_is_refused() {
         assert_eq!(Layout::linear(1e12, 1.0, 1e-3), Err(BucketsError::TooMany));
-        assert_eq!(Layout::linear(1.0, 0.0, 1e-3), Err(BucketsError::OutOfRange));
-        assert_eq!(Layout::exponential(1.0, 0.1, 1.1, f64::NAN), Err(BucketsError::OutOfRange));
+        assert_eq!(
+            Layout::linear(1.0, 0.0, 1e-3),
+            Err(BucketsError::OutOfRange)
+        );
+        assert_eq!(
+            Layout::exponential(1.0, 0.1, 1.1, f64::NAN),
+            Err(BucketsError::OutOfRange)
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Usage of the last days as Crane's predictor sees it, kept as it comes in.
 //!
-//! Crane reads the whole history from its store at every run. Here it is a row of seven blocks, and the one that is filling, per resource, each
-//! a histogram of its own: the oldest block is dropped as a whole, so that between seven and eight sevenths of the history length
-//! count. A block holds at most as many entries as its layout has buckets (1001 by default; a steady container touches a handful).
+//! Crane reads the whole history from its store at every run. Here it is a row of seven blocks, and
+//! the one that is filling, per resource, each a histogram of its own: the oldest block is dropped
+//! as a whole, so that between seven and eight sevenths of the history length count. A block holds
+//! at most as many entries as its layout has buckets (1001 by default; a steady container touches a
+//! handful).
 
 use std::collections::VecDeque;
 
@@ -30,7 +32,11 @@ struct Blocks(VecDeque<(i64, WeightedHistogram)>);
 
 impl CraneHistory {
     pub(crate) fn new() -> Self {
-        Self { cpu: Blocks::default(), memory: Blocks::default(), killed: None }
+        Self {
+            cpu: Blocks::default(),
+            memory: Blocks::default(),
+            killed: None,
+        }
     }
 
     pub(crate) fn add_cpu(&mut self, config: &CraneConfig, cores: f64, at: Instant) {
@@ -43,7 +49,9 @@ impl CraneHistory {
 
     /// Remembers a kill. Of several the largest request counts, as long as it is not too old.
     pub(crate) fn add_oom(&mut self, request: Memory, at: Instant) {
-        let kept = self.killed.filter(|(before, larger)| *larger > request && at.since(*before) <= PROTECTION_NS);
+        let kept = self
+            .killed
+            .filter(|(before, larger)| *larger > request && at.since(*before) <= PROTECTION_NS);
         if kept.is_none() {
             self.killed = Some((at, request));
         }
@@ -51,7 +59,10 @@ impl CraneHistory {
 
     /// The recommendation at a time.
     pub(crate) fn recommend(&self, config: &CraneConfig, now: Instant) -> Option<(Cpu, Memory)> {
-        let killed = self.killed.filter(|(at, _)| now.since(*at) <= PROTECTION_NS).map(|(_, request)| request);
+        let killed = self
+            .killed
+            .filter(|(at, _)| now.since(*at) <= PROTECTION_NS)
+            .map(|(_, request)| request);
         config.recommend(&self.cpu.merged(), &self.memory.merged(), killed)
     }
 }
@@ -64,7 +75,8 @@ impl Blocks {
             self.0.push_back((number, WeightedHistogram::default()));
             self.0.retain(|(kept, _)| *kept >= number - BLOCKS);
         }
-        // Of a container that is sampled late, the sample goes to its own block as long as there is one.
+        // Of a container that is sampled late, the sample goes to its own block as long as there is
+        // one.
         if let Some((_, histogram)) = self.0.iter_mut().rev().find(|(kept, _)| *kept <= number) {
             predictor.add(histogram, value);
         }
@@ -98,7 +110,9 @@ mod tests {
             history.add_cpu(&config, *cores, now);
             history.add_memory(&config, 1.0, now);
         }
-        history.recommend(&config, now).map(|(cpu, _)| cpu.millicores())
+        history
+            .recommend(&config, now)
+            .map(|(cpu, _)| cpu.millicores())
     }
 
     #[test]
@@ -107,8 +121,16 @@ mod tests {
         assert_eq!(cpu_after(&[(0, 2.0), (1, 0.5)]), Some(2415));
         assert_eq!(cpu_after(&[(0, 2.0), (7 * 24, 0.5)]), Some(2415));
         assert_eq!(cpu_after(&[(0, 2.0), (8 * 24, 0.5)]), Some(690));
-        assert_eq!(cpu_after(&[(48, 0.5), (47, 2.0)]), Some(690), "too late for any block");
-        assert_eq!(cpu_after(&[(0, 0.5), (48, 0.5), (47, 2.0)]), Some(2415), "late, and counted");
+        assert_eq!(
+            cpu_after(&[(48, 0.5), (47, 2.0)]),
+            Some(690),
+            "too late for any block"
+        );
+        assert_eq!(
+            cpu_after(&[(0, 0.5), (48, 0.5), (47, 2.0)]),
+            Some(2415),
+            "late, and counted"
+        );
     }
 
     #[test]
@@ -116,8 +138,11 @@ mod tests {
         let config = CraneConfig::new(|_| None).expect("defaults");
         let mut history = CraneHistory::new();
         history.add_memory(&config, 1.0, at(0));
-        let memory =
-            |history: &CraneHistory, hour| history.recommend(&config, at(hour)).map(|(_, memory)| memory.bytes());
+        let memory = |history: &CraneHistory, hour| {
+            history
+                .recommend(&config, at(hour))
+                .map(|(_, memory)| memory.bytes())
+        };
         history.add_oom(Memory::from_bytes(2 * GIB), at(0));
         history.add_oom(Memory::from_bytes(GIB), at(1));
         assert_eq!(memory(&history, 2), Some(2_576_980_377));

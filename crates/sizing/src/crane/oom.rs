@@ -1,6 +1,8 @@
-//! Protection after an OOM kill: for seven days memory is at least what the killed container asked for, times a factor, and at least 100 MiB more.
+//! Protection after an OOM kill: for seven days memory is at least what the killed container asked
+//! for, times a factor, and at least 100 MiB more.
 //!
-//! Source: `pkg/recommendation/recommender/resource/recommend.go` (`MemoryOOMProtection`). Seven days are fixed there as well.
+//! Source: `pkg/recommendation/recommender/resource/recommend.go` (`MemoryOOMProtection`). Seven
+//! days are fixed there as well.
 
 use model::Memory;
 

@@ -1,9 +1,11 @@
-//! Crane's percentile predictor: percentile of weighted usage, plus margin, over target utilisation.
+//! Crane's percentile predictor: percentile of weighted usage, plus margin, over target
+//! utilisation.
 //!
-//! A sample weighs as much as its own value (at least a small minimum), so busy times count more than idle ones. Nothing fades: the half-life
-//! that the settings ask for is checked and, as in Crane, without effect.
-//! Source: `pkg/prediction/percentile/config.go`, `estimator.go` and `aggregate_signal.go`; the one-off path that recommenders use, in
-//! which settings that cannot be read are an error.
+//! A sample weighs as much as its own value (at least a small minimum), so busy times count more
+//! than idle ones. Nothing fades: the half-life that the settings ask for is checked and, as in
+//! Crane, without effect. Source: `pkg/prediction/percentile/config.go`, `estimator.go` and
+//! `aggregate_signal.go`; the one-off path that recommenders use, in which settings that cannot be
+//! read are an error.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -12,7 +14,8 @@ use super::duration;
 use super::histogram::{Layout, WeightedHistogram};
 use crate::BucketsError;
 
-/// The predictor's settings as a `TimeSeriesPrediction` object has them: all texts, empty for a default.
+/// The predictor's settings as a `TimeSeriesPrediction` object has them: all texts, empty for a
+/// default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PercentileSettings {
@@ -86,15 +89,29 @@ impl PercentilePredictor {
         let written = &settings.histogram;
         positive_duration("sampleInterval", &settings.sample_interval)?;
         positive_duration("halfLife", &written.half_life)?;
-        let fraction = number("percentile", &settings.percentile, 0.99, |value| (0.0..=1.0).contains(&value))?;
+        let fraction = number("percentile", &settings.percentile, 0.99, |value| {
+            (0.0..=1.0).contains(&value)
+        })?;
         Ok(Self {
             aggregated: settings.aggregated,
             history_ns: positive_duration("historyLength", &settings.history_length)?,
             layout: layout(written)?,
-            min_sample_weight: number("minSampleWeight", &settings.min_sample_weight, 1e-5, |value| value >= 0.0)?,
+            min_sample_weight: number(
+                "minSampleWeight",
+                &settings.min_sample_weight,
+                1e-5,
+                |value| value >= 0.0,
+            )?,
             percentile: fraction,
-            margin_fraction: number("marginFraction", &settings.margin_fraction, 0.0, |value| value >= 0.0)?,
-            target_utilization: number("targetUtilization", &settings.target_utilization, 1.0, |value| value > 0.0)?,
+            margin_fraction: number("marginFraction", &settings.margin_fraction, 0.0, |value| {
+                value >= 0.0
+            })?,
+            target_utilization: number(
+                "targetUtilization",
+                &settings.target_utilization,
+                1.0,
+                |value| value > 0.0,
+            )?,
         })
     }
 
@@ -117,17 +134,29 @@ impl PercentilePredictor {
     }
 }
 
-/// Growing buckets where all their settings are there, else linear ones, else a hundred units in tenths.
+/// Growing buckets where all their settings are there, else linear ones, else a hundred units in
+/// tenths.
 fn layout(written: &HistogramSettings) -> Result<Layout, PercentileError> {
     let positive = |value: f64| value > 0.0;
     let max = |default| number("maxValue", &written.max_value, default, positive);
     let epsilon = number("epsilon", &written.epsilon, 1e-10, positive)?;
     let has_max = !written.max_value.is_empty();
-    let grows = !written.bucket_size_growth_ratio.is_empty() && !written.first_bucket_size.is_empty();
+    let grows =
+        !written.bucket_size_growth_ratio.is_empty() && !written.first_bucket_size.is_empty();
     if grows && has_max {
-        let growth = number("bucketSizeGrowthRatio", &written.bucket_size_growth_ratio, 0.0, positive)?;
+        let growth = number(
+            "bucketSizeGrowthRatio",
+            &written.bucket_size_growth_ratio,
+            0.0,
+            positive,
+        )?;
         let first = number("firstBucketSize", &written.first_bucket_size, 0.0, positive)?;
-        return Ok(Layout::exponential(max(0.0)?, first, 1.0 + growth, epsilon)?);
+        return Ok(Layout::exponential(
+            max(0.0)?,
+            first,
+            1.0 + growth,
+            epsilon,
+        )?);
     }
     if !written.bucket_size.is_empty() && has_max {
         let size = number("bucketSize", &written.bucket_size, 0.0, positive)?;
@@ -137,7 +166,9 @@ fn layout(written: &HistogramSettings) -> Result<Layout, PercentileError> {
 }
 
 fn positive_duration(field: &'static str, text: &str) -> Result<i64, PercentileError> {
-    duration::parse(text).filter(|length| *length > 0).ok_or_else(|| PercentileError::Duration(field, text.to_owned()))
+    duration::parse(text)
+        .filter(|length| *length > 0)
+        .ok_or_else(|| PercentileError::Duration(field, text.to_owned()))
 }
 
 fn number(
@@ -149,6 +180,9 @@ fn number(
     if text.is_empty() {
         return Ok(default);
     }
-    let parsed = text.parse().ok().filter(|value: &f64| value.is_finite() && in_range(*value));
+    let parsed = text
+        .parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && in_range(*value));
     parsed.ok_or_else(|| PercentileError::Number(field, text.to_owned()))
 }

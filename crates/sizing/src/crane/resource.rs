@@ -1,15 +1,18 @@
 //! Crane's resource recommender: what one container should ask for, from its weighted usage.
 //!
-//! CPU and memory are predicted on their own; memory is at least what protection after an OOM kill asks for; then both together
-//! become a size of the list, if a list is used and one fits.
-//! Source: `pkg/recommendation/recommender/resource/recommend.go` and `registry.go` (settings and their defaults).
+//! CPU and memory are predicted on their own; memory is at least what protection after an OOM kill
+//! asks for; then both together become a size of the list, if a list is used and one fits. Source:
+//! `pkg/recommendation/recommender/resource/recommend.go` and `registry.go` (settings and their
+//! defaults).
 
 use model::{Cpu, Memory};
 use thiserror::Error;
 
 use super::histogram::WeightedHistogram;
 use super::oom::protected_memory;
-use super::percentile::{HistogramSettings, PercentileError, PercentilePredictor, PercentileSettings};
+use super::percentile::{
+    HistogramSettings, PercentileError, PercentilePredictor, PercentileSettings,
+};
 use super::specification::{SpecificationError, Specifications};
 use crate::amount;
 
@@ -47,7 +50,8 @@ pub enum CraneConfigError {
 }
 
 impl CraneConfig {
-    /// The settings that can be given, by Crane's names. Those without effect here are missing: sample intervals and `oom-history-length`.
+    /// The settings that can be given, by Crane's names. Those without effect here are missing:
+    /// sample intervals and `oom-history-length`.
     pub const KEYS: [&'static str; 15] = [
         "cpu-request-percentile",
         "cpu-request-margin-fraction",
@@ -71,7 +75,11 @@ impl CraneConfig {
     /// Settings given by name; those that are not given have Crane's defaults.
     pub fn new<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Result<Self, CraneConfigError> {
         let predictor = |resource: &str, half_life: &str, bucket_size: &str, max_value: &str| {
-            let text = |key: &str, default: &str| setting(&format!("{resource}-{key}")).unwrap_or(default).to_owned();
+            let text = |key: &str, default: &str| {
+                setting(&format!("{resource}-{key}"))
+                    .unwrap_or(default)
+                    .to_owned()
+            };
             PercentilePredictor::parse(&PercentileSettings {
                 aggregated: true,
                 history_length: text("model-history-length", "168h"),
@@ -100,10 +108,12 @@ impl CraneConfig {
         };
         let normalises = switch(&setting, "specification", false)?;
         // Read even when it is not used: a wrong list would only show when the switch is turned on.
-        let list = Specifications::parse(setting(Self::SPECIFICATION_KEY).unwrap_or(SPECIFICATIONS))?;
+        let list =
+            Specifications::parse(setting(Self::SPECIFICATION_KEY).unwrap_or(SPECIFICATIONS))?;
         Ok(Self {
             cpu: predictor("cpu", "24h", "0.1", "100").map_err(CraneConfigError::Cpu)?,
-            memory: predictor("mem", "48h", "104857600", "104857600000").map_err(CraneConfigError::Memory)?,
+            memory: predictor("mem", "48h", "104857600", "104857600000")
+                .map_err(CraneConfigError::Memory)?,
             oom_bump_ratio: protects.then_some(ratio),
             specifications: normalises.then_some(list),
         })
@@ -119,8 +129,8 @@ impl CraneConfig {
         &self.memory
     }
 
-    /// The recommendation from usage in cores and bytes, and the request of a container that was killed for want of memory in the last
-    /// seven days. None while no memory was measured.
+    /// The recommendation from usage in cores and bytes, and the request of a container that was
+    /// killed for want of memory in the last seven days. None while no memory was measured.
     pub fn recommend(
         &self,
         cpu: &WeightedHistogram,
@@ -132,9 +142,15 @@ impl CraneConfig {
         if predicted.bytes() == 0 {
             return None;
         }
-        let protected = self.oom_bump_ratio.zip(killed).map(|(ratio, request)| protected_memory(request, ratio));
+        let protected = self
+            .oom_bump_ratio
+            .zip(killed)
+            .map(|(ratio, request)| protected_memory(request, ratio));
         let bytes = protected.map_or(predicted, |protected| protected.max(predicted));
-        let size = self.specifications.as_ref().and_then(|list| list.fit(millicores, bytes));
+        let size = self
+            .specifications
+            .as_ref()
+            .and_then(|list| list.fit(millicores, bytes));
         Some(size.unwrap_or((millicores, bytes)))
     }
 

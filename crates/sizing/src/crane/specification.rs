@@ -1,6 +1,8 @@
-//! Sizes that machines or teams sell: the smallest CPU class that holds the CPU and has a memory size that holds the memory.
+//! Sizes that machines or teams sell: the smallest CPU class that holds the CPU and has a memory
+//! size that holds the memory.
 //!
-//! Source: `pkg/recommendation/recommender/resource/resource_spec.go`. There the result is printed with two decimals; here it is exact.
+//! Source: `pkg/recommendation/recommender/resource/resource_spec.go`. There the result is printed
+//! with two decimals; here it is exact.
 
 use model::{Cpu, Memory};
 use thiserror::Error;
@@ -35,13 +37,18 @@ pub enum SpecificationError {
 }
 
 impl Specifications {
-    /// Reads a list such as `0.25c0.5g,1c2g`: items are separated by commas, and the two numbers of an item by anything else.
+    /// Reads a list such as `0.25c0.5g,1c2g`: items are separated by commas, and the two numbers of
+    /// an item by anything else.
     pub fn parse(text: &str) -> Result<Self, SpecificationError> {
         let mut list = text.split(',').map(item).collect::<Result<Vec<_>, _>>()?;
         if list.len() > MAX_ITEMS {
             return Err(SpecificationError::TooMany);
         }
-        list.sort_by(|a, b| a.cores.total_cmp(&b.cores).then(a.gibibytes.total_cmp(&b.gibibytes)));
+        list.sort_by(|a, b| {
+            a.cores
+                .total_cmp(&b.cores)
+                .then(a.gibibytes.total_cmp(&b.gibibytes))
+        });
         Ok(Self(list))
     }
 
@@ -52,23 +59,30 @@ impl Specifications {
 
     /// The first size that holds both; none when no size does.
     pub fn fit(&self, cpu: Cpu, memory: Memory) -> Option<(Cpu, Memory)> {
-        let holds = |size: &&Specification| size.cores >= cpu.cores() && size.gibibytes >= memory.bytes() as f64 / GIB;
+        let holds = |size: &&Specification| {
+            size.cores >= cpu.cores() && size.gibibytes >= memory.bytes() as f64 / GIB
+        };
         let size = self.0.iter().find(holds)?;
         let millicores = (size.cores * 1000.0).ceil() as i64;
         let bytes = (size.gibibytes * GIB).ceil() as i64;
         // A size of nothing is no size.
-        (millicores > 0 && bytes > 0).then(|| (Cpu::from_millicores(millicores), Memory::from_bytes(bytes)))
+        (millicores > 0 && bytes > 0)
+            .then(|| (Cpu::from_millicores(millicores), Memory::from_bytes(bytes)))
     }
 }
 
 fn item(text: &str) -> Result<Specification, SpecificationError> {
     let wrong = || SpecificationError::Format(text.to_owned());
     let numbers = text.split(|letter: char| !(letter.is_ascii_digit() || letter == '.'));
-    let numbers = numbers.filter(|number| !number.is_empty()).map(str::parse).collect::<Result<Vec<f64>, _>>();
+    let numbers = numbers
+        .filter(|number| !number.is_empty())
+        .map(str::parse)
+        .collect::<Result<Vec<f64>, _>>();
     match numbers.as_deref() {
-        Ok([cores, gibibytes]) if cores.is_finite() && gibibytes.is_finite() => {
-            Ok(Specification { cores: *cores, gibibytes: *gibibytes })
-        }
+        Ok([cores, gibibytes]) if cores.is_finite() && gibibytes.is_finite() => Ok(Specification {
+            cores: *cores,
+            gibibytes: *gibibytes,
+        }),
         _ => Err(wrong()),
     }
 }
@@ -80,7 +94,10 @@ mod tests {
     fn check(list: &str, millicores: i64, bytes: i64, expected: Option<(i64, i64)>) {
         let list = Specifications::parse(list).expect("a list");
         let fit = list.fit(Cpu::from_millicores(millicores), Memory::from_bytes(bytes));
-        assert_eq!(fit.map(|(cpu, memory)| (cpu.millicores(), memory.bytes())), expected);
+        assert_eq!(
+            fit.map(|(cpu, memory)| (cpu.millicores(), memory.bytes())),
+            expected
+        );
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Histories of containers that were taken out of their workload: when they end, and how they are forgotten.
+//! Histories of containers that were taken out of their workload: when they end, and how they are
+//! forgotten.
 //!
-//! Upstream keeps what was stored of such a container for as long as its autoscaler lives, so that a container that was
-//! renamed years ago still takes its share of a pod's minimum. Here it ends as live history does: once it is as old as the
-//! memory windows together, and never while no pod runs to show that the container is really gone.
+//! Upstream keeps what was stored of such a container for as long as its autoscaler lives, so that
+//! a container that was renamed years ago still takes its share of a pod's minimum. Here it ends as
+//! live history does: once it is as old as the memory windows together, and never while no pod runs
+//! to show that the container is really gone.
 
 use jiff::Timestamp;
 
@@ -15,8 +17,9 @@ use crate::config::MemoryRules;
 use crate::policy::{ContainerPolicy, policy_for};
 
 impl Fleet {
-    /// Whether a container is in none of the autoscaler's pods, while some run, and nothing was heard of it for as long as
-    /// history is kept: neither here nor, as far as others know, since `last_heard`.
+    /// Whether a container is in none of the autoscaler's pods, while some run, and nothing was
+    /// heard of it for as long as history is kept: neither here nor, as far as others know, since
+    /// `last_heard`.
     pub fn is_abandoned(
         &self,
         id: &AutoscalerId,
@@ -24,13 +27,31 @@ impl Fleet {
         last_heard: Option<Timestamp>,
         now: Timestamp,
     ) -> bool {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else { return false };
-        let retention_ns = retention_ns(namespace.default_rules, &autoscaler.spec.policies, container);
-        let is_old = |time: Timestamp| now.duration_since(time).as_nanos() >= i128::from(retention_ns);
-        let groups = || autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+            return false;
+        };
+        let retention_ns = retention_ns(
+            namespace.default_rules,
+            &autoscaler.spec.policies,
+            container,
+        );
+        let is_old =
+            |time: Timestamp| now.duration_since(time).as_nanos() >= i128::from(retention_ns);
+        let groups = || {
+            autoscaler
+                .groups
+                .iter()
+                .filter_map(|group| namespace.groups.get(*group))
+        };
         let pods = || groups().flat_map(|group| namespace.pods_of(group));
-        let mut live = groups().flat_map(|group| &group.histories).filter(|(name, _)| **name == *container);
-        let kept = autoscaler.stored.get(container).into_iter().chain(autoscaler.retired.get(container));
+        let mut live = groups()
+            .flat_map(|group| &group.histories)
+            .filter(|(name, _)| **name == *container);
+        let kept = autoscaler
+            .stored
+            .get(container)
+            .into_iter()
+            .chain(autoscaler.retired.get(container));
         let mut last_kept = kept.filter_map(|history| history.last_sample().into());
         last_heard.is_none_or(is_old)
             && last_kept.all(is_old)
@@ -39,26 +60,37 @@ impl Fleet {
             && !pods().any(|pod| pod.has_container(container))
     }
 
-    /// Forgets what is kept by name for the container of an autoscaler, and the live history that is too old.
+    /// Forgets what is kept by name for the container of an autoscaler, and the live history that
+    /// is too old.
     pub fn forget_container(&mut self, id: &AutoscalerId, container: &str, now: Timestamp) {
-        self.update(&id.namespace, |namespace| namespace.forget_container(&id.name, container, now));
+        self.update(&id.namespace, |namespace| {
+            namespace.forget_container(&id.name, container, now)
+        });
     }
 }
 
 impl Namespace {
     fn forget_container(&mut self, autoscaler: &str, container: &str, now: Timestamp) {
         let rules = self.default_rules;
-        let Some(autoscaler) = self.autoscaler_mut(autoscaler) else { return };
+        let Some(autoscaler) = self.autoscaler_mut(autoscaler) else {
+            return;
+        };
         autoscaler.stored.remove(container);
         autoscaler.retired.remove(container);
         let groups = autoscaler.groups.clone();
         let retention_ns = retention_ns(rules, &autoscaler.spec.policies, container);
         for id in groups {
-            let in_use =
-                self.groups.get(id).is_some_and(|group| self.pods_of(group).any(|pod| pod.has_container(container)));
-            let Some(group) = self.groups.get_mut(id).filter(|_| !in_use) else { continue };
+            let in_use = self
+                .groups
+                .get(id)
+                .is_some_and(|group| self.pods_of(group).any(|pod| pod.has_container(container)));
+            let Some(group) = self.groups.get_mut(id).filter(|_| !in_use) else {
+                continue;
+            };
             let is_kept = |history: &History| !history.is_expired(retention_ns, now.into());
-            group.histories.retain(|(name, history)| **name != *container || is_kept(history));
+            group
+                .histories
+                .retain(|(name, history)| **name != *container || is_kept(history));
             self.drop_if_idle(id);
         }
     }

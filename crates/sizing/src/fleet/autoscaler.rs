@@ -1,4 +1,5 @@
-//! An autoscaler as far as sizing cares: which pods it selects, what its policies say, and the history that was stored for it.
+//! An autoscaler as far as sizing cares: which pods it selects, what its policies say, and the
+//! history that was stored for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

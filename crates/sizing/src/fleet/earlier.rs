@@ -1,7 +1,9 @@
-//! Puts what was seen before in front of what this fleet saw itself, as if this fleet had seen all of it.
+//! Puts what was seen before in front of what this fleet saw itself, as if this fleet had seen all
+//! of it.
 //!
-//! History that comes late, when usage is already being recorded, is first fed into a fleet of its own in the order of time. That one
-//! ends where this one begins. Histories are merged, and containers that still run go on with the window of memory that was open.
+//! History that comes late, when usage is already being recorded, is first fed into a fleet of its
+//! own in the order of time. That one ends where this one begins. Histories are merged, and
+//! containers that still run go on with the window of memory that was open.
 
 use jiff::Timestamp;
 use model::Labels;
@@ -14,8 +16,9 @@ use super::pod::Pod;
 use crate::aggregate::Shapes;
 
 impl Fleet {
-    /// Puts what `earlier` saw before what was seen here. Samples that both saw count twice, so `earlier` must end where this begins.
-    /// Pods and autoscalers stay those of this fleet; both must have the same half-lives.
+    /// Puts what `earlier` saw before what was seen here. Samples that both saw count twice, so
+    /// `earlier` must end where this begins. Pods and autoscalers stay those of this fleet; both
+    /// must have the same half-lives.
     pub fn put_before(&mut self, earlier: &Self, now: Timestamp) {
         let shapes = self.shapes;
         for (name, earlier) in &earlier.namespaces {
@@ -31,25 +34,40 @@ impl Namespace {
             self.merge_histories(group, shapes, now);
         }
         for name in earlier.pod_names() {
-            if let Some(pod) = earlier.pod(name).filter(|pod| self.has_labels(name, earlier.labels(pod))) {
+            if let Some(pod) = earlier
+                .pod(name)
+                .filter(|pod| self.has_labels(name, earlier.labels(pod)))
+            {
                 self.resume(name, pod, shapes, now);
             }
         }
-        self.may_be_idle(earlier.groups.iter().map(|group| group.histories.len()).sum());
+        self.may_be_idle(
+            earlier
+                .groups
+                .iter()
+                .map(|group| group.histories.len())
+                .sum(),
+        );
     }
 
     fn merge_histories(&mut self, earlier: &Group, shapes: &Shapes, now: Timestamp) {
         let id = self.group_of((*earlier.labels).clone());
         if let Some(group) = self.groups.get_mut(id) {
             for (container, history) in &earlier.histories {
-                let rules = |linked: &[u32]| own_rules(&self.default_rules, &self.autoscalers, linked, container);
-                group.history(container, now, rules).aggregate.merge(shapes, &history.aggregate);
+                let rules = |linked: &[u32]| {
+                    own_rules(&self.default_rules, &self.autoscalers, linked, container)
+                };
+                group
+                    .history(container, now, rules)
+                    .aggregate
+                    .merge(shapes, &history.aggregate);
             }
         }
         self.drop_if_idle(id);
     }
 
-    /// The containers of a pod go on from what they were before. Where labels changed in between, the open window is another history's.
+    /// The containers of a pod go on from what they were before. Where labels changed in between,
+    /// the open window is another history's.
     fn resume(&mut self, name: &str, earlier: &Pod, shapes: &Shapes, now: Timestamp) {
         let default_rules = self.default_rules;
         for (container, before) in earlier.containers() {

@@ -14,13 +14,15 @@ use crate::instant::Instant;
 const INTERVAL_NS: i64 = 3_600_000_000_000;
 
 impl Fleet {
-    /// Once an hour, drops histories that are too old or of no use, and groups with neither history nor pods; gives how many histories.
+    /// Once an hour, drops histories that are too old or of no use, and groups with neither history
+    /// nor pods; gives how many histories.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
         self.collect(now, true)
     }
 
-    /// Once an hour, drops histories of no use, and groups with neither history nor pods, as [`Fleet::collect_garbage`] does, but none for
-    /// its age: for a clock that is not trusted. Returns how many histories.
+    /// Once an hour, drops histories of no use, and groups with neither history nor pods, as
+    /// [`Fleet::collect_garbage`] does, but none for its age: for a clock that is not trusted.
+    /// Returns how many histories.
     pub fn collect_unused(&mut self, now: Timestamp) -> usize {
         self.collect(now, false)
     }
@@ -31,35 +33,55 @@ impl Fleet {
             return 0;
         }
         self.last_garbage_collection = now.into();
-        let dropped = self.namespaces.values_mut().map(|namespace| namespace.collect_garbage(now, expires)).sum();
+        let dropped = self
+            .namespaces
+            .values_mut()
+            .map(|namespace| namespace.collect_garbage(now, expires))
+            .sum();
         self.namespaces.retain(|_, namespace| !namespace.is_empty());
         dropped
     }
 }
 
 impl Namespace {
-    /// Drops histories that are too old or of no use, then groups with neither history nor pods; gives how many histories.
+    /// Drops histories that are too old or of no use, then groups with neither history nor pods;
+    /// gives how many histories.
     ///
-    /// An empty history is of use while a pod that is not finished has the container, or a finished one whose target exists.
+    /// An empty history is of use while a pod that is not finished has the container, or a finished
+    /// one whose target exists.
     fn collect_garbage(&mut self, now: Timestamp, expires: bool) -> usize {
         let mut dropped = 0;
         for id in self.groups.ids().collect::<Vec<_>>() {
-            let Some(group) = self.groups.get(id) else { continue };
+            let Some(group) = self.groups.get(id) else {
+                continue;
+            };
             let has_target = self.has_target(group);
-            let Some(group) = self.groups.get_mut(id) else { continue };
-            let pods: Vec<&Pod> = group.pods.iter().filter_map(|pod| self.pods.get(*pod)).collect();
+            let Some(group) = self.groups.get_mut(id) else {
+                continue;
+            };
+            let pods: Vec<&Pod> = group
+                .pods
+                .iter()
+                .filter_map(|pod| self.pods.get(*pod))
+                .collect();
             let exists = |container: &str| pods.iter().any(|pod| pod.has_container(container));
             let contributes = |container: &str| {
                 let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
-                pods.iter().any(|pod| counts(pod) && pod.has_container(container))
+                pods.iter()
+                    .any(|pod| counts(pod) && pod.has_container(container))
             };
-            dropped += group.collect_garbage(&self.default_rules, now, expires, exists, contributes);
+            dropped +=
+                group.collect_garbage(&self.default_rules, now, expires, exists, contributes);
             self.drop_if_idle(id);
         }
         if !expires {
             return dropped;
         }
-        for histories in self.autoscalers.iter_mut().filter_map(|autoscaler| autoscaler.own.as_deref_mut()) {
+        for histories in self
+            .autoscalers
+            .iter_mut()
+            .filter_map(|autoscaler| autoscaler.own.as_deref_mut())
+        {
             histories.collect_garbage(now.into());
         }
         dropped
@@ -67,7 +89,11 @@ impl Namespace {
 
     /// Whether some autoscaler of the group still has a target.
     fn has_target(&self, group: &Group) -> bool {
-        let has_target = |id: &u32| self.autoscalers.get(*id).is_some_and(|autoscaler| autoscaler.spec.target_exists);
+        let has_target = |id: &u32| {
+            self.autoscalers
+                .get(*id)
+                .is_some_and(|autoscaler| autoscaler.spec.target_exists)
+        };
         group.autoscalers.iter().any(has_target)
     }
 }

@@ -1,6 +1,7 @@
 //! Pods of one namespace with the same labels, and the history of their containers.
 //!
-//! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group outlives its pods as long as there is history.
+//! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group outlives
+//! its pods as long as there is history.
 
 use std::sync::Arc;
 
@@ -34,19 +35,33 @@ pub(super) struct History {
 
 impl History {
     fn new(created: Timestamp) -> Self {
-        Self { aggregate: Aggregate::default(), created: created.into(), rules: None }
+        Self {
+            aggregate: Aggregate::default(),
+            created: created.into(),
+            rules: None,
+        }
     }
 
-    /// Whether it is too old to mean anything. Age counts from the last CPU sample, or from the start when there was none.
+    /// Whether it is too old to mean anything. Age counts from the last CPU sample, or from the
+    /// start when there was none.
     pub(super) fn is_expired(&self, retention_ns: i64, now: Instant) -> bool {
-        let last = if self.aggregate.samples() == 0 { self.created } else { self.aggregate.last_sample() };
+        let last = if self.aggregate.samples() == 0 {
+            self.created
+        } else {
+            self.aggregate.last_sample()
+        };
         now.since(last) >= retention_ns
     }
 }
 
 impl Group {
     pub(super) fn new(labels: Arc<Labels>) -> Self {
-        Self { labels, pods: Vec::new(), autoscalers: Vec::new(), histories: Vec::new() }
+        Self {
+            labels,
+            pods: Vec::new(),
+            autoscalers: Vec::new(),
+            histories: Vec::new(),
+        }
     }
 
     /// Whether nothing refers to it and it remembers nothing.
@@ -54,24 +69,34 @@ impl Group {
         self.pods.is_empty() && self.histories.is_empty()
     }
 
-    /// The history of a container; started with the rules it gets from the linked autoscalers if there is none.
+    /// The history of a container; started with the rules it gets from the linked autoscalers if
+    /// there is none.
     pub(super) fn history(
         &mut self,
         container: &str,
         now: Timestamp,
         rules: impl FnOnce(&[u32]) -> Option<Box<MemoryRules>>,
     ) -> &mut History {
-        let found = self.histories.iter().position(|(name, _)| **name == *container);
+        let found = self
+            .histories
+            .iter()
+            .position(|(name, _)| **name == *container);
         let index = found.unwrap_or_else(|| {
             self.histories.reserve_exact(1);
-            self.histories.push((container.into(), History { rules: rules(&self.autoscalers), ..History::new(now) }));
+            self.histories.push((
+                container.into(),
+                History {
+                    rules: rules(&self.autoscalers),
+                    ..History::new(now)
+                },
+            ));
             self.histories.len() - 1
         });
         &mut self.histories[index].1
     }
 
-    /// Drops what is too old, and what is empty and of no live container. Of live containers an empty history stays.
-    /// Gives the number of histories that were dropped or emptied.
+    /// Drops what is too old, and what is empty and of no live container. Of live containers an
+    /// empty history stays. Gives the number of histories that were dropped or emptied.
     pub(super) fn collect_garbage(
         &mut self,
         default_rules: &MemoryRules,
@@ -82,7 +107,11 @@ impl Group {
     ) -> usize {
         let mut dropped = 0;
         self.histories.retain_mut(|(container, history)| {
-            let retention = history.rules.as_deref().unwrap_or(default_rules).retention_ns();
+            let retention = history
+                .rules
+                .as_deref()
+                .unwrap_or(default_rules)
+                .retention_ns();
             let useless = history.aggregate.samples() == 0 && !contributes(container);
             let is_old = expires && history.is_expired(retention, now.into());
             if !useless && !is_old {
@@ -90,7 +119,10 @@ impl Group {
             }
             dropped += 1;
             let rules = history.rules.take();
-            *history = History { rules, ..History::new(now) };
+            *history = History {
+                rules,
+                ..History::new(now)
+            };
             !useless && exists(container)
         });
         dropped

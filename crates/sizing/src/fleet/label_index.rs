@@ -1,6 +1,8 @@
-//! Finds the selectors that may match given labels, and the labels that a selector may match, without looking at all of them.
+//! Finds the selectors that may match given labels, and the labels that a selector may match,
+//! without looking at all of them.
 //!
-//! Both indices go by one `key=value` pair; only its hash is kept, so what they find must still be checked with `Selector::matches`.
+//! Both indices go by one `key=value` pair; only its hash is kept, so what they find must still be
+//! checked with `Selector::matches`.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,8 +37,17 @@ impl Postings {
 
     /// Of the conditions that name values, the labels of the one that the fewest ids share.
     fn rarest(&self, selector: &Selector) -> Option<Vec<u64>> {
-        let count = |labels: &Vec<u64>| labels.iter().map(|label| self.get(*label).len()).sum::<usize>();
-        selector.requirements().iter().filter_map(labels_of).min_by_key(count)
+        let count = |labels: &Vec<u64>| {
+            labels
+                .iter()
+                .map(|label| self.get(*label).len())
+                .sum::<usize>()
+        };
+        selector
+            .requirements()
+            .iter()
+            .filter_map(labels_of)
+            .min_by_key(count)
     }
 }
 
@@ -86,7 +97,9 @@ impl SelectorIndex {
 
     pub(super) fn remove(&mut self, entry: &Entry, id: u32) {
         match entry {
-            Entry::Labels(labels) => labels.iter().for_each(|label| self.by_label.remove(*label, id)),
+            Entry::Labels(labels) => labels
+                .iter()
+                .for_each(|label| self.by_label.remove(*label, id)),
             Entry::Others => self.others.retain(|other| *other != id),
             Entry::Nowhere => {}
         }
@@ -99,7 +112,9 @@ impl SelectorIndex {
 
     /// Every selector that may match, each once.
     pub(super) fn candidates(&self, labels: &Labels) -> Vec<u32> {
-        let named = labels.iter().flat_map(|(key, value)| self.by_label.get(hash(key, value)));
+        let named = labels
+            .iter()
+            .flat_map(|(key, value)| self.by_label.get(hash(key, value)));
         let mut found: Vec<u32> = named.chain(&self.others).copied().collect();
         found.sort_unstable();
         found.dedup();
@@ -131,10 +146,15 @@ impl LabelIndex {
         self.by_label.len()
     }
 
-    /// Every label set that may match, each once; none when the selector names no value, so that all have to be looked at.
+    /// Every label set that may match, each once; none when the selector names no value, so that
+    /// all have to be looked at.
     pub(super) fn candidates(&self, selector: &Selector) -> Option<Vec<u32>> {
         let labels = self.by_label.rarest(selector)?;
-        let mut found: Vec<u32> = labels.iter().flat_map(|label| self.by_label.get(*label)).copied().collect();
+        let mut found: Vec<u32> = labels
+            .iter()
+            .flat_map(|label| self.by_label.get(*label))
+            .copied()
+            .collect();
         found.sort_unstable();
         found.dedup();
         Some(found)

@@ -1,4 +1,5 @@
-//! Links between groups of pods and the autoscalers that select them, kept up to date from both sides.
+//! Links between groups of pods and the autoscalers that select them, kept up to date from both
+//! sides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ impl Namespace {
         if !self.groups.get(id).is_some_and(Group::is_idle) {
             return;
         }
-        let Some(group) = self.groups.remove(id) else { return };
+        let Some(group) = self.groups.remove(id) else {
+            return;
+        };
         self.group_ids.remove(&group.labels);
         self.group_index.remove(&group.labels, id);
         for autoscaler in group.autoscalers {
@@ -43,7 +46,8 @@ impl Namespace {
         id
     }
 
-    /// Links an autoscaler to what its selector selects now; gives the groups that it was linked to before.
+    /// Links an autoscaler to what its selector selects now; gives the groups that it was linked to
+    /// before.
     pub(super) fn relink(&mut self, id: u32) -> BTreeSet<u32> {
         let before = self.unlink(id);
         self.link(id);
@@ -51,7 +55,9 @@ impl Namespace {
     }
 
     fn link(&mut self, id: u32) {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return };
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+            return;
+        };
         autoscaler.entry = self.autoscaler_index.insert(&autoscaler.spec.selector, id);
         let candidates = self.group_index.candidates(&autoscaler.spec.selector);
         for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
@@ -60,8 +66,10 @@ impl Namespace {
     }
 
     fn link_if_selected(&mut self, autoscaler_id: u32, group_id: u32) {
-        let (Some(autoscaler), Some(group)) = (self.autoscalers.get_mut(autoscaler_id), self.groups.get_mut(group_id))
-        else {
+        let (Some(autoscaler), Some(group)) = (
+            self.autoscalers.get_mut(autoscaler_id),
+            self.groups.get_mut(group_id),
+        ) else {
             return;
         };
         if autoscaler.spec.selector.matches(&group.labels) {
@@ -71,7 +79,9 @@ impl Namespace {
     }
 
     pub(super) fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return BTreeSet::new() };
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+            return BTreeSet::new();
+        };
         self.autoscaler_index.remove(&autoscaler.entry, id);
         let groups = std::mem::take(&mut autoscaler.groups);
         for group in &groups {
@@ -85,25 +95,39 @@ impl Namespace {
     /// Works out anew which rules of their own the containers of these groups have.
     pub(super) fn refresh_rules(&mut self, groups: BTreeSet<u32>) {
         for id in groups {
-            let Some(group) = self.groups.get_mut(id) else { continue };
+            let Some(group) = self.groups.get_mut(id) else {
+                continue;
+            };
             for (container, history) in &mut group.histories {
-                history.rules = own_rules(&self.default_rules, &self.autoscalers, &group.autoscalers, container);
+                history.rules = own_rules(
+                    &self.default_rules,
+                    &self.autoscalers,
+                    &group.autoscalers,
+                    container,
+                );
             }
         }
     }
 }
 
-/// The rules that the linked autoscalers set for a container, where they differ from the default. Of several autoscalers the last changed one wins.
+/// The rules that the linked autoscalers set for a container, where they differ from the default.
+/// Of several autoscalers the last changed one wins.
 pub(super) fn own_rules(
     default: &MemoryRules,
     autoscalers: &Slab<Autoscaler>,
     linked: &[u32],
     container: &str,
 ) -> Option<Box<MemoryRules>> {
-    let mut linked: Vec<_> = linked.iter().filter_map(|id| autoscalers.get(*id)).collect();
+    let mut linked: Vec<_> = linked
+        .iter()
+        .filter_map(|id| autoscalers.get(*id))
+        .collect();
     linked.sort_by_key(|autoscaler| autoscaler.changed);
     let mut rules = *default;
-    for policy in linked.iter().filter_map(|autoscaler| policy_for(&autoscaler.spec.policies, container)) {
+    for policy in linked
+        .iter()
+        .filter_map(|autoscaler| policy_for(&autoscaler.spec.policies, container))
+    {
         policy.overlay(&mut rules);
     }
     (rules != *default).then(|| Box::new(rules))

@@ -1,4 +1,5 @@
-//! Pods, groups of like pods and autoscalers of one namespace, and the links between groups and autoscalers.
+//! Pods, groups of like pods and autoscalers of one namespace, and the links between groups and
+//! autoscalers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -111,7 +112,8 @@ impl Namespace {
     pub(super) fn autoscalers_of(&self, pod: &str) -> impl Iterator<Item = &str> {
         let group = self.pod(pod).and_then(|pod| self.groups.get(pod.group));
         let ids = group.into_iter().flat_map(|group| &group.autoscalers);
-        ids.filter_map(|id| self.autoscalers.get(*id)).map(|autoscaler| &*autoscaler.name)
+        ids.filter_map(|id| self.autoscalers.get(*id))
+            .map(|autoscaler| &*autoscaler.name)
     }
 
     /// Adds a pod or takes over its changes.
@@ -121,7 +123,9 @@ impl Namespace {
             Some(id) => *id,
             None => self.add_pod(spec.name.into(), group),
         };
-        let Some(pod) = self.pods.get_mut(id) else { return };
+        let Some(pod) = self.pods.get_mut(id) else {
+            return;
+        };
         let old = std::mem::replace(&mut pod.group, group);
         pod.update(spec.phase, &spec.containers, spec.init_containers);
         if old != group {
@@ -139,7 +143,9 @@ impl Namespace {
     }
 
     pub(super) fn delete_pod(&mut self, name: &str) {
-        let Some(id) = self.pod_ids.remove(name) else { return };
+        let Some(id) = self.pod_ids.remove(name) else {
+            return;
+        };
         if let Some(pod) = self.pods.remove(id) {
             self.leave_group(id, pod.group);
             self.may_be_idle(pod.containers().count());
@@ -156,11 +162,13 @@ impl Namespace {
         let pod = self.pods.get_mut(*self.pod_ids.get(pod)?)?;
         let group = self.groups.get_mut(pod.group)?;
         let state = pod.container_mut(container)?;
-        let rules = |linked: &[u32]| own_rules(&self.default_rules, &self.autoscalers, linked, container);
+        let rules =
+            |linked: &[u32]| own_rules(&self.default_rules, &self.autoscalers, linked, container);
         Some((state, group.history(container, now, rules)))
     }
 
-    /// Adds an autoscaler or takes over its changes. History that was loaded for it stays, also when the selector changes.
+    /// Adds an autoscaler or takes over its changes. History that was loaded for it stays, also
+    /// when the selector changes.
     pub(super) fn apply_autoscaler(&mut self, name: &str, spec: AutoscalerSpec) {
         self.changes += 1;
         let id = match self.autoscaler_ids.get(name) {
@@ -168,7 +176,9 @@ impl Namespace {
             None => self.add_autoscaler(name.into()),
         };
         let changes = self.changes;
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return };
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else {
+            return;
+        };
         if autoscaler.spec == spec {
             return;
         }
@@ -178,16 +188,28 @@ impl Namespace {
         self.own_policies += usize::from(autoscaler.spec.sizing.is_some());
         self.own_policies -= usize::from(before.sizing.is_some());
         autoscaler.renew_own_policy(before.sizing.as_deref());
-        let mut groups = if relink { self.relink(id) } else { BTreeSet::new() };
-        groups.extend(self.autoscalers.get(id).into_iter().flat_map(|autoscaler| &autoscaler.groups));
+        let mut groups = if relink {
+            self.relink(id)
+        } else {
+            BTreeSet::new()
+        };
+        groups.extend(
+            self.autoscalers
+                .get(id)
+                .into_iter()
+                .flat_map(|autoscaler| &autoscaler.groups),
+        );
         self.refresh_rules(groups);
     }
 
     pub(super) fn delete_autoscaler(&mut self, name: &str) {
-        let Some(id) = self.autoscaler_ids.remove(name) else { return };
+        let Some(id) = self.autoscaler_ids.remove(name) else {
+            return;
+        };
         let groups = self.unlink(id);
         let removed = self.autoscalers.remove(id);
-        self.own_policies -= usize::from(removed.is_some_and(|autoscaler| autoscaler.spec.sizing.is_some()));
+        self.own_policies -=
+            usize::from(removed.is_some_and(|autoscaler| autoscaler.spec.sizing.is_some()));
         self.refresh_rules(groups);
     }
 
@@ -212,7 +234,10 @@ impl Namespace {
     }
 
     fn add_autoscaler(&mut self, name: Box<str>) -> u32 {
-        let id = self.autoscalers.insert(Autoscaler { name: name.clone(), ..Autoscaler::default() });
+        let id = self.autoscalers.insert(Autoscaler {
+            name: name.clone(),
+            ..Autoscaler::default()
+        });
         self.autoscaler_ids.insert(name, id);
         id
     }

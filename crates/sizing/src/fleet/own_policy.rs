@@ -1,10 +1,13 @@
-//! Sizing by a policy of an autoscaler's own: samples on their way in, and the recommendation on its way out.
+//! Sizing by a policy of an autoscaler's own: samples on their way in, and the recommendation on
+//! its way out.
 //!
-//! The target is the policy's. The bounds stay the VPA's, widened to hold the target: they say from where on an update cannot wait, which the
-//! other policies do not. Autopilot's limits are at least the least that the settings give to a container; Crane's have a floor of their own
-//! (one bucket and its margin). Rounding, whole cores and limits apply to all.
+//! The target is the policy's. The bounds stay the VPA's, widened to hold the target: they say from
+//! where on an update cannot wait, which the other policies do not. Autopilot's limits are at least
+//! the least that the settings give to a container; Crane's have a floor of their own (one bucket
+//! and its margin). Rounding, whole cores and limits apply to all.
 //!
-//! While less is known of a container than the policy's minimum history, what was published before is kept and only raised.
+//! While less is known of a container than the policy's minimum history, what was published before
+//! is kept and only raised.
 
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 
@@ -19,16 +22,31 @@ use crate::policy::{ScalingMode, policy_for};
 use crate::sizing_policy::{SizingMethod, SizingPolicy};
 
 impl Fleet {
-    /// Whether the autoscaler asks for a policy of its own, so that [`Fleet::keep_published`] has something to do.
+    /// Whether the autoscaler asks for a policy of its own, so that [`Fleet::keep_published`] has
+    /// something to do.
     pub fn has_own_policy(&self, id: &AutoscalerId) -> bool {
-        self.autoscaler(id).is_some_and(|(_, autoscaler)| autoscaler.own.is_some())
+        self.autoscaler(id)
+            .is_some_and(|(_, autoscaler)| autoscaler.own.is_some())
     }
 
-    /// Keeps what was published of containers of which too little is known, where it is more than the recommendation, within what is allowed.
-    /// Does nothing for autoscalers that are sized by the VPA's policy.
-    pub fn keep_published(&self, id: &AutoscalerId, recommendation: &mut Recommendation, published: &Recommendation) {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else { return };
-        let Some((policy, histories)) = autoscaler.spec.sizing.as_deref().zip(autoscaler.own.as_deref()) else {
+    /// Keeps what was published of containers of which too little is known, where it is more than
+    /// the recommendation, within what is allowed. Does nothing for autoscalers that are sized by
+    /// the VPA's policy.
+    pub fn keep_published(
+        &self,
+        id: &AutoscalerId,
+        recommendation: &mut Recommendation,
+        published: &Recommendation,
+    ) {
+        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+            return;
+        };
+        let Some((policy, histories)) = autoscaler
+            .spec
+            .sizing
+            .as_deref()
+            .zip(autoscaler.own.as_deref())
+        else {
             return;
         };
         for before in &published.containers {
@@ -39,29 +57,35 @@ impl Fleet {
                 continue;
             }
             let found = &mut recommendation.containers;
-            let index = match found.binary_search_by(|found| found.container_name.as_str().cmp(name)) {
-                Ok(index) => {
-                    raise(&mut found[index], before);
-                    index
-                }
-                Err(index) => {
-                    found.insert(index, before.clone());
-                    index
-                }
-            };
+            let index =
+                match found.binary_search_by(|found| found.container_name.as_str().cmp(name)) {
+                    Ok(index) => {
+                        raise(&mut found[index], before);
+                        index
+                    }
+                    Err(index) => {
+                        found.insert(index, before.clone());
+                        index
+                    }
+                };
             cap_container(&mut found[index], rules, &self.config.max_allowed);
         }
     }
 }
 
 impl Namespace {
-    /// Tells the autoscalers that select a pod, and size by a policy of their own, what happened to one of its containers.
+    /// Tells the autoscalers that select a pod, and size by a policy of their own, what happened to
+    /// one of its containers.
     pub(super) fn observe(&mut self, pod: &str, container: &str, seen: Observation, at: Instant) {
         if self.own_policies == 0 {
             return;
         }
-        let Some((id, group)) = self.pod_and_group(pod) else { return };
-        let Some(group) = self.groups.get(group) else { return };
+        let Some((id, group)) = self.pod_and_group(pod) else {
+            return;
+        };
+        let Some(group) = self.groups.get(group) else {
+            return;
+        };
         for autoscaler in &group.autoscalers {
             if let Some(autoscaler) = self.autoscalers.get_mut(*autoscaler) {
                 autoscaler.observe(id, container, seen, at);
@@ -72,7 +96,12 @@ impl Namespace {
 
 impl Autoscaler {
     /// The estimate by the autoscaler's own policy, if it has one; none while too little is known.
-    pub(super) fn by_own_policy(&self, container: &str, minimum: Amounts, estimate: Estimate) -> Option<Estimate> {
+    pub(super) fn by_own_policy(
+        &self,
+        container: &str,
+        minimum: Amounts,
+        estimate: Estimate,
+    ) -> Option<Estimate> {
         let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref()) else {
             return Some(estimate);
         };
@@ -89,7 +118,10 @@ impl Autoscaler {
     }
 
     fn observe(&mut self, pod: u32, container: &str, seen: Observation, at: Instant) {
-        let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref_mut()) else { return };
+        let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
+        else {
+            return;
+        };
         let rules = policy_for(&self.spec.policies, container);
         if rules.is_none_or(|rules| rules.mode == ScalingMode::Auto) {
             histories.observe(policy, pod, container, seen, at);
@@ -111,7 +143,10 @@ impl Autoscaler {
 
 /// Whether some pod of the autoscaler has, or had lately, such a container.
 fn knows(namespace: &Namespace, autoscaler: &Autoscaler, container: &str) -> bool {
-    let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+    let groups = autoscaler
+        .groups
+        .iter()
+        .filter_map(|group| namespace.groups.get(*group));
     let mut names = groups.flat_map(|group| group.histories.iter().map(|(name, _)| &**name));
     names.any(|name| name == container)
 }
@@ -123,8 +158,8 @@ fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {
     }
 }
 
-/// Raises the target to the one that was published, where that is more, and the upper bound so that it holds it. Resources that are not
-/// recommended any more stay away.
+/// Raises the target to the one that was published, where that is more, and the upper bound so that
+/// it holds it. Resources that are not recommended any more stay away.
 fn raise(found: &mut ContainerRecommendation, before: &ContainerRecommendation) {
     raise_list(&mut found.target, &before.target);
     raise_list(&mut found.upper_bound, &before.target);

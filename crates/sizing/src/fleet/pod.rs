@@ -1,4 +1,5 @@
-//! A pod as far as sizing cares: its labels, whether it is done, and the state of its containers between samples.
+//! A pod as far as sizing cares: its labels, whether it is done, and the state of its containers
+//! between samples.
 
 use model::Labels;
 
@@ -55,24 +56,38 @@ pub(super) struct Pod {
 
 impl Pod {
     pub(super) fn new(group: u32) -> Self {
-        Self { group, phase: Phase::default(), containers: Vec::new(), init_containers: Vec::new() }
+        Self {
+            group,
+            phase: Phase::default(),
+            containers: Vec::new(),
+            init_containers: Vec::new(),
+        }
     }
 
     /// Takes over phase and containers; containers that stay keep their state.
-    pub(super) fn update(&mut self, phase: Phase, containers: &[String], init_containers: Vec<String>) {
+    pub(super) fn update(
+        &mut self,
+        phase: Phase,
+        containers: &[String],
+        init_containers: Vec<String>,
+    ) {
         self.phase = phase;
         self.init_containers = init_containers;
-        self.containers.retain(|(name, _)| containers.iter().any(|container| **container == **name));
+        self.containers
+            .retain(|(name, _)| containers.iter().any(|container| **container == **name));
         for container in containers {
             if self.container_mut(container).is_none() {
                 self.containers.reserve_exact(1);
-                self.containers.push((container.as_str().into(), Container::default()));
+                self.containers
+                    .push((container.as_str().into(), Container::default()));
             }
         }
     }
 
     pub(super) fn containers(&self) -> impl Iterator<Item = (&str, &Container)> {
-        self.containers.iter().map(|(name, container)| (&**name, container))
+        self.containers
+            .iter()
+            .map(|(name, container)| (&**name, container))
     }
 
     pub(super) fn has_container(&self, container: &str) -> bool {
@@ -84,6 +99,9 @@ impl Pod {
     }
 
     pub(super) fn container_mut(&mut self, container: &str) -> Option<&mut Container> {
-        self.containers.iter_mut().find(|(name, _)| **name == *container).map(|(_, state)| state)
+        self.containers
+            .iter_mut()
+            .find(|(name, _)| **name == *container)
+            .map(|(_, state)| state)
     }
 }

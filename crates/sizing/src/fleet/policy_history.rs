@@ -1,7 +1,9 @@
-//! What a sizing policy other than the VPA's remembers of an autoscaler's containers: by container name, over all pods that the autoscaler selects.
+//! What a sizing policy other than the VPA's remembers of an autoscaler's containers: by container
+//! name, over all pods that the autoscaler selects.
 //!
-//! It starts when the autoscaler asks for the policy, and with every start of the process: there is no stored form of it. It ends with the
-//! autoscaler, with the policy, or eight days after the last sample of the container. Autoscalers without such a policy take no memory for it.
+//! It starts when the autoscaler asks for the policy, and with every start of the process: there is
+//! no stored form of it. It ends with the autoscaler, with the policy, or eight days after the last
+//! sample of the container. Autoscalers without such a policy take no memory for it.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +24,15 @@ const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Observation<'a> {
     /// Usage that was measured.
-    Usage { cpu: Option<Cpu>, memory: Option<Memory> },
+    Usage {
+        cpu: Option<Cpu>,
+        memory: Option<Memory>,
+    },
     /// A kill for want of memory of a container with this request.
-    Oom { request: Memory, rules: &'a MemoryRules },
+    Oom {
+        request: Memory,
+        rules: &'a MemoryRules,
+    },
 }
 
 /// Histories by container name.
@@ -46,9 +54,17 @@ enum Remembered {
 
 impl PolicyHistories {
     /// Takes up what happened to a container of a pod.
-    pub(super) fn observe(&mut self, policy: &SizingPolicy, pod: u32, container: &str, seen: Observation, at: Instant) {
+    pub(super) fn observe(
+        &mut self,
+        policy: &SizingPolicy,
+        pod: u32,
+        container: &str,
+        seen: Observation,
+        at: Instant,
+    ) {
         if !self.0.contains_key(container) {
-            self.0.insert(container.into(), PolicyHistory::new(policy, at));
+            self.0
+                .insert(container.into(), PolicyHistory::new(policy, at));
             self.bound();
         }
         if let Some(history) = self.0.get_mut(container) {
@@ -56,7 +72,8 @@ impl PolicyHistories {
         }
     }
 
-    /// The recommendation of a container, before rounding and limits; none while too little is known for any.
+    /// The recommendation of a container, before rounding and limits; none while too little is
+    /// known for any.
     pub(super) fn recommend(&self, policy: &SizingPolicy, container: &str) -> Option<Amounts> {
         let (cpu, memory) = self.0.get(container)?.recommend(policy)?;
         Some(Amounts { cpu, memory })
@@ -64,21 +81,31 @@ impl PolicyHistories {
 
     /// Whether less is known of a container than its recommendation needs to fall.
     pub(super) fn is_young(&self, policy: &SizingPolicy, container: &str) -> bool {
-        let is_old = |history: &PolicyHistory| history.last.since(history.first) >= policy.minimum_history_ns;
-        !self.0.get(container).is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
+        let is_old = |history: &PolicyHistory| {
+            history.last.since(history.first) >= policy.minimum_history_ns
+        };
+        !self
+            .0
+            .get(container)
+            .is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
     }
 
     /// Forgets the container measured longest ago where there are too many.
     fn bound(&mut self) {
         if self.0.len() > MAX_CONTAINERS {
-            let oldest = self.0.iter().min_by_key(|(_, history)| history.last).map(|(name, _)| name.clone());
+            let oldest = self
+                .0
+                .iter()
+                .min_by_key(|(_, history)| history.last)
+                .map(|(name, _)| name.clone());
             oldest.and_then(|name| self.0.remove(&name));
         }
     }
 
     /// Forgets containers that are not measured any more.
     pub(super) fn collect_garbage(&mut self, now: Instant) {
-        self.0.retain(|_, history| now.since(history.last) < RETENTION_NS);
+        self.0
+            .retain(|_, history| now.since(history.last) < RETENTION_NS);
     }
 }
 
@@ -86,9 +113,15 @@ impl PolicyHistory {
     fn new(policy: &SizingPolicy, at: Instant) -> Self {
         let memory = match &policy.method {
             SizingMethod::Crane(_) => Remembered::Crane(CraneHistory::new()),
-            SizingMethod::Autopilot(method) => Remembered::Autopilot(Box::new(AutopilotHistory::new(method))),
+            SizingMethod::Autopilot(method) => {
+                Remembered::Autopilot(Box::new(AutopilotHistory::new(method)))
+            }
         };
-        Self { first: at, last: at, memory }
+        Self {
+            first: at,
+            last: at,
+            memory,
+        }
     }
 
     fn observe(&mut self, policy: &SizingPolicy, pod: u32, seen: Observation, at: Instant) {
@@ -125,7 +158,9 @@ impl PolicyHistory {
 
     fn recommend(&self, policy: &SizingPolicy) -> Option<(Cpu, Memory)> {
         match (&self.memory, &policy.method) {
-            (Remembered::Crane(history), SizingMethod::Crane(config)) => history.recommend(config, self.last),
+            (Remembered::Crane(history), SizingMethod::Crane(config)) => {
+                history.recommend(config, self.last)
+            }
             (Remembered::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
             (Remembered::Crane(_) | Remembered::Autopilot(_), _) => None,
         }

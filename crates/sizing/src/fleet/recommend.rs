@@ -1,7 +1,8 @@
 //! From the histories of an autoscaler's pods to its recommendation and to what is stored of them.
 //!
 //! Nothing here changes the fleet, so any number of autoscalers can be computed at the same time.
-//! Source: upstream `pkg/recommender/routines/recommender.go`, `vpa.go` and `pkg/recommender/checkpoint/checkpoint_writer.go`.
+//! Source: upstream `pkg/recommender/routines/recommender.go`, `vpa.go` and
+//! `pkg/recommender/checkpoint/checkpoint_writer.go`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,19 +27,24 @@ use crate::publish::Publishing;
 type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
 
 impl Fleet {
-    /// The recommendation for every container the autoscaler knows; empty when it knows none, absent when there is no such autoscaler.
+    /// The recommendation for every container the autoscaler knows; empty when it knows none,
+    /// absent when there is no such autoscaler.
     pub fn recommend(&self, id: &AutoscalerId) -> Option<Recommendation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         let estimates = self.estimates_from(autoscaler, &histories);
-        let containers =
-            estimates.map(|(name, estimate)| self.publishing(autoscaler, name).container(name, &estimate)).collect();
+        let containers = estimates
+            .map(|(name, estimate)| self.publishing(autoscaler, name).container(name, &estimate))
+            .collect();
         Some(Recommendation { containers })
     }
 
-    /// Whether anything was measured of the autoscaler's containers; a recommendation without is nothing but the minimum.
+    /// Whether anything was measured of the autoscaler's containers; a recommendation without is
+    /// nothing but the minimum.
     pub fn is_measured(&self, id: &AutoscalerId) -> bool {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else { return false };
+        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+            return false;
+        };
         known(namespace, autoscaler).any(|(_, aggregate)| !aggregate.is_empty())
     }
 
@@ -46,40 +52,67 @@ impl Fleet {
     pub fn estimates(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Estimate>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
-        Some(self.estimates_from(autoscaler, &histories).map(|(name, estimate)| (name.to_owned(), estimate)).collect())
+        Some(
+            self.estimates_from(autoscaler, &histories)
+                .map(|(name, estimate)| (name.to_owned(), estimate))
+                .collect(),
+        )
     }
 
     /// The merged history of every container, with what was stored before.
     pub fn histories(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Aggregate>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
-        Some(histories.into_iter().map(|(name, history)| (name.to_owned(), history.into_owned())).collect())
+        Some(
+            histories
+                .into_iter()
+                .map(|(name, history)| (name.to_owned(), history.into_owned()))
+                .collect(),
+        )
     }
 
-    /// What is to be stored of every container. Peaks of windows that are still open are left out, since they would count
-    /// twice when the window goes on after a restart.
-    pub fn checkpoints(&self, id: &AutoscalerId, now: Timestamp) -> Option<BTreeMap<String, Checkpoint>> {
+    /// What is to be stored of every container. Peaks of windows that are still open are left out,
+    /// since they would count twice when the window goes on after a restart.
+    pub fn checkpoints(
+        &self,
+        id: &AutoscalerId,
+        now: Timestamp,
+    ) -> Option<BTreeMap<String, Checkpoint>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let mut histories = merged(&self.shapes, namespace, autoscaler);
-        let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
-        for pod in groups.flat_map(|group| &group.pods).filter_map(|pod| namespace.pods.get(*pod)) {
+        let groups = autoscaler
+            .groups
+            .iter()
+            .filter_map(|group| namespace.groups.get(*group));
+        for pod in groups
+            .flat_map(|group| &group.pods)
+            .filter_map(|pod| namespace.pods.get(*pod))
+        {
             for (name, container) in pod.containers() {
                 if let (Some(history), Some((peak, window_end))) =
                     (histories.get_mut(name), container.open_peak(now.into()))
                 {
-                    history.to_mut().subtract_memory_peak(&self.shapes, peak, window_end);
+                    history
+                        .to_mut()
+                        .subtract_memory_peak(&self.shapes, peak, window_end);
                 }
             }
         }
-        Some(histories.into_iter().map(|(name, history)| (name.to_owned(), history.save(now))).collect())
+        Some(
+            histories
+                .into_iter()
+                .map(|(name, history)| (name.to_owned(), history.save(now)))
+                .collect(),
+        )
     }
 
-    /// Every step from history to the recommendation for one container; absent when it is not known or not sized, or when the
-    /// autoscaler's own sizing policy knows too little of it yet.
+    /// Every step from history to the recommendation for one container; absent when it is not known
+    /// or not sized, or when the autoscaler's own sizing policy knows too little of it yet.
     pub fn explain(&self, id: &AutoscalerId, container: &str) -> Option<ContainerExplanation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
-        let is_told = |history: &&Cow<Aggregate>| is_sized(autoscaler, container) && self.is_told(history);
+        let is_told =
+            |history: &&Cow<Aggregate>| is_sized(autoscaler, container) && self.is_told(history);
         let history = histories.get(container).filter(is_told)?;
         let minimum = self.minimum(autoscaler, &histories);
         let own = match autoscaler.own {
@@ -89,7 +122,13 @@ impl Fleet {
             }
             None => None,
         };
-        Some(explain(self.publishing(autoscaler, container), &self.shapes, minimum, history, own.as_ref()))
+        Some(explain(
+            self.publishing(autoscaler, container),
+            &self.shapes,
+            minimum,
+            history,
+            own.as_ref(),
+        ))
     }
 
     fn estimates_from<'a>(
@@ -98,7 +137,9 @@ impl Fleet {
         histories: &'a Histories<'a>,
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
         let minimum = self.minimum(autoscaler, histories);
-        let sized = histories.iter().filter(|(name, _)| is_sized(autoscaler, name));
+        let sized = histories
+            .iter()
+            .filter(|(name, _)| is_sized(autoscaler, name));
         let told = sized.filter(|(_, history)| self.is_told(history));
         told.filter_map(move |(name, history)| {
             let estimate = estimate(&self.config, &self.shapes, minimum, history);
@@ -113,7 +154,13 @@ impl Fleet {
 
     /// Each container's share of the least of a pod.
     fn minimum(&self, autoscaler: &Autoscaler, histories: &Histories) -> Amounts {
-        minimum(&self.config, histories.keys().filter(|name| is_sized(autoscaler, name)).count())
+        minimum(
+            &self.config,
+            histories
+                .keys()
+                .filter(|name| is_sized(autoscaler, name))
+                .count(),
+        )
     }
 
     fn publishing<'a>(&'a self, autoscaler: &'a Autoscaler, container: &str) -> Publishing<'a> {
@@ -126,11 +173,17 @@ impl Fleet {
 }
 
 fn is_sized(autoscaler: &Autoscaler, container: &str) -> bool {
-    policy_for(&autoscaler.spec.policies, container).is_none_or(|policy| policy.mode == ScalingMode::Auto)
+    policy_for(&autoscaler.spec.policies, container)
+        .is_none_or(|policy| policy.mode == ScalingMode::Auto)
 }
 
-/// The history of each container name that is sized, over all groups and what was stored. A history of one source is borrowed, not copied.
-fn merged<'a>(shapes: &Shapes, namespace: &'a Namespace, autoscaler: &'a Autoscaler) -> Histories<'a> {
+/// The history of each container name that is sized, over all groups and what was stored. A history
+/// of one source is borrowed, not copied.
+fn merged<'a>(
+    shapes: &Shapes,
+    namespace: &'a Namespace,
+    autoscaler: &'a Autoscaler,
+) -> Histories<'a> {
     let kept = kept_containers(namespace, autoscaler);
     let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
     let mut histories = Histories::new();

@@ -9,7 +9,10 @@ pub(super) struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -38,7 +41,11 @@ impl<T> Slab<T> {
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).map(|(id, _)| id as u32)
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.is_some())
+            .map(|(id, _)| id as u32)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {

@@ -1,7 +1,7 @@
 //! What stays recommended of a resource of which nothing was measured.
 //!
-//! An OOM kill that is known before any usage says something of memory and nothing of CPU: the minimum of CPU must not take the
-//! place of what was recommended before.
+//! An OOM kill that is known before any usage says something of memory and nothing of CPU: the
+//! minimum of CPU must not take the place of what was recommended before.
 
 use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
 
@@ -14,12 +14,23 @@ use crate::capping::cap_container;
 use crate::policy::policy_for;
 
 impl Fleet {
-    /// Keeps what was published of each resource of a container of which nothing was measured, within what is allowed.
-    pub fn keep_unmeasured(&self, id: &AutoscalerId, found: &mut Recommendation, published: &Recommendation) {
-        let Some((namespace, autoscaler)) = self.autoscaler(id) else { return };
+    /// Keeps what was published of each resource of a container of which nothing was measured,
+    /// within what is allowed.
+    pub fn keep_unmeasured(
+        &self,
+        id: &AutoscalerId,
+        found: &mut Recommendation,
+        published: &Recommendation,
+    ) {
+        let Some((namespace, autoscaler)) = self.autoscaler(id) else {
+            return;
+        };
         for before in &published.containers {
             let name = before.container_name.as_str();
-            let Ok(index) = found.containers.binary_search_by(|found| found.container_name.as_str().cmp(name)) else {
+            let Ok(index) = found
+                .containers
+                .binary_search_by(|found| found.container_name.as_str().cmp(name))
+            else {
                 continue;
             };
             let unmeasured = unmeasured(namespace, autoscaler, name);
@@ -30,12 +41,20 @@ impl Fleet {
             for resource in &unmeasured {
                 keep(container, before, resource);
             }
-            cap_container(container, policy_for(&autoscaler.spec.policies, name), &self.config.max_allowed);
+            cap_container(
+                container,
+                policy_for(&autoscaler.spec.policies, name),
+                &self.config.max_allowed,
+            );
         }
     }
 }
 
-fn unmeasured(namespace: &Namespace, autoscaler: &Autoscaler, container: &str) -> Vec<ResourceName> {
+fn unmeasured(
+    namespace: &Namespace,
+    autoscaler: &Autoscaler,
+    container: &str,
+) -> Vec<ResourceName> {
     let own = known(namespace, autoscaler).filter(|(name, _)| *name == container);
     let own: Vec<&Aggregate> = own.map(|(_, history)| history).collect();
     let has_none = |is_empty: fn(&Aggregate) -> bool| own.iter().all(|history| is_empty(history));
@@ -44,15 +63,26 @@ fn unmeasured(namespace: &Namespace, autoscaler: &Autoscaler, container: &str) -
     cpu.into_iter().chain(memory).collect()
 }
 
-fn keep(found: &mut ContainerRecommendation, before: &ContainerRecommendation, resource: &ResourceName) {
+fn keep(
+    found: &mut ContainerRecommendation,
+    before: &ContainerRecommendation,
+    resource: &ResourceName,
+) {
     keep_in(&mut found.target, &before.target, resource);
     keep_in(&mut found.lower_bound, &before.lower_bound, resource);
     keep_in(&mut found.upper_bound, &before.upper_bound, resource);
-    keep_in(&mut found.uncapped_target, &before.uncapped_target, resource);
+    keep_in(
+        &mut found.uncapped_target,
+        &before.uncapped_target,
+        resource,
+    );
 }
 
 fn keep_in(found: &mut ResourceList, before: &ResourceList, resource: &ResourceName) {
-    if let Some(kept) = before.get(resource).filter(|_| found.get(resource).is_some()) {
+    if let Some(kept) = before
+        .get(resource)
+        .filter(|_| found.get(resource).is_some())
+    {
         found.insert(resource.clone(), kept.clone());
     }
 }

@@ -1,4 +1,5 @@
-//! `2^x`: reduce x to a whole number and a rest of at most one half, approximate e to the rest by a rational function.
+//! `2^x`: reduce x to a whole number and a rest of at most one half, approximate e to the rest by a
+//! rational function.
 //!
 //! Source: FreeBSD `e_exp.c`; the reduction for base two is Go's `math.Exp2`.
 
@@ -24,9 +25,16 @@ pub(crate) fn exp2(x: f64) -> f64 {
     if x < -1.074e3 {
         return 0.0;
     }
-    let whole = if x > 0.0 { (x + 0.5).trunc() } else { (x - 0.5).trunc() };
+    let whole = if x > 0.0 {
+        (x + 0.5).trunc()
+    } else {
+        (x - 0.5).trunc()
+    };
     let rest = x - whole;
-    times_power_of_two(exp_of_difference(rest * LN2_HIGH, -rest * LN2_LOW), whole as i64)
+    times_power_of_two(
+        exp_of_difference(rest * LN2_HIGH, -rest * LN2_LOW),
+        whole as i64,
+    )
 }
 
 /// `e^(high - low)` for a difference of at most half of ln 2.
@@ -44,7 +52,11 @@ mod tests {
     #[test]
     fn whole_powers_are_exact() {
         for exponent in -1022_i32..=1023 {
-            assert_eq!(exp2(f64::from(exponent)).to_bits(), ((exponent + 1023) as u64) << 52, "2^{exponent}");
+            assert_eq!(
+                exp2(f64::from(exponent)).to_bits(),
+                ((exponent + 1023) as u64) << 52,
+                "2^{exponent}"
+            );
         }
     }
 

@@ -1,10 +1,12 @@
-//! A positive number to a whole power, by repeated squaring of the fraction with the power of two kept aside.
+//! A positive number to a whole power, by repeated squaring of the fraction with the power of two
+//! kept aside.
 //!
 //! Source: Go's `math.Pow` for whole exponents.
 
 use super::{split, times_power_of_two};
 
-/// `base` to the power of `exponent`, for a base of at least the smallest normal double or infinity.
+/// `base` to the power of `exponent`, for a base of at least the smallest normal double or
+/// infinity.
 pub(crate) fn power(base: f64, exponent: i32) -> f64 {
     match exponent {
         0 => return 1.0,

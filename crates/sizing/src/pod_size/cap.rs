@@ -1,9 +1,11 @@
-//! Holds the recommendation for one container to what the namespace asks of containers, then to its policy, then, where limits
-//! stay as they are, to its limit.
+//! Holds the recommendation for one container to what the namespace asks of containers, then to its
+//! policy, then, where limits stay as they are, to its limit.
 //!
 //! Source: upstream `pkg/utils/vpa/capping.go` (`getCappedRecommendationForContainer`).
 
-use model::{ContainerRecommendation, ControlledValues, Limits, Quantity, ResourceList, ResourceName};
+use model::{
+    ContainerRecommendation, ControlledValues, Limits, Quantity, ResourceList, ResourceName,
+};
 
 use super::PodContainer;
 use super::proportion::request_at;
@@ -14,7 +16,9 @@ pub(super) fn cap(
     container: &PodContainer<'_>,
     range: Option<&Limits>,
 ) -> Vec<String> {
-    let requestable = range.map(|range| Requestable::of(container, range)).unwrap_or_default();
+    let requestable = range
+        .map(|range| Requestable::of(container, range))
+        .unwrap_or_default();
     let notes = cap_list(&mut recommended.target, container, &requestable);
     for bound in [&mut recommended.lower_bound, &mut recommended.upper_bound] {
         cap_list(bound, container, &requestable);
@@ -22,7 +26,11 @@ pub(super) fn cap(
     notes
 }
 
-fn cap_list(list: &mut ResourceList, container: &PodContainer<'_>, requestable: &Requestable) -> Vec<String> {
+fn cap_list(
+    list: &mut ResourceList,
+    container: &PodContainer<'_>,
+    requestable: &Requestable,
+) -> Vec<String> {
     let allowed = &container.allowed;
     let range = [
         (Some(&requestable.min), "fit Min in container LimitRange"),
@@ -42,7 +50,10 @@ fn cap_list(list: &mut ResourceList, container: &PodContainer<'_>, requestable: 
     }
     if allowed.values == ControlledValues::RequestsOnly {
         for (resource, quantity) in list.iter_mut() {
-            let limit = container.limits.get(resource).filter(|limit| *quantity > **limit);
+            let limit = container
+                .limits
+                .get(resource)
+                .filter(|limit| *quantity > **limit);
             if let Some(limit) = limit {
                 *quantity = limit.clone();
                 notes.push(format!("{resource} capped to container limit"));
@@ -53,11 +64,19 @@ fn cap_list(list: &mut ResourceList, container: &PodContainer<'_>, requestable: 
 }
 
 fn raise(quantity: &mut Quantity, min: Option<&Quantity>) -> bool {
-    put(quantity, min.filter(|min| !min.is_zero() && **min > *quantity).cloned())
+    put(
+        quantity,
+        min.filter(|min| !min.is_zero() && **min > *quantity)
+            .cloned(),
+    )
 }
 
 fn lower(quantity: &mut Quantity, max: Option<&Quantity>) -> bool {
-    put(quantity, max.filter(|max| !max.is_zero() && **max < *quantity).cloned())
+    put(
+        quantity,
+        max.filter(|max| !max.is_zero() && **max < *quantity)
+            .cloned(),
+    )
 }
 
 fn put(quantity: &mut Quantity, bound: Option<Quantity>) -> bool {
@@ -68,7 +87,8 @@ fn put(quantity: &mut Quantity, bound: Option<Quantity>) -> bool {
     is_changed
 }
 
-/// The requests with which both a request and its limit in proportion are within what the namespace asks of containers.
+/// The requests with which both a request and its limit in proportion are within what the namespace
+/// asks of containers.
 #[derive(Default)]
 struct Requestable {
     min: ResourceList,
@@ -77,12 +97,23 @@ struct Requestable {
 
 impl Requestable {
     fn of(container: &PodContainer<'_>, range: &Limits) -> Self {
-        let get = |list: &Option<ResourceList>, resource: &ResourceName| list.as_ref()?.get(resource).cloned();
+        let get = |list: &Option<ResourceList>, resource: &ResourceName| {
+            list.as_ref()?.get(resource).cloned()
+        };
         let mut requestable = Self::default();
         for resource in [ResourceName::Cpu, ResourceName::Memory] {
             let request_at = |bound: &Quantity| {
-                let (limit, request) = (container.limits.get(&resource), container.requests.get(&resource));
-                request_at(&resource, bound, limit, request, get(&range.default, &resource).as_ref())
+                let (limit, request) = (
+                    container.limits.get(&resource),
+                    container.requests.get(&resource),
+                );
+                request_at(
+                    &resource,
+                    bound,
+                    limit,
+                    request,
+                    get(&range.default, &resource).as_ref(),
+                )
             };
             let (min, max) = (get(&range.min, &resource), get(&range.max, &resource));
             let max = max.as_ref().and_then(request_at);
@@ -91,7 +122,8 @@ impl Requestable {
             }
             // Both the limit and the request must be above the minimum.
             let for_limit = min.as_ref().and_then(request_at);
-            if let Some(min) = min.map(|min| for_limit.filter(|other| *other >= min).unwrap_or(min)) {
+            if let Some(min) = min.map(|min| for_limit.filter(|other| *other >= min).unwrap_or(min))
+            {
                 requestable.min.insert(resource, min);
             }
         }

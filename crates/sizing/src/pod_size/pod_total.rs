@@ -1,6 +1,7 @@
 //! Holds the sum over a pod's containers to what the namespace asks of pods, in proportion.
 //!
-//! Source: upstream `pkg/utils/vpa/capping.go` (`capProportionallyToPodLimitRange`, `applyPodLimitRange`).
+//! Source: upstream `pkg/utils/vpa/capping.go` (`capProportionallyToPodLimitRange`,
+//! `applyPodLimitRange`).
 
 use model::{ContainerRecommendation, Limits, Quantity, ResourceList, ResourceName};
 
@@ -33,8 +34,13 @@ impl Bound {
     }
 }
 
-/// Holds every number to `range`. Containers without a recommendation take part with what they request now.
-pub(super) fn hold(recommended: &mut Vec<ContainerRecommendation>, containers: &[PodContainer<'_>], range: &Limits) {
+/// Holds every number to `range`. Containers without a recommendation take part with what they
+/// request now.
+pub(super) fn hold(
+    recommended: &mut Vec<ContainerRecommendation>,
+    containers: &[PodContainer<'_>],
+    range: &Limits,
+) {
     for container in containers {
         if find(recommended, container).is_none() && !container.requests.is_empty() {
             recommended.push(ContainerRecommendation {
@@ -59,7 +65,9 @@ fn hold_sum(
     bound: Bound,
 ) {
     let sums = Sums::of(recommended, containers, range, resource, bound);
-    let Some((numerator, denominator, rounding)) = sums.factor(range, resource) else { return };
+    let Some((numerator, denominator, rounding)) = sums.factor(range, resource) else {
+        return;
+    };
     for recommended in recommended {
         let list = bound.of_mut(recommended);
         if list.is_empty() {
@@ -88,14 +96,22 @@ impl Sums {
         bound: Bound,
     ) -> Self {
         let default = range.default.as_ref().and_then(|list| list.get(resource));
-        let mut sums = Self { requests: Quantity::ZERO, limits: Quantity::ZERO };
+        let mut sums = Self {
+            requests: Quantity::ZERO,
+            limits: Quantity::ZERO,
+        };
         for container in containers {
-            let (limit, request) = (container.limits.get(resource), container.requests.get(resource));
+            let (limit, request) = (
+                container.limits.get(resource),
+                container.requests.get(resource),
+            );
             let recommended = match find(recommended, container) {
                 Some(recommended) => bound.of(recommended).get(resource),
                 None => request,
             };
-            if let (Some(limit), _) = proportional_limit(resource, limit, request, recommended, default) {
+            if let (Some(limit), _) =
+                proportional_limit(resource, limit, request, recommended, default)
+            {
                 sums.limits = &sums.limits + &limit;
             }
             if let Some(recommended) = recommended {
@@ -105,10 +121,17 @@ impl Sums {
         sums
     }
 
-    /// Numerator, denominator and rounding of what every request is multiplied by; none where all is well or cannot be helped.
-    fn factor(self, range: &Limits, resource: &ResourceName) -> Option<(Quantity, Quantity, Rounding)> {
+    /// Numerator, denominator and rounding of what every request is multiplied by; none where all
+    /// is well or cannot be helped.
+    fn factor(
+        self,
+        range: &Limits,
+        resource: &ResourceName,
+    ) -> Option<(Quantity, Quantity, Rounding)> {
         let Self { requests, limits } = self;
-        let get = |list: &Option<ResourceList>| list.as_ref().and_then(|list| list.get(resource)).cloned();
+        let get = |list: &Option<ResourceList>| {
+            list.as_ref().and_then(|list| list.get(resource)).cloned()
+        };
         let min = get(&range.min).unwrap_or_default();
         let max = get(&range.max).filter(|max| !max.is_zero());
         let is_above_max = max.as_ref().is_some_and(|max| limits > *max);
@@ -116,7 +139,11 @@ impl Sums {
             return None;
         }
         if min > requests {
-            let rounding = if *resource == ResourceName::Cpu { Rounding::Up } else { Rounding::Down };
+            let rounding = if *resource == ResourceName::Cpu {
+                Rounding::Up
+            } else {
+                Rounding::Down
+            };
             return Some((min, requests, rounding));
         }
         let total = max.filter(|_| is_above_max).unwrap_or(min);
@@ -128,5 +155,7 @@ fn find<'a>(
     recommended: &'a [ContainerRecommendation],
     container: &PodContainer<'_>,
 ) -> Option<&'a ContainerRecommendation> {
-    recommended.iter().find(|recommended| recommended.container_name == container.name)
+    recommended
+        .iter()
+        .find(|recommended| recommended.container_name == container.name)
 }

@@ -1,5 +1,5 @@
-//! Limits that keep their proportion to requests, and the arithmetic of proportions: millicores of CPU, bytes of memory,
-//! rounded down.
+//! Limits that keep their proportion to requests, and the arithmetic of proportions: millicores of
+//! CPU, bytes of memory, rounded down.
 //!
 //! An amount beyond 64 bits counts as nothing, as it does upstream. Source: upstream
 //! `pkg/utils/vpa/limit_and_request_scaling.go`.
@@ -15,8 +15,8 @@ pub struct ProportionalLimits {
     pub notes: Vec<String>,
 }
 
-/// Limits of CPU and memory in the proportion that they had to requests. `default_limits` are those that the namespace gives to
-/// containers without any.
+/// Limits of CPU and memory in the proportion that they had to requests. `default_limits` are those
+/// that the namespace gives to containers without any.
 pub fn proportional_limits(
     limits: &ResourceList,
     requests: &ResourceList,
@@ -27,7 +27,8 @@ pub fn proportional_limits(
     let mut notes = Vec::new();
     for resource in [ResourceName::Cpu, ResourceName::Memory] {
         let default = default_limits.and_then(|default| default.get(&resource));
-        let [limit, request, recommended] = [limits, requests, recommended].map(|list| list.get(&resource));
+        let [limit, request, recommended] =
+            [limits, requests, recommended].map(|list| list.get(&resource));
         let (limit, note) = proportional_limit(&resource, limit, request, recommended, default);
         notes.extend(note.map(|note| (resource.clone(), note)));
         if let Some(limit) = limit {
@@ -35,7 +36,11 @@ pub fn proportional_limits(
         }
     }
     if !result.limits.is_empty() {
-        result.notes.extend(notes.into_iter().map(|(resource, note)| format!("{resource}: {note}")));
+        result.notes.extend(
+            notes
+                .into_iter()
+                .map(|(resource, note)| format!("{resource}: {note}")),
+        );
     }
     result
 }
@@ -52,7 +57,10 @@ pub(super) fn proportional_limit(
         return (None, Some("limit NOT set since originalLimit is nil or 0"));
     };
     let Some(recommended) = present(recommended) else {
-        return (None, Some("limit NOT set since recommendedRequest is nil or 0"));
+        return (
+            None,
+            Some("limit NOT set since recommendedRequest is nil or 0"),
+        );
     };
     // A limit without a request means a request of the same size.
     let Some(request) = present(request).filter(|request| milli(request) != milli(limit)) else {
@@ -67,7 +75,8 @@ pub(super) fn proportional_limit(
     }
 }
 
-/// The request at which a limit in proportion is `bound`; none where the limit has no proportion to a request, or there is none.
+/// The request at which a limit in proportion is `bound`; none where the limit has no proportion to
+/// a request, or there is none.
 pub(super) fn request_at(
     resource: &ResourceName,
     bound: &Quantity,
@@ -76,7 +85,9 @@ pub(super) fn request_at(
     default: Option<&Quantity>,
 ) -> Option<Quantity> {
     let limit = present(limit).or(present(default))?;
-    let Some(request) = present(request) else { return Some(bound.clone()) };
+    let Some(request) = present(request) else {
+        return Some(bound.clone());
+    };
     let scaled = scale(resource, bound, request, limit, Rounding::Down);
     scaled.or_else(|| Some(from_amount(resource, i64::MAX, bound)))
 }
@@ -88,7 +99,8 @@ pub(super) enum Rounding {
     Up,
 }
 
-/// `quantity * numerator / denominator` in the format of `quantity`; none beyond 64 bits, or for a denominator of zero.
+/// `quantity * numerator / denominator` in the format of `quantity`; none beyond 64 bits, or for a
+/// denominator of zero.
 pub(super) fn scale(
     resource: &ResourceName,
     quantity: &Quantity,
@@ -101,13 +113,25 @@ pub(super) fn scale(
     let product = value.checked_mul(numerator)?;
     let whole = product.checked_div_euclid(denominator)?;
     let has_rest = product.checked_rem_euclid(denominator)? != 0;
-    let rounded = if has_rest && rounding == Rounding::Up { whole.checked_add(1)? } else { whole };
-    Some(from_amount(resource, i64::try_from(rounded).ok()?, quantity))
+    let rounded = if has_rest && rounding == Rounding::Up {
+        whole.checked_add(1)?
+    } else {
+        whole
+    };
+    Some(from_amount(
+        resource,
+        i64::try_from(rounded).ok()?,
+        quantity,
+    ))
 }
 
 /// Millicores of CPU, whole units of anything else.
 fn amount(resource: &ResourceName, quantity: &Quantity) -> i64 {
-    if *resource == ResourceName::Cpu { milli(quantity) } else { units(quantity) }
+    if *resource == ResourceName::Cpu {
+        milli(quantity)
+    } else {
+        units(quantity)
+    }
 }
 
 fn from_amount(resource: &ResourceName, amount: i64, like: &Quantity) -> Quantity {

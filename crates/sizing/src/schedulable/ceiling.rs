@@ -1,4 +1,5 @@
-//! A limit on what a pod, or each of its containers, may ask for of one resource, and where it comes from.
+//! A limit on what a pod, or each of its containers, may ask for of one resource, and where it
+//! comes from.
 
 use model::{Cap, Quantity, ResourceName};
 
@@ -7,7 +8,8 @@ use model::{Cap, Quantity, ResourceName};
 pub enum Values {
     /// Requests.
     Requests,
-    /// Limits, which follow the requests in proportion unless the autoscaler's owner decided otherwise.
+    /// Limits, which follow the requests in proportion unless the autoscaler's owner decided
+    /// otherwise.
     Limits,
 }
 

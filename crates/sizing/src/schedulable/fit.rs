@@ -1,12 +1,16 @@
 //! The most that each container of a workload may get so that its pods can be scheduled.
 //!
-//! Ceilings are taken one after the other, the nodes last; each only lowers what the ones before left. Where the targets of a pod's
-//! containers do not fit, they share in proportion. Where they fit, a container's most is what there would be if it alone grew. No
-//! number is raised, and none becomes zero: a ceiling under which some container would get nothing is left out and said so.
+//! Ceilings are taken one after the other, the nodes last; each only lowers what the ones before
+//! left. Where the targets of a pod's containers do not fit, they share in proportion. Where they
+//! fit, a container's most is what there would be if it alone grew. No number is raised, and none
+//! becomes zero: a ceiling under which some container would get nothing is left out and said so.
 
 use std::collections::BTreeMap;
 
-use model::{Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Memory, Recommendation, ResourceName};
+use model::{
+    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Memory, Recommendation,
+    ResourceName,
+};
 
 use super::ceiling::{Ceiling, Per, Values, show};
 use super::node_room::{NodeRooms, Room};
@@ -64,7 +68,11 @@ impl Fitting<'_> {
         let mut parts = RESOURCES.map(|resource| self.parts(recommendation, &resource));
         let mut used: [Vec<&Ceiling>; 2] = Default::default();
         for ((resource, parts), used) in RESOURCES.iter().zip(&mut parts).zip(&mut used) {
-            for ceiling in self.ceilings.iter().filter(|ceiling| ceiling.resource == *resource) {
+            for ceiling in self
+                .ceilings
+                .iter()
+                .filter(|ceiling| ceiling.resource == *resource)
+            {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
@@ -73,7 +81,10 @@ impl Fitting<'_> {
             }
         }
         let nodes = self.node_ceilings(&parts, &mut fit);
-        for ((resource, parts), (mut used, node)) in RESOURCES.iter().zip(&mut parts).zip(used.into_iter().zip(&nodes))
+        for ((resource, parts), (mut used, node)) in RESOURCES
+            .iter()
+            .zip(&mut parts)
+            .zip(used.into_iter().zip(&nodes))
         {
             if let Some(ceiling) = node.as_ref().filter(|_| !parts.is_empty()) {
                 if self.lower(parts, ceiling) {
@@ -94,11 +105,20 @@ impl Fitting<'_> {
     fn parts(&self, recommendation: &Recommendation, resource: &ResourceName) -> Vec<Part<'_>> {
         let part = |container: &ContainerRecommendation| {
             let name = container.container_name.as_str();
-            let shape = self.pod.containers.iter().find(|shape| shape.name == name)?;
+            let shape = self
+                .pod
+                .containers
+                .iter()
+                .find(|shape| shape.name == name)?;
             let amount = whole(resource, container.target.get(resource)?);
             let policy = policy_for(self.policies, name);
             let least = policy.and_then(|policy| policy.min_allowed.get(resource));
-            Some(Part { shape, amount, floor: least.map_or(0, |least| whole(resource, least)), cut_by: None })
+            Some(Part {
+                shape,
+                amount,
+                floor: least.map_or(0, |least| whole(resource, least)),
+                cut_by: None,
+            })
         };
         recommendation.containers.iter().filter_map(part).collect()
     }
@@ -112,7 +132,11 @@ impl Fitting<'_> {
             return false;
         };
         for (part, amount) in parts.iter_mut().zip(cut) {
-            let amount = if part.shape.whole_cores { whole_cores(ceiling, amount) } else { amount };
+            let amount = if part.shape.whole_cores {
+                whole_cores(ceiling, amount)
+            } else {
+                amount
+            };
             if amount < part.amount {
                 part.amount = amount;
                 part.cut_by = Some(ceiling.clone());
@@ -147,18 +171,28 @@ impl Fitting<'_> {
             Values::Limits => of(&self.pod.fixed_limits, resource),
         };
         let varies = |shape: &ContainerShape| {
-            parts.iter().any(|part| std::ptr::eq(part.shape, shape) && part.weight(ceiling).is_some())
+            parts
+                .iter()
+                .any(|part| std::ptr::eq(part.shape, shape) && part.weight(ceiling).is_some())
         };
-        let others = self.pod.containers.iter().filter(|shape| !varies(shape)).map(|shape| match ceiling.values {
-            Values::Requests => shape.request(resource),
-            Values::Limits => shape.limit(resource),
-        });
+        let others = self
+            .pod
+            .containers
+            .iter()
+            .filter(|shape| !varies(shape))
+            .map(|shape| match ceiling.values {
+                Values::Requests => shape.request(resource),
+                Values::Limits => shape.limit(resource),
+            });
         others.map(i128::from).sum::<i128>() + i128::from(fixed)
     }
 
     /// What the best node has left, for CPU and memory; tells when there is none.
     fn node_ceilings(&self, parts: &[Vec<Part>; 2], fit: &mut Fit) -> [Option<Ceiling>; 2] {
-        let Some(nodes) = self.nodes.filter(|_| parts.iter().any(|parts| !parts.is_empty())) else {
+        let Some(nodes) = self
+            .nodes
+            .filter(|_| parts.iter().any(|parts| !parts.is_empty()))
+        else {
             return [None, None];
         };
         let amounts = |amount: &dyn Fn(&ResourceName, &[Part]) -> i64| Amounts {
@@ -166,30 +200,48 @@ impl Fitting<'_> {
             memory: Memory::from_bytes(amount(&ResourceName::Memory, &parts[1])),
         };
         let fixed = amounts(&|resource, parts| {
-            let sized = |shape: &ContainerShape| parts.iter().any(|part| std::ptr::eq(part.shape, shape));
-            let others = self.pod.containers.iter().filter(|shape| !sized(shape)).map(|shape| shape.request(resource));
+            let sized =
+                |shape: &ContainerShape| parts.iter().any(|part| std::ptr::eq(part.shape, shape));
+            let others = self
+                .pod
+                .containers
+                .iter()
+                .filter(|shape| !sized(shape))
+                .map(|shape| shape.request(resource));
             others.sum::<i64>() + of(&self.pod.fixed_requests, resource)
         });
         let wanted = amounts(&|_, parts| parts.iter().map(|part| part.amount).sum());
         if let Some((cpu, memory)) = nodes.choose(fixed, wanted) {
-            return [Some(node_ceiling(ResourceName::Cpu, cpu)), Some(node_ceiling(ResourceName::Memory, memory))];
+            return [
+                Some(node_ceiling(ResourceName::Cpu, cpu)),
+                Some(node_ceiling(ResourceName::Memory, memory)),
+            ];
         }
         let why = match nodes {
-            NodeRooms::One(rooms) if rooms.is_empty() => "no node is known that these pods may run on",
+            NodeRooms::One(rooms) if rooms.is_empty() => {
+                "no node is known that these pods may run on"
+            }
             _ => "no node has room for these pods, whatever is recommended",
         };
-        fit.unmet.extend(RESOURCES.map(|resource| (resource, why.to_owned())));
+        fit.unmet
+            .extend(RESOURCES.map(|resource| (resource, why.to_owned())));
         [None, None]
     }
 
     /// The most for one container: its share where it was cut, otherwise what the others leave.
     fn most(&self, parts: &[Part], part: &Part, used: &[&Ceiling]) -> Option<Most> {
         if let Some(ceiling) = &part.cut_by {
-            return Some(Most { amount: part.amount, cuts_target: true, ceiling: ceiling.clone() });
+            return Some(Most {
+                amount: part.amount,
+                cuts_target: true,
+                ceiling: ceiling.clone(),
+            });
         }
         let others = |ceiling: &Ceiling| -> i128 {
             let others = parts.iter().filter(|other| !std::ptr::eq(*other, part));
-            others.filter_map(|other| Some(other.stake(ceiling)?.cost(other.amount))).sum()
+            others
+                .filter_map(|other| Some(other.stake(ceiling)?.cost(other.amount)))
+                .sum()
         };
         let left = used.iter().filter_map(|ceiling| {
             let stake = part.stake(ceiling)?;
@@ -198,18 +250,30 @@ impl Fitting<'_> {
                 Per::Pod => i128::from(ceiling.most) - self.fixed(parts, ceiling) - others(ceiling),
             };
             let amount = stake.affords(room);
-            let amount = if part.shape.whole_cores { whole_cores(ceiling, amount) } else { amount };
+            let amount = if part.shape.whole_cores {
+                whole_cores(ceiling, amount)
+            } else {
+                amount
+            };
             Some((amount.max(part.amount), *ceiling))
         });
         let (amount, ceiling) = left.min_by_key(|(amount, _)| *amount)?;
-        Some(Most { amount, cuts_target: false, ceiling: ceiling.clone() })
+        Some(Most {
+            amount,
+            cuts_target: false,
+            ceiling: ceiling.clone(),
+        })
     }
 }
 
 impl Part<'_> {
-    /// What a unit of the request takes under the ceiling; none where the ceiling is about limits and these do not follow.
+    /// What a unit of the request takes under the ceiling; none where the ceiling is about limits
+    /// and these do not follow.
     fn weight(&self, ceiling: &Ceiling) -> Option<(i64, i64)> {
-        let (request, limit) = (self.shape.request(&ceiling.resource), self.shape.limit(&ceiling.resource));
+        let (request, limit) = (
+            self.shape.request(&ceiling.resource),
+            self.shape.limit(&ceiling.resource),
+        );
         match ceiling.values {
             Values::Requests => Some((1, 1)),
             Values::Limits if !self.shape.limits_follow || limit <= 0 => None,
@@ -219,7 +283,11 @@ impl Part<'_> {
     }
 
     fn stake(&self, ceiling: &Ceiling) -> Option<Stake> {
-        Some(Stake { amount: self.amount, floor: self.floor, weight: self.weight(ceiling)? })
+        Some(Stake {
+            amount: self.amount,
+            floor: self.floor,
+            weight: self.weight(ceiling)?,
+        })
     }
 }
 
@@ -228,12 +296,18 @@ impl Fit {
     pub fn apply(&self, recommendation: &mut Recommendation) -> bool {
         let mut cuts_target = false;
         for container in &mut recommendation.containers {
-            let ContainerRecommendation { container_name, target, lower_bound, upper_bound, uncapped_target: _ } =
-                container;
+            let ContainerRecommendation {
+                container_name,
+                target,
+                lower_bound,
+                upper_bound,
+                uncapped_target: _,
+            } = container;
             for list in [target, lower_bound, upper_bound] {
                 for (resource, quantity) in list.iter_mut() {
-                    if let Some(most) =
-                        self.of(container_name, resource).filter(|most| whole(resource, quantity) > most.amount)
+                    if let Some(most) = self
+                        .of(container_name, resource)
+                        .filter(|most| whole(resource, quantity) > most.amount)
                     {
                         *quantity = show(resource, most.amount);
                         cuts_target |= most.cuts_target;
@@ -255,9 +329,12 @@ impl Fit {
                 number.capped_by = Some(most.ceiling.by);
                 number.capped_because = Some(most.ceiling.because.clone());
             } else if number.bound == Bound::Target && number.capped_by.is_none() {
-                let unmet = self.unmet.iter().find(|(resource, _)| *resource == number.resource);
-                number.capped_because =
-                    unmet.map(|(_, why)| format!("not capped, since it would leave nothing: {why}"));
+                let unmet = self
+                    .unmet
+                    .iter()
+                    .find(|(resource, _)| *resource == number.resource);
+                number.capped_because = unmet
+                    .map(|(_, why)| format!("not capped, since it would leave nothing: {why}"));
             }
         }
     }
@@ -290,7 +367,11 @@ fn each_under(parts: &[Part], ceiling: &Ceiling) -> Option<Vec<i64>> {
 
 /// Whole cores where there is at least one.
 fn whole_cores(ceiling: &Ceiling, amount: i64) -> i64 {
-    if ceiling.resource == ResourceName::Cpu && amount >= 1000 { amount - amount % 1000 } else { amount }
+    if ceiling.resource == ResourceName::Cpu && amount >= 1000 {
+        amount - amount % 1000
+    } else {
+        amount
+    }
 }
 
 /// Millicores or bytes, rounded up.
@@ -308,5 +389,13 @@ fn node_ceiling(resource: ResourceName, room: &Room) -> Ceiling {
         "node {node} has {} {resource} left for one pod beside {daemons} DaemonSet pods",
         show(&resource, most)
     );
-    Ceiling { resource, values: Values::Requests, per: Per::Pod, most, by: Cap::Node, object: node.clone(), because }
+    Ceiling {
+        resource,
+        values: Values::Requests,
+        per: Per::Pod,
+        most,
+        by: Cap::Node,
+        object: node.clone(),
+        because,
+    }
 }

@@ -8,10 +8,16 @@ use super::ceiling::{Ceiling, Per, Values, show};
 
 /// The ceilings of one item of the `LimitRange` of this name.
 pub fn limit_range_ceilings(name: &str, per: Per, max: &ResourceList) -> Vec<Ceiling> {
-    let cpu = max.cpu().map(|most| (ResourceName::Cpu, Cpu::millicores(most)));
-    let memory = max.memory().map(|most| (ResourceName::Memory, Memory::bytes(most)));
+    let cpu = max
+        .cpu()
+        .map(|most| (ResourceName::Cpu, Cpu::millicores(most)));
+    let memory = max
+        .memory()
+        .map(|most| (ResourceName::Memory, Memory::bytes(most)));
     let limited = cpu.into_iter().chain(memory).filter(|(_, most)| *most > 0);
-    limited.flat_map(|(resource, most)| both(name, per, &resource, most)).collect()
+    limited
+        .flat_map(|(resource, most)| both(name, per, &resource, most))
+        .collect()
 }
 
 fn both(name: &str, per: Per, resource: &ResourceName, most: i64) -> [Ceiling; 2] {
@@ -26,7 +32,10 @@ fn both(name: &str, per: Per, resource: &ResourceName, most: i64) -> [Ceiling; 2
         most,
         by: Cap::LimitRange,
         object: name.to_owned(),
-        because: format!("LimitRange {name} allows a {what} {text} of at most {} {resource}", show(resource, most)),
+        because: format!(
+            "LimitRange {name} allows a {what} {text} of at most {} {resource}",
+            show(resource, most)
+        ),
     })
 }
 
@@ -38,11 +47,26 @@ mod tests {
 
     #[test]
     fn only_what_is_limited_has_a_ceiling() {
-        let max = [(ResourceName::Cpu, Quantity::from_milli(0)), (ResourceName::Memory, Quantity::from_bytes(1 << 30))];
+        let max = [
+            (ResourceName::Cpu, Quantity::from_milli(0)),
+            (ResourceName::Memory, Quantity::from_bytes(1 << 30)),
+        ];
         let ceilings = limit_range_ceilings("small", Per::Pod, &max.into_iter().collect());
-        let found: Vec<_> = ceilings.iter().map(|ceiling| (&ceiling.resource, ceiling.values, ceiling.most)).collect();
+        let found: Vec<_> = ceilings
+            .iter()
+            .map(|ceiling| (&ceiling.resource, ceiling.values, ceiling.most))
+            .collect();
         let memory = &ResourceName::Memory;
-        assert_eq!(found, [(memory, Values::Requests, 1 << 30), (memory, Values::Limits, 1 << 30)]);
-        assert_eq!(ceilings[0].because, "LimitRange small allows a pod requests of at most 1Gi memory");
+        assert_eq!(
+            found,
+            [
+                (memory, Values::Requests, 1 << 30),
+                (memory, Values::Limits, 1 << 30)
+            ]
+        );
+        assert_eq!(
+            ceilings[0].because,
+            "LimitRange small allows a pod requests of at most 1Gi memory"
+        );
     }
 }

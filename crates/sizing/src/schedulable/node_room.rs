@@ -1,7 +1,8 @@
-//! What nodes have left for one pod: allocatable, less a margin, what is bound to the node, and the `DaemonSet` pods that it gets.
+//! What nodes have left for one pod: allocatable, less a margin, what is bound to the node, and the
+//! `DaemonSet` pods that it gets.
 //!
-//! What other pods take does not count: they can be elsewhere, a node of the same size may come. Neither do nodes that a cluster
-//! autoscaler could bring but has not.
+//! What other pods take does not count: they can be elsewhere, a node of the same size may come.
+//! Neither do nodes that a cluster autoscaler could bring but has not.
 
 use model::{Cpu, Labels, Memory, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
 
@@ -59,30 +60,48 @@ pub struct Rooms {
 pub enum NodeRooms {
     /// A pod must fit on one of them. Rooms that are nowhere larger than another are left out.
     One(Vec<Room>),
-    /// There is to be a pod on every one: the node with the least CPU left, and the one with the least memory.
+    /// There is to be a pod on every one: the node with the least CPU left, and the one with the
+    /// least memory.
     Every(Room, Room),
 }
 
 impl Rooms {
-    /// Of these nodes, with these `DaemonSets` on them, keeping a margin free that is a share of what can be allocated.
+    /// Of these nodes, with these `DaemonSets` on them, keeping a margin free that is a share of
+    /// what can be allocated.
     pub fn new(nodes: Vec<NodeFacts>, daemons: Vec<DaemonFacts>, margin: f64) -> Self {
         let nodes = nodes.into_iter().map(|node| {
             let left = Amounts {
                 cpu: Cpu::from_millicores(keep(node.allocatable.cpu.millicores(), margin)),
                 memory: Memory::from_bytes(keep(node.allocatable.memory.bytes(), margin)),
             };
-            let beside: Vec<_> = daemons.iter().filter(|daemon| node.admits(&daemon.constraints)).collect();
-            let left = beside.iter().fold(left - node.bound, |left, daemon| left - daemon.requests);
-            let room = Room { node: node.name.clone(), left, daemons: beside.len() };
+            let beside: Vec<_> = daemons
+                .iter()
+                .filter(|daemon| node.admits(&daemon.constraints))
+                .collect();
+            let left = beside
+                .iter()
+                .fold(left - node.bound, |left, daemon| left - daemon.requests);
+            let room = Room {
+                node: node.name.clone(),
+                left,
+                daemons: beside.len(),
+            };
             (node, room)
         });
-        Self { nodes: nodes.collect(), daemons }
+        Self {
+            nodes: nodes.collect(),
+            daemons,
+        }
     }
 
     /// Of the nodes that a pod with these constraints may run on.
     pub fn for_pods(&self, constraints: &NodeConstraints) -> NodeRooms {
         let mut largest: Vec<Room> = Vec::new();
-        for (_, room) in self.nodes.iter().filter(|(node, _)| node.admits(constraints)) {
+        for (_, room) in self
+            .nodes
+            .iter()
+            .filter(|(node, _)| node.admits(constraints))
+        {
             if !largest.iter().any(|other| holds(other, room)) {
                 largest.retain(|other| !holds(room, other));
                 largest.push(room.clone());
@@ -94,11 +113,21 @@ impl Rooms {
     /// Of the nodes that a `DaemonSet` has pods on, without its own; none if it is not known.
     pub fn for_daemon(&self, key: &(String, String)) -> Option<NodeRooms> {
         let daemon = self.daemons.iter().find(|daemon| daemon.key == *key)?;
-        let mut rooms = self.nodes.iter().filter(|(node, _)| node.admits(&daemon.constraints)).map(|(_, room)| {
-            let left = room.left + daemon.requests;
-            Room { left, daemons: room.daemons - 1, ..room.clone() }
-        });
-        let Some(first) = rooms.next() else { return Some(NodeRooms::One(Vec::new())) };
+        let mut rooms = self
+            .nodes
+            .iter()
+            .filter(|(node, _)| node.admits(&daemon.constraints))
+            .map(|(_, room)| {
+                let left = room.left + daemon.requests;
+                Room {
+                    left,
+                    daemons: room.daemons - 1,
+                    ..room.clone()
+                }
+            });
+        let Some(first) = rooms.next() else {
+            return Some(NodeRooms::One(Vec::new()));
+        };
         let (mut cpu, mut memory) = (first.clone(), first);
         for room in rooms {
             if room.left.memory < memory.left.memory {
@@ -114,21 +143,37 @@ impl Rooms {
 
 impl NodeFacts {
     fn admits(&self, constraints: &NodeConstraints) -> bool {
-        let Self { name, labels, taints, extended, .. } = self;
-        constraints.allow(NodeTraits { name, labels, taints, extended })
+        let Self {
+            name,
+            labels,
+            taints,
+            extended,
+            ..
+        } = self;
+        constraints.allow(NodeTraits {
+            name,
+            labels,
+            taints,
+            extended,
+        })
     }
 }
 
 impl NodeRooms {
-    /// The room to judge by for pods that ask for so much, of which `fixed` is not up for discussion; none where no node has any.
+    /// The room to judge by for pods that ask for so much, of which `fixed` is not up for
+    /// discussion; none where no node has any.
     pub(super) fn choose(&self, fixed: Amounts, wanted: Amounts) -> Option<(&Room, &Room)> {
         match self {
             Self::Every(cpu, memory) => Some((cpu, memory)),
             Self::One(rooms) => {
                 let mut best: Option<(&Room, [f64; 2])> = None;
                 for room in rooms {
-                    let Some(rank) = rank(room, fixed, wanted) else { continue };
-                    if best.is_none_or(|(found, rank_found)| is_better((room, rank), (found, rank_found))) {
+                    let Some(rank) = rank(room, fixed, wanted) else {
+                        continue;
+                    };
+                    if best.is_none_or(|(found, rank_found)| {
+                        is_better((room, rank), (found, rank_found))
+                    }) {
                         best = Some((room, rank));
                     }
                 }
@@ -138,10 +183,14 @@ impl NodeRooms {
     }
 }
 
-/// The smaller and the larger share of what is wanted that can be had there; none where a resource cannot be had at all.
+/// The smaller and the larger share of what is wanted that can be had there; none where a resource
+/// cannot be had at all.
 fn rank(room: &Room, fixed: Amounts, wanted: Amounts) -> Option<[f64; 2]> {
     let [cpu, memory] = [ResourceName::Cpu, ResourceName::Memory].map(|resource| {
-        let (left, wanted) = (of(&room.left, &resource) - of(&fixed, &resource), of(&wanted, &resource));
+        let (left, wanted) = (
+            of(&room.left, &resource) - of(&fixed, &resource),
+            of(&wanted, &resource),
+        );
         match wanted {
             ..=0 => (left >= 0).then_some(1.0),
             _ if left <= 0 => None,
@@ -152,10 +201,14 @@ fn rank(room: &Room, fixed: Amounts, wanted: Amounts) -> Option<[f64; 2]> {
     Some([cpu.min(memory), cpu.max(memory)])
 }
 
-/// The resource that is short loses the least there; then the other one; then there is the most memory, then CPU, left.
+/// The resource that is short loses the least there; then the other one; then there is the most
+/// memory, then CPU, left.
 fn is_better(a: (&Room, [f64; 2]), b: (&Room, [f64; 2])) -> bool {
     let order = a.1[0].total_cmp(&b.1[0]).then(a.1[1].total_cmp(&b.1[1]));
-    order.then(a.0.left.memory.cmp(&b.0.left.memory)).then(a.0.left.cpu.cmp(&b.0.left.cpu)).is_gt()
+    order
+        .then(a.0.left.memory.cmp(&b.0.left.memory))
+        .then(a.0.left.cpu.cmp(&b.0.left.cpu))
+        .is_gt()
 }
 
 fn keep(allocatable: i64, margin: f64) -> i64 {

@@ -9,7 +9,8 @@ use crate::estimate::Amounts;
 pub struct PodShape {
     /// Its containers, in no particular order.
     pub containers: Vec<ContainerShape>,
-    /// Requests of what is never sized: sidecars among the init containers, and the overhead of the pod.
+    /// Requests of what is never sized: sidecars among the init containers, and the overhead of the
+    /// pod.
     pub fixed_requests: Amounts,
     /// Limits of the same.
     pub fixed_limits: Amounts,

@@ -1,7 +1,9 @@
-//! What a `ResourceQuota` leaves to each pod of a workload: what is allowed, less what other pods have, shared by all replicas.
+//! What a `ResourceQuota` leaves to each pod of a workload: what is allowed, less what other pods
+//! have, shared by all replicas.
 //!
-//! Pods that run are never made smaller for the sake of replicas that the quota does not let start: then each keeps what pods of
-//! the workload have now on average. So a pod that is replaced can always come back.
+//! Pods that run are never made smaller for the sake of replicas that the quota does not let start:
+//! then each keeps what pods of the workload have now on average. So a pod that is replaced can
+//! always come back.
 
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
@@ -9,12 +11,14 @@ use super::ceiling::{Ceiling, Per, Values, show};
 use super::pod_shape::of;
 use crate::estimate::Amounts;
 
-/// One quota, as far as it concerns the pods of one workload. Sums are over the pods that the quota counts.
+/// One quota, as far as it concerns the pods of one workload. Sums are over the pods that the quota
+/// counts.
 #[derive(Clone, Debug)]
 pub struct QuotaFacts<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it allows, by Kubernetes' names: `cpu` or `requests.cpu`, `limits.cpu`, and the same of memory.
+    /// What it allows, by Kubernetes' names: `cpu` or `requests.cpu`, `limits.cpu`, and the same of
+    /// memory.
     pub hard: &'a ResourceList,
     /// Requests and limits of the pods of others.
     pub others: (Amounts, Amounts),
@@ -30,16 +34,28 @@ impl QuotaFacts<'_> {
     /// The ceilings for one pod.
     pub fn ceilings(&self) -> Vec<Ceiling> {
         let all = [
-            (ResourceName::Cpu, Values::Requests, &["cpu", "requests.cpu"][..]),
+            (
+                ResourceName::Cpu,
+                Values::Requests,
+                &["cpu", "requests.cpu"][..],
+            ),
             (ResourceName::Cpu, Values::Limits, &["limits.cpu"]),
-            (ResourceName::Memory, Values::Requests, &["memory", "requests.memory"]),
+            (
+                ResourceName::Memory,
+                Values::Requests,
+                &["memory", "requests.memory"],
+            ),
             (ResourceName::Memory, Values::Limits, &["limits.memory"]),
         ];
-        all.into_iter().filter_map(|(resource, values, names)| self.ceiling(resource, values, names)).collect()
+        all.into_iter()
+            .filter_map(|(resource, values, names)| self.ceiling(resource, values, names))
+            .collect()
     }
 
     fn ceiling(&self, resource: ResourceName, values: Values, names: &[&str]) -> Option<Ceiling> {
-        let listed = names.iter().filter_map(|name| self.hard.get(&ResourceName::from(*name)));
+        let listed = names
+            .iter()
+            .filter_map(|name| self.hard.get(&ResourceName::from(*name)));
         let hard = listed.min().map(|hard| match resource {
             ResourceName::Cpu => Cpu::from(hard).millicores(),
             _ => Memory::from(hard).bytes(),
@@ -50,16 +66,34 @@ impl QuotaFacts<'_> {
         };
         let shares = i64::from(self.replicas.max(self.pods).max(1));
         let left = (hard - of(others, &resource)).max(0) / shares;
-        let now = if self.pods == 0 { 0 } else { of(own, &resource) / i64::from(self.pods) };
+        let now = if self.pods == 0 {
+            0
+        } else {
+            of(own, &resource) / i64::from(self.pods)
+        };
         let most = left.max(now);
         let because = if now > left {
-            format!("ResourceQuota {} has no {what} of {resource} left for more than pods have now", self.name)
+            format!(
+                "ResourceQuota {} has no {what} of {resource} left for more than pods have now",
+                self.name
+            )
         } else {
             let amount = show(&resource, most);
-            format!("ResourceQuota {} leaves {what} of {amount} {resource} to each of {shares} pods", self.name)
+            format!(
+                "ResourceQuota {} leaves {what} of {amount} {resource} to each of {shares} pods",
+                self.name
+            )
         };
         let object = self.name.to_owned();
-        Some(Ceiling { resource, values, per: Per::Pod, most, by: Cap::Quota, object, because })
+        Some(Ceiling {
+            resource,
+            values,
+            per: Per::Pod,
+            most,
+            by: Cap::Quota,
+            object,
+            because,
+        })
     }
 }
 
@@ -68,16 +102,39 @@ mod tests {
     use super::*;
 
     fn cpu(millicores: i64) -> Amounts {
-        Amounts { cpu: Cpu::from_millicores(millicores), memory: Memory::from_bytes(0) }
+        Amounts {
+            cpu: Cpu::from_millicores(millicores),
+            memory: Memory::from_bytes(0),
+        }
     }
 
-    /// A quota of 10 cores: requests of others and of own pods, pods and replicas; what is left to each.
+    /// A quota of 10 cores: requests of others and of own pods, pods and replicas; what is left to
+    /// each.
     fn check(others: i64, own: i64, pods: u32, replicas: u32, expected: i64) {
-        let hard = [(ResourceName::from("requests.cpu"), "10".parse().expect("a quantity"))].into_iter().collect();
+        let hard = [(
+            ResourceName::from("requests.cpu"),
+            "10".parse().expect("a quantity"),
+        )]
+        .into_iter()
+        .collect();
         let (others, own) = ((cpu(others), cpu(0)), (cpu(own), cpu(0)));
-        let ceilings = QuotaFacts { name: "compute", hard: &hard, others, own, pods, replicas }.ceilings();
-        let [ceiling] = ceilings.as_slice() else { panic!("one ceiling: {ceilings:?}") };
-        assert_eq!((ceiling.values, ceiling.per, ceiling.most), (Values::Requests, Per::Pod, expected), "{ceiling:?}");
+        let ceilings = QuotaFacts {
+            name: "compute",
+            hard: &hard,
+            others,
+            own,
+            pods,
+            replicas,
+        }
+        .ceilings();
+        let [ceiling] = ceilings.as_slice() else {
+            panic!("one ceiling: {ceilings:?}")
+        };
+        assert_eq!(
+            (ceiling.values, ceiling.per, ceiling.most),
+            (Values::Requests, Per::Pod, expected),
+            "{ceiling:?}"
+        );
     }
 
     #[test]
@@ -97,16 +154,35 @@ mod tests {
 
     #[test]
     fn the_smaller_of_two_names_for_requests_counts_and_limits_are_apart() {
-        let hard = [("cpu", "4"), ("requests.cpu", "2"), ("limits.memory", "1Gi"), ("pods", "3")];
-        let hard = hard.map(|(name, text)| (ResourceName::from(name), text.parse().expect("a quantity")));
+        let hard = [
+            ("cpu", "4"),
+            ("requests.cpu", "2"),
+            ("limits.memory", "1Gi"),
+            ("pods", "3"),
+        ];
+        let hard =
+            hard.map(|(name, text)| (ResourceName::from(name), text.parse().expect("a quantity")));
         let none = (cpu(0), cpu(0));
         let hard = hard.into_iter().collect();
-        let facts = QuotaFacts { name: "compute", hard: &hard, others: none, own: none, pods: 0, replicas: 2 };
-        let found: Vec<_> =
-            facts.ceilings().into_iter().map(|found| (found.resource, found.values, found.most)).collect();
+        let facts = QuotaFacts {
+            name: "compute",
+            hard: &hard,
+            others: none,
+            own: none,
+            pods: 0,
+            replicas: 2,
+        };
+        let found: Vec<_> = facts
+            .ceilings()
+            .into_iter()
+            .map(|found| (found.resource, found.values, found.most))
+            .collect();
         assert_eq!(
             found,
-            [(ResourceName::Cpu, Values::Requests, 1000), (ResourceName::Memory, Values::Limits, 1 << 29)]
+            [
+                (ResourceName::Cpu, Values::Requests, 1000),
+                (ResourceName::Memory, Values::Limits, 1 << 29)
+            ]
         );
     }
 }

@@ -1,5 +1,6 @@
-//! How containers share what is not enough for all: in proportion to what each is to get, as upstream's webhook shares a pod's
-//! `LimitRange`; but each keeps what its owner said is the least, as long as that fits.
+//! How containers share what is not enough for all: in proportion to what each is to get, as
+//! upstream's webhook shares a pod's `LimitRange`; but each keeps what its owner said is the least,
+//! as long as that fits.
 
 /// What one container asks of a common amount.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +9,8 @@ pub(super) struct Stake {
     pub(super) amount: i64,
     /// The least that its owner allows.
     pub(super) floor: i64,
-    /// What each unit takes from the common amount, as a fraction: numerator and denominator, both above zero.
+    /// What each unit takes from the common amount, as a fraction: numerator and denominator, both
+    /// above zero.
     pub(super) weight: (i64, i64),
 }
 
@@ -32,10 +34,17 @@ impl Stake {
 
 /// The shares; none if somebody would be left with nothing.
 pub(super) fn share(stakes: &[Stake], room: i128) -> Option<Vec<i64>> {
-    let serves_all =
-        |shares: &Vec<i64>| stakes.iter().zip(shares).all(|(stake, share)| *share > 0 || stake.amount == 0);
-    let without_floors = || Some(scaled(stakes, &vec![false; stakes.len()], room)).filter(serves_all);
-    above_floors(stakes, room).filter(serves_all).or_else(without_floors)
+    let serves_all = |shares: &Vec<i64>| {
+        stakes
+            .iter()
+            .zip(shares)
+            .all(|(stake, share)| *share > 0 || stake.amount == 0)
+    };
+    let without_floors =
+        || Some(scaled(stakes, &vec![false; stakes.len()], room)).filter(serves_all);
+    above_floors(stakes, room)
+        .filter(serves_all)
+        .or_else(without_floors)
 }
 
 /// The shares where nobody gets less than the floor; none if the floors do not fit.
@@ -60,7 +69,10 @@ fn above_floors(stakes: &[Stake], room: i128) -> Option<Vec<i64>> {
 /// Those at the floor get that, the others the rest in proportion.
 fn scaled(stakes: &[Stake], at_floor: &[bool], room: i128) -> Vec<i64> {
     let both = || stakes.iter().zip(at_floor);
-    let asked: i128 = both().filter(|(_, at_floor)| !**at_floor).map(|(stake, _)| stake.cost(stake.amount)).sum();
+    let asked: i128 = both()
+        .filter(|(_, at_floor)| !**at_floor)
+        .map(|(stake, _)| stake.cost(stake.amount))
+        .sum();
     let rest = (room - taken_by_floors(stakes, at_floor)).max(0);
     both()
         .map(|(stake, at_floor)| match at_floor {
@@ -72,7 +84,10 @@ fn scaled(stakes: &[Stake], at_floor: &[bool], room: i128) -> Vec<i64> {
 }
 
 fn taken_by_floors(stakes: &[Stake], at_floor: &[bool]) -> i128 {
-    let held = stakes.iter().zip(at_floor).filter(|(_, at_floor)| **at_floor);
+    let held = stakes
+        .iter()
+        .zip(at_floor)
+        .filter(|(_, at_floor)| **at_floor);
     held.map(|(stake, _)| stake.cost(stake.floor())).sum()
 }
 
@@ -84,9 +99,19 @@ mod tests {
     use super::*;
 
     fn check(stakes: &[(i64, i64)], room: i128, expected: Option<&[i64]>) {
-        let stakes: Vec<_> =
-            stakes.iter().map(|(amount, floor)| Stake { amount: *amount, floor: *floor, weight: (1, 1) }).collect();
-        assert_eq!(share(&stakes, room).as_deref(), expected, "{stakes:?} in {room}");
+        let stakes: Vec<_> = stakes
+            .iter()
+            .map(|(amount, floor)| Stake {
+                amount: *amount,
+                floor: *floor,
+                weight: (1, 1),
+            })
+            .collect();
+        assert_eq!(
+            share(&stakes, room).as_deref(),
+            expected,
+            "{stakes:?} in {room}"
+        );
     }
 
     #[test]

@@ -32,7 +32,10 @@ fn garbage_is_collected_at_most_once_an_hour() {
 fn a_clock_that_was_put_back_does_not_stop_the_collection() {
     for days in [1, 8, 200] {
         let mut fleet = web();
-        assert_eq!(fleet.collect_unused(start() + SignedDuration::from_hours(24 * days)), 0);
+        assert_eq!(
+            fleet.collect_unused(start() + SignedDuration::from_hours(24 * days)),
+            0
+        );
         fleet.apply_pod(pod("empty-1", &[("app", "empty")]), start());
         fleet.delete_pod("shop", "empty-1");
         assert_eq!(fleet.collect_unused(start() + minutes(60)), 1, "{days}");
@@ -43,7 +46,10 @@ fn a_clock_that_was_put_back_does_not_stop_the_collection() {
 fn history_of_any_age_stays_where_only_what_is_unused_goes() {
     let mut fleet = web();
     fleet.delete_pod("shop", "web-1");
-    assert_eq!(fleet.collect_unused(start() + SignedDuration::from_hours(24 * 200)), 0);
+    assert_eq!(
+        fleet.collect_unused(start() + SignedDuration::from_hours(24 * 200)),
+        0
+    );
     assert_eq!(target(&fleet, "web").as_deref(), Some("126 262144000"));
 }
 
@@ -54,14 +60,26 @@ fn an_empty_history_stays_while_a_pod_runs_or_its_target_exists() {
         if let Some(spec) = spec {
             fleet.apply_autoscaler(&id("web"), spec);
         }
-        fleet.apply_pod(PodSpec { phase, ..pod("web-1", &[("app", "web")]) }, start());
+        fleet.apply_pod(
+            PodSpec {
+                phase,
+                ..pod("web-1", &[("app", "web")])
+            },
+            start(),
+        );
         fleet.collect_garbage(start() + minutes(1))
     };
-    let orphaned = AutoscalerSpec { target_exists: false, ..selecting(&[("app", "web")]) };
+    let orphaned = AutoscalerSpec {
+        target_exists: false,
+        ..selecting(&[("app", "web")])
+    };
     assert_eq!(collect(Phase::Running, None), 0);
     assert_eq!(collect(Phase::Succeeded, None), 1);
     assert_eq!(collect(Phase::Failed, Some(orphaned)), 1);
-    assert_eq!(collect(Phase::Failed, Some(selecting(&[("app", "web")]))), 0);
+    assert_eq!(
+        collect(Phase::Failed, Some(selecting(&[("app", "web")]))),
+        0
+    );
 }
 
 #[test]
@@ -70,28 +88,80 @@ fn a_container_is_abandoned_when_it_is_old_and_running_pods_do_without_it() {
     let soon = heard + SignedDuration::from_hours(8 * 24) - SignedDuration::from_secs(1);
     let late = heard + SignedDuration::from_hours(8 * 24);
     let mut fleet = web();
-    assert!(!fleet.is_abandoned(&id("web"), "app", None, late), "its pod has it");
+    assert!(
+        !fleet.is_abandoned(&id("web"), "app", None, late),
+        "its pod has it"
+    );
     assert!(fleet.is_abandoned(&id("web"), "old", Some(heard), late));
-    assert!(fleet.is_abandoned(&id("web"), "old", None, late), "nothing was ever heard of it");
-    assert!(!fleet.is_abandoned(&id("web"), "old", Some(heard), soon), "it may come back");
-    assert!(!fleet.is_abandoned(&id("other"), "old", Some(heard), late), "there is no such autoscaler");
-    fleet.apply_pod(PodSpec { containers: vec!["new".to_owned()], ..pod("web-1", &[("app", "web")]) }, late);
-    assert!(!fleet.is_abandoned(&id("web"), "app", None, soon), "its live history is young");
+    assert!(
+        fleet.is_abandoned(&id("web"), "old", None, late),
+        "nothing was ever heard of it"
+    );
+    assert!(
+        !fleet.is_abandoned(&id("web"), "old", Some(heard), soon),
+        "it may come back"
+    );
+    assert!(
+        !fleet.is_abandoned(&id("other"), "old", Some(heard), late),
+        "there is no such autoscaler"
+    );
+    fleet.apply_pod(
+        PodSpec {
+            containers: vec!["new".to_owned()],
+            ..pod("web-1", &[("app", "web")])
+        },
+        late,
+    );
+    assert!(
+        !fleet.is_abandoned(&id("web"), "app", None, soon),
+        "its live history is young"
+    );
     assert!(fleet.is_abandoned(&id("web"), "app", None, late));
-    fleet.apply_pod(PodSpec { phase: Phase::Succeeded, ..pod("web-1", &[("app", "web")]) }, late);
-    assert!(!fleet.is_abandoned(&id("web"), "old", Some(heard), late), "no pod runs to show that it is gone");
+    fleet.apply_pod(
+        PodSpec {
+            phase: Phase::Succeeded,
+            ..pod("web-1", &[("app", "web")])
+        },
+        late,
+    );
+    assert!(
+        !fleet.is_abandoned(&id("web"), "old", Some(heard), late),
+        "no pod runs to show that it is gone"
+    );
 }
 
 #[test]
 fn a_forgotten_container_takes_no_share_of_the_minimum() {
     let mut fleet = web();
     let late = start() + SignedDuration::from_hours(8 * 24 + 1);
-    let stored = fleet.checkpoints(&id("web"), late).unwrap().remove("app").unwrap();
-    fleet.load_checkpoint(&id("web"), "old", &stored, late).unwrap();
-    fleet.apply_pod(PodSpec { containers: vec!["new".to_owned()], ..pod("web-1", &[("app", "web")]) }, late);
-    let names = |fleet: &Fleet| fleet.histories(&id("web")).unwrap().into_keys().collect::<Vec<_>>();
+    let stored = fleet
+        .checkpoints(&id("web"), late)
+        .unwrap()
+        .remove("app")
+        .unwrap();
+    fleet
+        .load_checkpoint(&id("web"), "old", &stored, late)
+        .unwrap();
+    fleet.apply_pod(
+        PodSpec {
+            containers: vec!["new".to_owned()],
+            ..pod("web-1", &[("app", "web")])
+        },
+        late,
+    );
+    let names = |fleet: &Fleet| {
+        fleet
+            .histories(&id("web"))
+            .unwrap()
+            .into_keys()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(names(&fleet), ["app", "new", "old"]);
-    for (container, left) in [("old", vec!["app", "new"]), ("app", vec!["new"]), ("new", vec!["new"])] {
+    for (container, left) in [
+        ("old", vec!["app", "new"]),
+        ("app", vec!["new"]),
+        ("new", vec!["new"]),
+    ] {
         fleet.forget_container(&id("web"), container, late);
         assert_eq!(names(&fleet), left);
     }

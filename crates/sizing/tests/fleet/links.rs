@@ -15,10 +15,21 @@ fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
     let mut fleet = web();
     fleet.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
     fleet.apply_pod(pod("web-1", &[("app", "db")]), start());
-    assert_eq!((fleet.pod_count(&id("web")), fleet.pod_count(&id("db"))), (Some(0), Some(1)));
+    assert_eq!(
+        (fleet.pod_count(&id("web")), fleet.pod_count(&id("db"))),
+        (Some(0), Some(1))
+    );
     let again = sample(start() + minutes(59), 100, 100 * MIB);
-    let accepted = fleet.add_sample(&container("web-1", "app"), &again, again.at).unwrap();
-    assert_eq!(accepted, Accepted { cpu: false, memory: true });
+    let accepted = fleet
+        .add_sample(&container("web-1", "app"), &again, again.at)
+        .unwrap();
+    assert_eq!(
+        accepted,
+        Accepted {
+            cpu: false,
+            memory: true
+        }
+    );
 }
 
 #[test]
@@ -28,7 +39,10 @@ fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
     fleet.apply_autoscaler(&id("db"), selecting(&[("app", "db")]));
     fleet.reset_pods(vec![pod("web-1", &[("app", "web")])], start());
     fleet.reset_autoscalers(HashMap::from([(id("web"), selecting(&[("app", "web")]))]));
-    assert_eq!((fleet.pod_count(&id("web")), fleet.pod_count(&id("db"))), (Some(1), None));
+    assert_eq!(
+        (fleet.pod_count(&id("web")), fleet.pod_count(&id("db"))),
+        (Some(1), None)
+    );
     assert_eq!(target(&fleet, "web").as_deref(), Some("126 262144000"));
 }
 
@@ -38,13 +52,14 @@ fn labels() -> impl Strategy<Value = Labels> {
 }
 
 fn selector() -> impl Strategy<Value = Selector> {
-    let requirement =
-        ("[ab]", proptest::collection::btree_set("[xyz]", 1..3), 0..4).prop_map(|(key, values, kind)| match kind {
+    let requirement = ("[ab]", proptest::collection::btree_set("[xyz]", 1..3), 0..4).prop_map(
+        |(key, values, kind)| match kind {
             0 => Requirement::In(key, values),
             1 => Requirement::NotIn(key, values),
             2 => Requirement::Exists(key),
             _ => Requirement::DoesNotExist(key),
-        });
+        },
+    );
     prop_oneof![9 => vec(requirement, 0..3).prop_map(Selector::new), 1 => Just(Selector::nothing())]
 }
 
@@ -61,7 +76,8 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         (0..6_u8, labels()).prop_map(|(pod, labels)| Change::ApplyPod(pod, labels)),
         (0..6_u8).prop_map(Change::DeletePod),
-        (0..4_u8, selector()).prop_map(|(autoscaler, selector)| Change::ApplyAutoscaler(autoscaler, selector)),
+        (0..4_u8, selector())
+            .prop_map(|(autoscaler, selector)| Change::ApplyAutoscaler(autoscaler, selector)),
         (0..4_u8).prop_map(Change::DeleteAutoscaler),
         Just(Change::CollectGarbage),
     ]

@@ -6,15 +6,24 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{Accepted, SampleError};
 
-use crate::shop::{MIB, add_hour, container, id, minutes, pod, sample, selecting, start, target, web};
+use crate::shop::{
+    MIB, add_hour, container, id, minutes, pod, sample, selecting, start, target, web,
+};
 
 #[test]
 fn a_missing_resource_is_not_a_zero_sample() {
     let mut fleet = web();
     let before = fleet.histories(&id("web"));
     let at = start() + minutes(60);
-    let nothing = Sample { at, cpu: None, memory: None };
-    assert_eq!(fleet.add_sample(&container("web-1", "app"), &nothing, at), Ok(Accepted::default()));
+    let nothing = Sample {
+        at,
+        cpu: None,
+        memory: None,
+    };
+    assert_eq!(
+        fleet.add_sample(&container("web-1", "app"), &nothing, at),
+        Ok(Accepted::default())
+    );
     assert_eq!(fleet.histories(&id("web")), before);
 }
 
@@ -23,10 +32,16 @@ fn samples_of_init_containers_are_dropped_and_of_unknown_containers_refused() {
     let mut fleet = web();
     let size = fleet.size();
     let at = start() + minutes(60);
-    assert_eq!(fleet.add_sample(&container("web-1", "setup"), &sample(at, 1, 1), at), Ok(Accepted::default()));
+    assert_eq!(
+        fleet.add_sample(&container("web-1", "setup"), &sample(at, 1, 1), at),
+        Ok(Accepted::default())
+    );
     for unknown in [container("web-1", "other"), container("web-2", "app")] {
         let error = SampleError::UnknownContainer(unknown.clone());
-        assert_eq!(fleet.add_sample(&unknown, &sample(at, 1, 1), at), Err(error));
+        assert_eq!(
+            fleet.add_sample(&unknown, &sample(at, 1, 1), at),
+            Err(error)
+        );
     }
     assert_eq!(fleet.size(), size);
 }
@@ -38,12 +53,19 @@ fn samples_that_are_negative_old_or_from_the_future_change_nothing() {
     let now = start() + minutes(60);
     let app = container("web-1", "app");
     let future = now + SignedDuration::from_hours(25);
-    assert!(matches!(fleet.add_sample(&app, &sample(future, 1, 1), now), Err(SampleError::Future { .. })));
+    assert!(matches!(
+        fleet.add_sample(&app, &sample(future, 1, 1), now),
+        Err(SampleError::Future { .. })
+    ));
     assert!(matches!(
         fleet.record_oom(&app, Timestamp::MAX, Memory::from_bytes(1), now),
         Err(SampleError::Future { .. })
     ));
-    for bad in [sample(now, -1, -1), sample(Timestamp::MIN, 1, 1), sample(start(), 1, 1)] {
+    for bad in [
+        sample(now, -1, -1),
+        sample(Timestamp::MIN, 1, 1),
+        sample(start(), 1, 1),
+    ] {
         assert_eq!(fleet.add_sample(&app, &bad, now), Ok(Accepted::default()));
     }
     assert_eq!(fleet.histories(&id("web")), before);
@@ -54,12 +76,27 @@ fn samples_from_a_clock_that_was_ahead_do_not_keep_right_ones_away() {
     let app = container("web-1", "app");
     for days in [2, 8, 200] {
         let mut fleet = web();
-        let (now, ahead) = (start() + minutes(60), start() + SignedDuration::from_hours(24 * days));
-        fleet.add_sample(&app, &sample(ahead, 100, 100 * MIB), ahead).unwrap();
+        let (now, ahead) = (
+            start() + minutes(60),
+            start() + SignedDuration::from_hours(24 * days),
+        );
+        fleet
+            .add_sample(&app, &sample(ahead, 100, 100 * MIB), ahead)
+            .unwrap();
         let count = |fleet: &sizing::Fleet| fleet.histories(&id("web")).unwrap()["app"].samples();
         let before = count(&fleet);
         let accepted = fleet.add_sample(&app, &sample(now, 100, 100 * MIB), now);
-        assert_eq!((accepted, count(&fleet)), (Ok(Accepted { cpu: true, memory: true }), before + 1), "{days}");
+        assert_eq!(
+            (accepted, count(&fleet)),
+            (
+                Ok(Accepted {
+                    cpu: true,
+                    memory: true
+                }),
+                before + 1
+            ),
+            "{days}"
+        );
     }
 }
 
@@ -70,10 +107,19 @@ fn memory_target(first: &[i64]) -> Option<i64> {
     fleet.apply_pod(pod("web-1", &[("app", "web")]), start());
     for (minute, megabytes) in first.iter().chain([900, 400].iter()).enumerate() {
         let at = start() + minutes(minute as i64);
-        fleet.add_sample(&container("web-1", "app"), &sample(at, 100, megabytes * MIB), at).unwrap();
+        fleet
+            .add_sample(
+                &container("web-1", "app"),
+                &sample(at, 100, megabytes * MIB),
+                at,
+            )
+            .unwrap();
     }
     let recommended = fleet.recommend(&id("web")).unwrap().containers;
-    recommended[0].target.memory().map(|memory| memory.bytes() / MIB)
+    recommended[0]
+        .target
+        .memory()
+        .map(|memory| memory.bytes() / MIB)
 }
 
 #[test]

@@ -15,11 +15,18 @@ pub(crate) fn minutes(count: i64) -> SignedDuration {
 }
 
 pub(crate) fn fleet() -> Fleet {
-    Fleet::new(Config { per_autoscaler_rules: true, ..Config::default() }).unwrap()
+    Fleet::new(Config {
+        per_autoscaler_rules: true,
+        ..Config::default()
+    })
+    .unwrap()
 }
 
 pub(crate) fn id(name: &str) -> AutoscalerId {
-    AutoscalerId { namespace: "shop".to_owned(), name: name.to_owned() }
+    AutoscalerId {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 pub(crate) fn pod(name: &str, labels: &[(&str, &str)]) -> PodSpec {
@@ -34,18 +41,30 @@ pub(crate) fn pod(name: &str, labels: &[(&str, &str)]) -> PodSpec {
 }
 
 pub(crate) fn selecting(labels: &[(&str, &str)]) -> AutoscalerSpec {
-    AutoscalerSpec { selector: Selector::match_labels(labels.iter().copied()), ..AutoscalerSpec::default() }
+    AutoscalerSpec {
+        selector: Selector::match_labels(labels.iter().copied()),
+        ..AutoscalerSpec::default()
+    }
 }
 
 pub(crate) fn container(pod: &str, container: &str) -> ContainerRef {
-    ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: container.to_owned() }
+    ContainerRef {
+        namespace: "shop".to_owned(),
+        pod: pod.to_owned(),
+        container: container.to_owned(),
+    }
 }
 
 pub(crate) fn sample(at: Timestamp, millicores: i64, bytes: i64) -> Sample {
-    Sample { at, cpu: Some(Cpu::from_millicores(millicores)), memory: Some(Memory::from_bytes(bytes)) }
+    Sample {
+        at,
+        cpu: Some(Cpu::from_millicores(millicores)),
+        memory: Some(Memory::from_bytes(bytes)),
+    }
 }
 
-/// A fleet with pod `web-1` (label app=web), autoscaler `web` for it, and an hour of 100m and 100Mi usage.
+/// A fleet with pod `web-1` (label app=web), autoscaler `web` for it, and an hour of 100m and 100Mi
+/// usage.
 pub(crate) fn web() -> Fleet {
     let mut fleet = fleet();
     fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
@@ -57,12 +76,18 @@ pub(crate) fn web() -> Fleet {
 pub(crate) fn add_hour(fleet: &mut Fleet, pod: &str, from: Timestamp) {
     for minute in 0..60 {
         let at = from + minutes(minute);
-        fleet.add_sample(&container(pod, "app"), &sample(at, 100, 100 * MIB), at).unwrap();
+        fleet
+            .add_sample(&container(pod, "app"), &sample(at, 100, 100 * MIB), at)
+            .unwrap();
     }
 }
 
 pub(crate) fn target(fleet: &Fleet, name: &str) -> Option<String> {
     let recommendation = fleet.recommend(&id(name))?;
     let container = recommendation.containers.first()?;
-    Some(format!("{} {}", container.target.cpu()?.millicores(), container.target.memory()?.bytes()))
+    Some(format!(
+        "{} {}",
+        container.target.cpu()?.millicores(),
+        container.target.memory()?.bytes()
+    ))
 }

@@ -51,24 +51,50 @@ fn of(resource: &str) -> &'static Buckets {
 fn check_starts(buckets: &Buckets, count: usize, stride: usize, starts: &[Double]) {
     assert_eq!(buckets.count(), count);
     for (index, start) in starts.iter().enumerate() {
-        assert_eq!(buckets.start(index * stride).to_bits(), start.0.to_bits(), "start of bucket {}", index * stride);
+        assert_eq!(
+            buckets.start(index * stride).to_bits(),
+            start.0.to_bits(),
+            "start of bucket {}",
+            index * stride
+        );
     }
 }
 
 fn check(case: &Case) {
     match case {
-        Case::Find { resource, find_bucket } => {
+        Case::Find {
+            resource,
+            find_bucket,
+        } => {
             for Find { value, bucket } in find_bucket {
-                assert_eq!(of(resource).find(value.0), *bucket, "bucket of {value:?} {resource}");
+                assert_eq!(
+                    of(resource).find(value.0),
+                    *bucket,
+                    "bucket of {value:?} {resource}"
+                );
             }
         }
-        Case::Starts { resource, num_buckets, epsilon, bucket_starts } => {
+        Case::Starts {
+            resource,
+            num_buckets,
+            epsilon,
+            bucket_starts,
+        } => {
             assert_eq!(epsilon.to_bits(), EPSILON.to_bits());
             assert_eq!(bucket_starts.len(), *num_buckets);
             check_starts(of(resource), *num_buckets, 1, bucket_starts);
         }
-        Case::Options { options, num_buckets, stride, bucket_starts, values, buckets } => {
-            let ours = Buckets::exponential(options.max_value, options.first_bucket_size, options.ratio).unwrap();
+        Case::Options {
+            options,
+            num_buckets,
+            stride,
+            bucket_starts,
+            values,
+            buckets,
+        } => {
+            let ours =
+                Buckets::exponential(options.max_value, options.first_bucket_size, options.ratio)
+                    .unwrap();
             check_starts(&ours, *num_buckets, *stride, bucket_starts);
             assert_eq!(values.len(), buckets.len());
             for (value, bucket) in values.iter().zip(buckets) {

@@ -92,9 +92,18 @@ struct Expected {
 }
 
 fn allowed<'a>(spec: &'a VpaSpec, container: &str) -> Allowed<'a> {
-    let policies = spec.resource_policy.as_ref().map_or(&[][..], |policy| &policy.container_policies);
-    let named = policies.iter().find(|policy| policy.container_name == container);
-    let policy = named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER));
+    let policies = spec
+        .resource_policy
+        .as_ref()
+        .map_or(&[][..], |policy| &policy.container_policies);
+    let named = policies
+        .iter()
+        .find(|policy| policy.container_name == container);
+    let policy = named.or_else(|| {
+        policies
+            .iter()
+            .rfind(|policy| policy.container_name == DEFAULT_CONTAINER)
+    });
     policy.map_or_else(Allowed::default, |policy| Allowed {
         min: Some(&policy.min_allowed),
         max: Some(&policy.max_allowed),
@@ -108,18 +117,33 @@ fn allowed<'a>(spec: &'a VpaSpec, container: &str) -> Allowed<'a> {
 impl Case {
     fn containers(&self) -> Vec<PodContainer<'_>> {
         let reported = |name: &str| {
-            let status = self.pod.status.container_statuses.iter().find(|status| status.name == name);
+            let status = self
+                .pod
+                .status
+                .container_statuses
+                .iter()
+                .find(|status| status.name == name);
             status.and_then(|status| status.resources.as_ref())
         };
         let containers = self.pod.spec.containers.iter().map(|container| {
-            let Resources { requests, limits } = reported(&container.name).unwrap_or(&container.resources);
-            PodContainer { name: &container.name, requests, limits, allowed: allowed(&self.vpa.spec, &container.name) }
+            let Resources { requests, limits } =
+                reported(&container.name).unwrap_or(&container.resources);
+            PodContainer {
+                name: &container.name,
+                requests,
+                limits,
+                allowed: allowed(&self.vpa.spec, &container.name),
+            }
         });
         containers.collect()
     }
 
     fn limits(&self, kind: &str) -> Option<Limits> {
-        let ranges = self.limit_ranges.iter().flatten().flat_map(|range| &range.spec.limits);
+        let ranges = self
+            .limit_ranges
+            .iter()
+            .flatten()
+            .flat_map(|range| &range.spec.limits);
         Limits::merged(ranges.filter(|item| item.kind == kind).map(|item| Limits {
             min: item.min.clone(),
             max: item.max.clone(),
@@ -131,22 +155,33 @@ impl Case {
 #[test]
 fn vectors_capping_pod() {
     for (index, case) in load::<Case>("vpa/capping_pod").into_iter().enumerate() {
-        let limits = NamespaceLimits { containers: case.limits("Container"), pods: case.limits("Pod") };
+        let limits = NamespaceLimits {
+            containers: case.limits("Container"),
+            pods: case.limits("Pod"),
+        };
         let recommendation = case.vpa.status.recommendation.clone();
         let has_policy = case.vpa.spec.resource_policy.is_some();
         let recommendation = recommendation.or_else(|| has_policy.then(Recommendation::default));
-        let capped = recommendation.map(|recommendation| cap_for_pod(&recommendation, &case.containers(), &limits));
+        let capped = recommendation
+            .map(|recommendation| cap_for_pod(&recommendation, &case.containers(), &limits));
         if case.expect.panic {
             continue;
         }
         let (recommendation, mut notes) = match capped {
-            Some(capped) => (Some(serde_json::to_value(&capped.recommendation).unwrap()), capped.notes),
+            Some(capped) => (
+                Some(serde_json::to_value(&capped.recommendation).unwrap()),
+                capped.notes,
+            ),
             None => (None, BTreeMap::new()),
         };
         for notes in notes.values_mut() {
             notes.sort();
         }
         assert_eq!(recommendation, case.expect.recommendation, "case {index}");
-        assert_eq!(notes, case.expect.annotations.unwrap_or_default(), "case {index}");
+        assert_eq!(
+            notes,
+            case.expect.annotations.unwrap_or_default(),
+            "case {index}"
+        );
     }
 }

@@ -18,7 +18,15 @@ struct Case {
 fn vectors_capping_policy() {
     for (index, mut case) in load::<Case>("vpa/capping_policy").into_iter().enumerate() {
         let global_max = case.global_max_allowed.unwrap_or_default();
-        sizing::cap(&mut case.recommendation, &case.vpa_spec.policies(), &global_max);
-        assert_eq!(serde_json::to_value(&case.recommendation).unwrap(), case.expect, "case {index}");
+        sizing::cap(
+            &mut case.recommendation,
+            &case.vpa_spec.policies(),
+            &global_max,
+        );
+        assert_eq!(
+            serde_json::to_value(&case.recommendation).unwrap(),
+            case.expect,
+            "case {index}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Crane's percentile predictor, by settings as an object has them: one value of all series, or one of each.
+//! Crane's percentile predictor, by settings as an object has them: one value of all series, or one
+//! of each.
 
 use std::collections::BTreeMap;
 
@@ -21,24 +22,45 @@ struct Expected {
 
 fn predict(predictor: &PercentilePredictor, series: &[&[f64]]) -> f64 {
     let mut histogram = WeightedHistogram::default();
-    series.iter().copied().flatten().for_each(|value| predictor.add(&mut histogram, *value));
+    series
+        .iter()
+        .copied()
+        .flatten()
+        .for_each(|value| predictor.add(&mut histogram, *value));
     predictor.predict(&histogram)
 }
 
 #[test]
 fn vectors_crane_percentile() {
-    for (number, case) in recordings::load::<Case>("crane/percentile").into_iter().enumerate() {
+    for (number, case) in recordings::load::<Case>("crane/percentile")
+        .into_iter()
+        .enumerate()
+    {
         let predictor = PercentilePredictor::parse(&case.percentile);
-        assert_eq!(predictor.is_err(), case.expect.error, "case {number}: {:?}: {predictor:?}", case.percentile);
+        assert_eq!(
+            predictor.is_err(),
+            case.expect.error,
+            "case {number}: {:?}: {predictor:?}",
+            case.percentile
+        );
         let Ok(predictor) = predictor else { continue };
         let series: Vec<&[f64]> = case.series.iter().flatten().map(Vec::as_slice).collect();
         let values: BTreeMap<String, f64> = if predictor.aggregated {
             [(String::new(), predict(&predictor, &series))].into()
         } else {
             // A series without samples has no value.
-            let named = series.iter().enumerate().filter(|(_, samples)| !samples.is_empty());
-            named.map(|(index, samples)| (format!("p{index}"), predict(&predictor, &[samples]))).collect()
+            let named = series
+                .iter()
+                .enumerate()
+                .filter(|(_, samples)| !samples.is_empty());
+            named
+                .map(|(index, samples)| (format!("p{index}"), predict(&predictor, &[samples])))
+                .collect()
         };
-        assert_eq!(values, case.expect.values, "case {number}: {:?}", case.percentile);
+        assert_eq!(
+            values, case.expect.values,
+            "case {number}: {:?}",
+            case.percentile
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! Crane's resource recommender: from the usage of a workload's containers and OOM records to requests.
+//! Crane's resource recommender: from the usage of a workload's containers and OOM records to
+//! requests.
 //!
-//! `action` and `current_info` belong to Crane's `Recommendation` object, which does not exist here, and are not compared.
+//! `action` and `current_info` belong to Crane's `Recommendation` object, which does not exist
+//! here, and are not compared.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +76,8 @@ struct PatchSpec {
 }
 
 impl Case {
-    /// The first record of a pod whose name starts with the workload's, if it is not too old: Crane's search.
+    /// The first record of a pod whose name starts with the workload's, if it is not too old:
+    /// Crane's search.
     fn killed(&self, container: &str) -> Option<Memory> {
         let is_ours = |record: &&OomRecord| {
             record.namespace == self.namespace
@@ -92,9 +95,13 @@ impl Case {
             let history = self.history.get(&container.name).unwrap_or(&none);
             let cpu = histogram(config.cpu(), history.cpu.as_deref());
             let memory = histogram(config.memory(), history.memory.as_deref());
-            let (cpu, memory): (Cpu, Memory) = config.recommend(&cpu, &memory, self.killed(&container.name))?;
+            let (cpu, memory): (Cpu, Memory) =
+                config.recommend(&cpu, &memory, self.killed(&container.name))?;
             let requests = ResourceList::of(cpu, memory);
-            Some(Container { name: container.name.clone(), resources: Resources { requests } })
+            Some(Container {
+                name: container.name.clone(),
+                resources: Resources { requests },
+            })
         });
         containers.collect()
     }
@@ -102,20 +109,37 @@ impl Case {
 
 fn histogram(predictor: &PercentilePredictor, series: Option<&[Vec<f64>]>) -> WeightedHistogram {
     let mut histogram = WeightedHistogram::default();
-    series.unwrap_or_default().iter().flatten().for_each(|value| predictor.add(&mut histogram, *value));
+    series
+        .unwrap_or_default()
+        .iter()
+        .flatten()
+        .for_each(|value| predictor.add(&mut histogram, *value));
     histogram
 }
 
 #[test]
 fn vectors_crane_resource() {
-    for (number, case) in recordings::load::<Case>("crane/resource").into_iter().enumerate() {
+    for (number, case) in recordings::load::<Case>("crane/resource")
+        .into_iter()
+        .enumerate()
+    {
         let setting = |key: &str| case.config.get(key).map(String::as_str);
-        let known = |key: &String| CraneConfig::KEYS.contains(&key.as_str()) || key == CraneConfig::SPECIFICATION_KEY;
-        assert!(case.config.keys().all(known), "case {number}: {:?}", case.config);
-        let config = CraneConfig::new(setting).unwrap_or_else(|error| panic!("case {number}: {error}"));
+        let known = |key: &String| {
+            CraneConfig::KEYS.contains(&key.as_str()) || key == CraneConfig::SPECIFICATION_KEY
+        };
+        assert!(
+            case.config.keys().all(known),
+            "case {number}: {:?}",
+            case.config
+        );
+        let config =
+            CraneConfig::new(setting).unwrap_or_else(|error| panic!("case {number}: {error}"));
         let recommended = case.recommend(&config);
         assert_eq!(recommended.is_none(), case.expect.error, "case {number}");
-        let expected = case.expect.recommended_info.map(|patch| patch.spec.template.spec.containers);
+        let expected = case
+            .expect
+            .recommended_info
+            .map(|patch| patch.spec.template.spec.containers);
         assert_eq!(recommended, expected, "case {number}: {:?}", case.config);
     }
 }

@@ -22,17 +22,32 @@ struct Query {
 
 #[test]
 fn vectors_crane_specifications() {
-    for (number, case) in recordings::load::<Case>("crane/specifications").into_iter().enumerate() {
+    for (number, case) in recordings::load::<Case>("crane/specifications")
+        .into_iter()
+        .enumerate()
+    {
         let list = Specifications::parse(&case.specification_config);
-        assert_eq!(list.is_err(), case.error, "case {number}: {:?}", case.specification_config);
+        assert_eq!(
+            list.is_err(),
+            case.error,
+            "case {number}: {:?}",
+            case.specification_config
+        );
         let Ok(list) = list else { continue };
-        let items: Vec<_> = list.items().iter().map(|item| [item.cores, item.gibibytes]).collect();
+        let items: Vec<_> = list
+            .items()
+            .iter()
+            .map(|item| [item.cores, item.gibibytes])
+            .collect();
         assert_eq!(Some(items), case.parsed, "case {number}");
         for query in case.queries.unwrap_or_default() {
             // No fit is recorded as a pair of zeros.
             let fit = list.fit((&query.cpu).into(), (&query.memory).into());
             let (cpu, memory) = fit.unwrap_or((Cpu::default(), Memory::default()));
-            let expected = (Cpu::from(&query.expect_cpu), Memory::from(&query.expect_memory));
+            let expected = (
+                Cpu::from(&query.expect_cpu),
+                Memory::from(&query.expect_memory),
+            );
             assert_eq!((cpu, memory), expected, "case {number}: {query:?}");
         }
     }

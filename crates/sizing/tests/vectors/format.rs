@@ -48,5 +48,8 @@ fn check(row: &Row) {
 
 #[test]
 fn vectors_format() {
-    load::<Vec<Row>>("vpa/format").iter().flatten().for_each(check);
+    load::<Vec<Row>>("vpa/format")
+        .iter()
+        .flatten()
+        .for_each(check);
 }

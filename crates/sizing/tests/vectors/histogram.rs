@@ -21,11 +21,32 @@ struct Step {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Op {
-    Add { hist: Name, value: Double, weight: Double, time: Timestamp },
-    Subtract { hist: Name, value: Double, weight: Double, time: Timestamp },
-    Merge { hist: Name, other: Name, other_after: State },
-    SaveAndLoadFresh { from: Name, hist: Name },
-    Load { hist: Name, checkpoint: HistogramCheckpoint, error: bool },
+    Add {
+        hist: Name,
+        value: Double,
+        weight: Double,
+        time: Timestamp,
+    },
+    Subtract {
+        hist: Name,
+        value: Double,
+        weight: Double,
+        time: Timestamp,
+    },
+    Merge {
+        hist: Name,
+        other: Name,
+        other_after: State,
+    },
+    SaveAndLoadFresh {
+        from: Name,
+        hist: Name,
+    },
+    Load {
+        hist: Name,
+        checkpoint: HistogramCheckpoint,
+        error: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -44,7 +65,10 @@ struct State {
 
 fn check_state(shape: &Shape, histogram: &DecayingHistogram, expected: &State, step: &str) {
     assert_eq!(histogram.is_empty(), expected.empty, "{step}: empty");
-    for (fraction, percentile) in [0.0, 0.1, 0.5, 0.9, 0.95, 1.0].into_iter().zip(&expected.percentiles) {
+    for (fraction, percentile) in [0.0, 0.1, 0.5, 0.9, 0.95, 1.0]
+        .into_iter()
+        .zip(&expected.percentiles)
+    {
         let ours = histogram.percentile(shape, fraction);
         assert_eq!(
             ours.to_bits(),
@@ -56,33 +80,62 @@ fn check_state(shape: &Shape, histogram: &DecayingHistogram, expected: &State, s
 }
 
 fn to_whole_seconds(checkpoint: &mut HistogramCheckpoint) {
-    let down = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Floor);
-    checkpoint.reference_timestamp = checkpoint.reference_timestamp.map(|time| time.round(down).unwrap());
+    let down = TimestampRound::new()
+        .smallest(Unit::Second)
+        .mode(RoundMode::Floor);
+    checkpoint.reference_timestamp = checkpoint
+        .reference_timestamp
+        .map(|time| time.round(down).unwrap());
 }
 
 fn check(buckets: &'static Buckets, case: &Case, name: &str) {
-    let shape = Shape { buckets, half_life: HalfLife::from_nanoseconds(case.half_life_ns).unwrap() };
+    let shape = Shape {
+        buckets,
+        half_life: HalfLife::from_nanoseconds(case.half_life_ns).unwrap(),
+    };
     let mut histograms = [DecayingHistogram::default(), DecayingHistogram::default()];
     for (index, Step { op, after }) in case.ops.iter().enumerate() {
         let step = format!("{name} step {index}");
         let changed = match op {
-            Op::Add { hist, value, weight, time } => {
+            Op::Add {
+                hist,
+                value,
+                weight,
+                time,
+            } => {
                 histograms[*hist as usize].add(&shape, value.0, weight.0, *time);
                 hist
             }
-            Op::Subtract { hist, value, weight, time } => {
+            Op::Subtract {
+                hist,
+                value,
+                weight,
+                time,
+            } => {
                 histograms[*hist as usize].subtract(&shape, value.0, weight.0, *time);
                 hist
             }
-            Op::Merge { hist, other, other_after } => {
+            Op::Merge {
+                hist,
+                other,
+                other_after,
+            } => {
                 let reference = histograms[*hist as usize].reference();
                 let absorbed = histograms[*other as usize].clone();
                 histograms[*hist as usize].merge(&shape, &absorbed);
-                // Upstream also rescales the absorbed histogram; here merging leaves it alone, and later steps start from upstream's.
-                if let Some(reference) = reference.filter(|reference| absorbed.reference() < Some(*reference)) {
+                // Upstream also rescales the absorbed histogram; here merging leaves it alone, and
+                // later steps start from upstream's.
+                if let Some(reference) =
+                    reference.filter(|reference| absorbed.reference() < Some(*reference))
+                {
                     histograms[*other as usize].shift_reference(shape.half_life, reference);
                 }
-                check_state(&shape, &histograms[*other as usize], other_after, &format!("{step}, other"));
+                check_state(
+                    &shape,
+                    &histograms[*other as usize],
+                    other_after,
+                    &format!("{step}, other"),
+                );
                 hist
             }
             Op::SaveAndLoadFresh { from, hist } => {
@@ -93,8 +146,16 @@ fn check(buckets: &'static Buckets, case: &Case, name: &str) {
                 histograms[*hist as usize] = fresh;
                 hist
             }
-            Op::Load { hist, checkpoint, error } => {
-                assert_eq!(histograms[*hist as usize].load(checkpoint).is_err(), *error, "{step}: error");
+            Op::Load {
+                hist,
+                checkpoint,
+                error,
+            } => {
+                assert_eq!(
+                    histograms[*hist as usize].load(checkpoint).is_err(),
+                    *error,
+                    "{step}: error"
+                );
                 hist
             }
         };

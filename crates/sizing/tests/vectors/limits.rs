@@ -29,11 +29,21 @@ struct Expected {
 
 #[test]
 fn vectors_limits() {
-    for (index, case) in load::<Vec<Case>>("vpa/limits").into_iter().flatten().enumerate() {
+    for (index, case) in load::<Vec<Case>>("vpa/limits")
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
         let Resources { requests, limits } = &case.resources;
         let recommended = case.recommended_request.unwrap_or_default();
-        let found = proportional_limits(limits, requests, &recommended, case.default_limit.as_ref());
-        let limits = (!found.limits.is_empty()).then(|| serde_json::to_value(&found.limits).unwrap());
-        assert_eq!((limits, found.notes), (case.expect.limits, case.expect.notes), "case {index}");
+        let found =
+            proportional_limits(limits, requests, &recommended, case.default_limit.as_ref());
+        let limits =
+            (!found.limits.is_empty()).then(|| serde_json::to_value(&found.limits).unwrap());
+        assert_eq!(
+            (limits, found.notes),
+            (case.expect.limits, case.expect.notes),
+            "case {index}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Comparison with inputs and outputs recorded by running upstream's Go programs: one test per kind of recording.
+//! Comparison with inputs and outputs recorded by running upstream's Go programs: one test per kind
+//! of recording.
 //!
 //! Where the recordings are is said in `crates/recordings`.
 

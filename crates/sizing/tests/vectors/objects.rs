@@ -51,7 +51,10 @@ pub(crate) struct Policy {
 
 impl VpaSpec {
     pub(crate) fn policies(self) -> Vec<ContainerPolicy> {
-        let policies = self.resource_policy.map(|policy| policy.container_policies).unwrap_or_default();
+        let policies = self
+            .resource_policy
+            .map(|policy| policy.container_policies)
+            .unwrap_or_default();
         policies.into_iter().map(ContainerPolicy::from).collect()
     }
 }
@@ -60,7 +63,11 @@ impl From<Policy> for ContainerPolicy {
     fn from(policy: Policy) -> Self {
         Self {
             container_name: policy.container_name,
-            mode: if policy.mode.as_deref() == Some("Off") { ScalingMode::Off } else { ScalingMode::Auto },
+            mode: if policy.mode.as_deref() == Some("Off") {
+                ScalingMode::Off
+            } else {
+                ScalingMode::Auto
+            },
             min_allowed: policy.min_allowed,
             max_allowed: policy.max_allowed,
             controlled_resources: policy.controlled_resources,
@@ -74,8 +81,18 @@ impl From<Policy> for ContainerPolicy {
 
 impl Vpa {
     pub(crate) fn into_spec(self, selector: Selector) -> AutoscalerSpec {
-        let annotations = self.metadata.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let annotations = self
+            .metadata
+            .annotations
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
         let integer_cpu = integer_cpu_containers(annotations);
-        AutoscalerSpec { selector, integer_cpu, policies: self.spec.policies(), target_exists: true, sizing: None }
+        AutoscalerSpec {
+            selector,
+            integer_cpu,
+            policies: self.spec.policies(),
+            target_exists: true,
+            sizing: None,
+        }
     }
 }

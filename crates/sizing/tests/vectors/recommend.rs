@@ -1,4 +1,5 @@
-//! Whole recommender runs for one autoscaler: samples, OOM kills and stored state in; recommendation and checkpoints out.
+//! Whole recommender runs for one autoscaler: samples, OOM kills and stored state in;
+//! recommendation and checkpoints out.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use model::{ContainerRef, Cpu, Labels, Memory, ResourceList, ResourceName, Sampl
 use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{
-    Accepted, AutoscalerId, Checkpoint, Config, Estimate, Fleet, HistogramCheckpoint, MemoryRules, Percentiles, Phase,
-    PodSpec, WithoutUsage,
+    Accepted, AutoscalerId, Checkpoint, Config, Estimate, Fleet, HistogramCheckpoint, MemoryRules,
+    Percentiles, Phase, PodSpec, WithoutUsage,
 };
 
 use crate::objects::Vpa;
@@ -144,7 +145,9 @@ struct Aggregate {
 impl From<Flags> for Config {
     fn from(flags: Flags) -> Self {
         let max_cpu = flags.max_allowed_cpu.map(|cpu| (ResourceName::Cpu, cpu));
-        let max_memory = flags.max_allowed_memory.map(|memory| (ResourceName::Memory, memory));
+        let max_memory = flags
+            .max_allowed_memory
+            .map(|memory| (ResourceName::Memory, memory));
         Self {
             margin_fraction: flags.recommendation_margin_fraction,
             pod_min_cpu_millicores: flags.pod_min_cpu_millicores,
@@ -175,7 +178,10 @@ impl From<Flags> for Config {
             round_memory_bytes: flags.round_memory_bytes,
             integer_cpu: flags.cpu_integer_post_processor,
             without_usage: WithoutUsage::Minimum,
-            max_allowed: max_cpu.into_iter().chain(max_memory).collect::<ResourceList>(),
+            max_allowed: max_cpu
+                .into_iter()
+                .chain(max_memory)
+                .collect::<ResourceList>(),
         }
     }
 }
@@ -196,12 +202,21 @@ struct Run {
 
 impl Run {
     fn container(pod: &str, container: &str) -> ContainerRef {
-        ContainerRef { namespace: "default".to_owned(), pod: pod.to_owned(), container: container.to_owned() }
+        ContainerRef {
+            namespace: "default".to_owned(),
+            pod: pod.to_owned(),
+            container: container.to_owned(),
+        }
     }
 
     fn apply(&mut self, op: &Op) {
         match op {
-            Op::Pod { pod, labels, phase, containers } => {
+            Op::Pod {
+                pod,
+                labels,
+                phase,
+                containers,
+            } => {
                 let pod = PodSpec {
                     namespace: "default".to_owned(),
                     name: pod.clone(),
@@ -211,7 +226,10 @@ impl Run {
                         "Succeeded" => Phase::Succeeded,
                         other => panic!("phase {other}"),
                     },
-                    containers: containers.iter().map(|container| container.name.clone()).collect(),
+                    containers: containers
+                        .iter()
+                        .map(|container| container.name.clone())
+                        .collect(),
                     init_containers: Vec::new(),
                 };
                 self.fleet.apply_pod(pod, self.start);
@@ -220,46 +238,95 @@ impl Run {
                 self.zero_windows.forget_pod(pod);
                 self.fleet.delete_pod("default", pod);
             }
-            Op::Checkpoint { container, status, expect } => {
-                let loaded = self.fleet.load_checkpoint(&self.id, container, status, self.end);
+            Op::Checkpoint {
+                container,
+                status,
+                expect,
+            } => {
+                let loaded = self
+                    .fleet
+                    .load_checkpoint(&self.id, container, status, self.end);
                 assert_eq!(loaded.is_ok(), expect.accepted, "{loaded:?}");
             }
-            Op::Samples { pod, container, start, step_ns, cpu_millicores, memory_bytes, expect } => {
+            Op::Samples {
+                pod,
+                container,
+                start,
+                step_ns,
+                cpu_millicores,
+                memory_bytes,
+                expect,
+            } => {
                 let container = Self::container(pod, container);
-                let samples = (0..cpu_millicores.len().max(memory_bytes.len())).map(|index| Sample {
-                    at: *start + SignedDuration::from_nanos(step_ns * index as i64),
-                    cpu: cpu_millicores.get(index).copied().map(Cpu::from_millicores),
-                    memory: memory_bytes.get(index).copied().map(Memory::from_bytes),
-                });
+                let samples =
+                    (0..cpu_millicores.len().max(memory_bytes.len())).map(|index| Sample {
+                        at: *start + SignedDuration::from_nanos(step_ns * index as i64),
+                        cpu: cpu_millicores.get(index).copied().map(Cpu::from_millicores),
+                        memory: memory_bytes.get(index).copied().map(Memory::from_bytes),
+                    });
                 let interval_ns = self.fleet.memory_rules(&container).interval_ns;
-                let (fleet, zero_windows, now) = (&mut self.fleet, &mut self.zero_windows, &mut self.now);
+                let (fleet, zero_windows, now) =
+                    (&mut self.fleet, &mut self.zero_windows, &mut self.now);
                 let accepted: Vec<Accepted> = samples
                     .map(|sample| {
-                        let ignored = zero_windows.upstream_ignores(&container, &sample, interval_ns);
+                        let ignored =
+                            zero_windows.upstream_ignores(&container, &sample, interval_ns);
                         let memory = sample.memory.filter(|_| ignored.is_none());
                         let taken = Sample { memory, ..sample };
                         // Samples may be late; the clock does not go back with them.
                         *now = (*now).max(sample.at);
-                        let accepted = fleet.add_sample(&container, &taken, *now).unwrap_or_default();
-                        Accepted { memory: ignored.unwrap_or(accepted.memory), ..accepted }
+                        let accepted = fleet
+                            .add_sample(&container, &taken, *now)
+                            .unwrap_or_default();
+                        Accepted {
+                            memory: ignored.unwrap_or(accepted.memory),
+                            ..accepted
+                        }
                     })
                     .collect();
-                let count = |part: fn(&Accepted) -> bool| accepted.iter().filter(|accepted| part(accepted)).count();
-                assert_eq!(count(|accepted| accepted.cpu), expect.cpu_accepted, "accepted CPU samples");
-                assert_eq!(count(|accepted| accepted.memory), expect.memory_accepted, "accepted memory samples");
+                let count = |part: fn(&Accepted) -> bool| {
+                    accepted.iter().filter(|accepted| part(accepted)).count()
+                };
+                assert_eq!(
+                    count(|accepted| accepted.cpu),
+                    expect.cpu_accepted,
+                    "accepted CPU samples"
+                );
+                assert_eq!(
+                    count(|accepted| accepted.memory),
+                    expect.memory_accepted,
+                    "accepted memory samples"
+                );
             }
-            Op::Oom { pod, container, start, request_bytes, expect } => {
+            Op::Oom {
+                pod,
+                container,
+                start,
+                request_bytes,
+                expect,
+            } => {
                 let container = Self::container(pod, container);
                 let interval_ns = self.fleet.memory_rules(&container).interval_ns;
-                if self.zero_windows.upstream_ignores_kill(&container, *start, interval_ns) {
+                if self
+                    .zero_windows
+                    .upstream_ignores_kill(&container, *start, interval_ns)
+                {
                     assert!(expect.accepted, "upstream takes it and adds nothing");
                     return;
                 }
                 let accepted = self
                     .fleet
-                    .record_oom(&container, *start, Memory::from_bytes(*request_bytes), *start)
+                    .record_oom(
+                        &container,
+                        *start,
+                        Memory::from_bytes(*request_bytes),
+                        *start,
+                    )
                     .unwrap_or(false);
-                assert_eq!(accepted, expect.accepted, "OOM kill of {container} at {start}");
+                assert_eq!(
+                    accepted, expect.accepted,
+                    "OOM kill of {container} at {start}"
+                );
             }
             Op::Recommend { start, expect } => self.check(*start, expect),
         }
@@ -267,37 +334,75 @@ impl Run {
 
     fn check(&self, now: Timestamp, expected: &Expected) {
         let recommendation = self.fleet.recommend(&self.id).unwrap();
-        assert_eq!(serde_json::to_value(&recommendation).unwrap(), expected.recommendation);
+        assert_eq!(
+            serde_json::to_value(&recommendation).unwrap(),
+            expected.recommendation
+        );
         assert_eq!(self.fleet.pod_count(&self.id), Some(expected.pod_count));
         self.check_amounts(&expected.amounts);
         self.check_histories(&expected.aggregates);
         let checkpoints = self.fleet.checkpoints(&self.id, now).unwrap();
-        assert_eq!(checkpoints.keys().collect::<Vec<_>>(), expected.checkpoints.keys().collect::<Vec<_>>());
+        assert_eq!(
+            checkpoints.keys().collect::<Vec<_>>(),
+            expected.checkpoints.keys().collect::<Vec<_>>()
+        );
         for ((name, ours), theirs) in checkpoints.into_iter().zip(expected.checkpoints.values()) {
             assert_eq!(ours.last_update_time, Some(now));
-            let ours = Checkpoint { last_update_time: None, ..ours };
+            let ours = Checkpoint {
+                last_update_time: None,
+                ..ours
+            };
             if self.exact {
                 assert_eq!(ours, *theirs, "checkpoint of {name}");
             } else {
-                check_nearly(&ours.cpu_histogram, &theirs.cpu_histogram, self.fleet.config().cpu_half_life_ns);
-                check_nearly(&ours.memory_histogram, &theirs.memory_histogram, self.fleet.config().memory_half_life_ns);
-                assert_eq!(ours.total_samples_count, theirs.total_samples_count, "samples of {name}");
-                assert_eq!(ours.first_sample_start, theirs.first_sample_start, "first sample of {name}");
-                assert_eq!(ours.last_sample_start, theirs.last_sample_start, "last sample of {name}");
+                check_nearly(
+                    &ours.cpu_histogram,
+                    &theirs.cpu_histogram,
+                    self.fleet.config().cpu_half_life_ns,
+                );
+                check_nearly(
+                    &ours.memory_histogram,
+                    &theirs.memory_histogram,
+                    self.fleet.config().memory_half_life_ns,
+                );
+                assert_eq!(
+                    ours.total_samples_count, theirs.total_samples_count,
+                    "samples of {name}"
+                );
+                assert_eq!(
+                    ours.first_sample_start, theirs.first_sample_start,
+                    "first sample of {name}"
+                );
+                assert_eq!(
+                    ours.last_sample_start, theirs.last_sample_start,
+                    "last sample of {name}"
+                );
             }
         }
     }
 
     fn check_amounts(&self, expected: &BTreeMap<String, Bounds>) {
         let estimates = self.fleet.estimates(&self.id).unwrap();
-        assert_eq!(estimates.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        assert_eq!(
+            estimates.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>()
+        );
         for ((name, estimate), bounds) in estimates.iter().zip(expected.values()) {
-            let Estimate { target, lower_bound, upper_bound } = estimate;
-            for (ours, theirs) in
-                [(target, &bounds.target), (lower_bound, &bounds.lower_bound), (upper_bound, &bounds.upper_bound)]
-            {
+            let Estimate {
+                target,
+                lower_bound,
+                upper_bound,
+            } = estimate;
+            for (ours, theirs) in [
+                (target, &bounds.target),
+                (lower_bound, &bounds.lower_bound),
+                (upper_bound, &bounds.upper_bound),
+            ] {
                 // Resources that are not controlled are absent in the recording.
-                let ours = (theirs.cpu.and(Some(ours.cpu.millicores())), theirs.memory.and(Some(ours.memory.bytes())));
+                let ours = (
+                    theirs.cpu.and(Some(ours.cpu.millicores())),
+                    theirs.memory.and(Some(ours.memory.bytes())),
+                );
                 assert_eq!(ours, (theirs.cpu, theirs.memory), "amounts of {name}");
             }
         }
@@ -305,7 +410,10 @@ impl Run {
 
     fn check_histories(&self, expected: &BTreeMap<String, Aggregate>) {
         let histories = self.fleet.histories(&self.id).unwrap();
-        assert_eq!(histories.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        assert_eq!(
+            histories.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>()
+        );
         let shapes = self.fleet.shapes();
         for ((name, history), aggregate) in histories.iter().zip(expected.values()) {
             assert_eq!(history.samples(), aggregate.samples, "samples of {name}");
@@ -317,7 +425,10 @@ impl Run {
                     history.cpu.percentile(&shapes.cpu, fraction),
                     history.memory.percentile(&shapes.memory, fraction),
                 );
-                let theirs = (aggregate.cpu_percentiles[index].0, aggregate.memory_percentiles[index].0);
+                let theirs = (
+                    aggregate.cpu_percentiles[index].0,
+                    aggregate.memory_percentiles[index].0,
+                );
                 assert_eq!(
                     ours.0.to_bits(),
                     theirs.0.to_bits(),
@@ -333,24 +444,42 @@ impl Run {
     }
 }
 
-/// Where upstream depends on the order of a map: bucket weights within 1, totals within 1e-6 at the same reference.
+/// Where upstream depends on the order of a map: bucket weights within 1, totals within 1e-6 at the
+/// same reference.
 fn check_nearly(ours: &HistogramCheckpoint, theirs: &HistogramCheckpoint, half_life_ns: i64) {
-    for bucket in ours.bucket_weights.keys().chain(theirs.bucket_weights.keys()) {
-        let weight = |checkpoint: &HistogramCheckpoint| checkpoint.bucket_weights.get(bucket).copied().unwrap_or(0);
-        assert!(weight(ours).abs_diff(weight(theirs)) <= 1, "bucket {bucket}: {ours:?} {theirs:?}");
+    for bucket in ours
+        .bucket_weights
+        .keys()
+        .chain(theirs.bucket_weights.keys())
+    {
+        let weight = |checkpoint: &HistogramCheckpoint| {
+            checkpoint.bucket_weights.get(bucket).copied().unwrap_or(0)
+        };
+        assert!(
+            weight(ours).abs_diff(weight(theirs)) <= 1,
+            "bucket {bucket}: {ours:?} {theirs:?}"
+        );
     }
-    let (Some(our_reference), Some(their_reference)) = (ours.reference_timestamp, theirs.reference_timestamp) else {
+    let (Some(our_reference), Some(their_reference)) =
+        (ours.reference_timestamp, theirs.reference_timestamp)
+    else {
         assert_eq!(ours.reference_timestamp, theirs.reference_timestamp);
         return;
     };
-    let half_lives = our_reference.duration_since(their_reference).as_secs_f64() * 1e9 / half_life_ns as f64;
+    let half_lives =
+        our_reference.duration_since(their_reference).as_secs_f64() * 1e9 / half_life_ns as f64;
     let total = ours.total_weight * half_lives.exp2();
-    assert!((total - theirs.total_weight).abs() <= 1e-6 * theirs.total_weight.abs(), "{ours:?} {theirs:?}");
+    assert!(
+        (total - theirs.total_weight).abs() <= 1e-6 * theirs.total_weight.abs(),
+        "{ours:?} {theirs:?}"
+    );
 }
 
 fn times(op: &Op) -> Option<Timestamp> {
     match op {
-        Op::Samples { start, .. } | Op::Oom { start, .. } | Op::Recommend { start, .. } => Some(*start),
+        Op::Samples { start, .. } | Op::Oom { start, .. } | Op::Recommend { start, .. } => {
+            Some(*start)
+        }
         Op::Pod { .. } | Op::DeletePod { .. } | Op::Checkpoint { .. } => None,
     }
 }
@@ -361,14 +490,20 @@ fn check_all(kind: &str) {
         assert!(case.ops.iter().any(|op| matches!(op, Op::Recommend { .. })));
         let mut run = Run {
             fleet: Fleet::new(case.config.into()).unwrap(),
-            id: AutoscalerId { namespace: "default".to_owned(), name: "vpa".to_owned() },
+            id: AutoscalerId {
+                namespace: "default".to_owned(),
+                name: "vpa".to_owned(),
+            },
             exact: case.exact.unwrap_or(true),
             zero_windows: ZeroWindows::default(),
             now: Timestamp::MIN,
             start: case.ops.iter().filter_map(times).min().unwrap(),
             end: case.ops.iter().filter_map(times).max().unwrap(),
         };
-        run.fleet.apply_autoscaler(&run.id, case.vpa.into_spec(Selector::match_labels(case.selector)));
+        run.fleet.apply_autoscaler(
+            &run.id,
+            case.vpa.into_spec(Selector::match_labels(case.selector)),
+        );
         for op in &case.ops {
             run.apply(op);
         }

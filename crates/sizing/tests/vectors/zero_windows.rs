@@ -1,8 +1,9 @@
 //! A declared difference from upstream: memory windows that begin with a sample of exactly 0.
 //!
-//! Upstream takes a peak of 0 for "no peak yet" and ignores every later sample and OOM kill of that window, so the peak of a whole day is
-//! lost (`container.go`, `addMemorySample`: `oldMaxMem != 0`). Here the higher peak counts. The recordings keep upstream's answers: in
-//! such a window, and nowhere else, the fleet is given what upstream makes of its input.
+//! Upstream takes a peak of 0 for "no peak yet" and ignores every later sample and OOM kill of that
+//! window, so the peak of a whole day is lost (`container.go`, `addMemorySample`:
+//! `oldMaxMem != 0`). Here the higher peak counts. The recordings keep upstream's answers: in such
+//! a window, and nowhere else, the fleet is given what upstream makes of its input.
 
 use std::collections::HashMap;
 
@@ -20,8 +21,8 @@ struct Window {
 }
 
 impl ZeroWindows {
-    /// Whether upstream accepts the memory of a sample that it adds nothing for: one in the rest of a window that begins with 0.
-    /// None for all other samples.
+    /// Whether upstream accepts the memory of a sample that it adds nothing for: one in the rest of
+    /// a window that begins with 0. None for all other samples.
     pub(crate) fn upstream_ignores(
         &mut self,
         container: &ContainerRef,
@@ -39,12 +40,22 @@ impl ZeroWindows {
     }
 
     /// Whether upstream takes notice of an OOM kill and adds no peak for it.
-    pub(crate) fn upstream_ignores_kill(&mut self, container: &ContainerRef, at: Timestamp, interval_ns: i64) -> bool {
+    pub(crate) fn upstream_ignores_kill(
+        &mut self,
+        container: &ContainerRef,
+        at: Timestamp,
+        interval_ns: i64,
+    ) -> bool {
         let interval = SignedDuration::from_nanos(interval_ns);
-        if self.0.get(container).is_some_and(|window| at < window.last - interval) {
+        if self
+            .0
+            .get(container)
+            .is_some_and(|window| at < window.last - interval)
+        {
             return false;
         }
-        self.window(container, at, interval_ns, false).begins_with_zero
+        self.window(container, at, interval_ns, false)
+            .begins_with_zero
     }
 
     pub(crate) fn forget_pod(&mut self, pod: &str) {
@@ -52,8 +63,18 @@ impl ZeroWindows {
     }
 
     /// The window of a sample, opened if the one before is over.
-    fn window(&mut self, container: &ContainerRef, at: Timestamp, interval_ns: i64, is_zero: bool) -> &Window {
-        let first = Window { end: at, last: at, begins_with_zero: false };
+    fn window(
+        &mut self,
+        container: &ContainerRef,
+        at: Timestamp,
+        interval_ns: i64,
+        is_zero: bool,
+    ) -> &Window {
+        let first = Window {
+            end: at,
+            last: at,
+            begins_with_zero: false,
+        };
         let window = self.0.entry(container.clone()).or_insert(first);
         window.last = at;
         if at >= window.end {

@@ -1,7 +1,9 @@
-//! The order in which pods are asked for: namespaces by turns, so that the pods of one cannot keep those of another waiting.
+//! The order in which pods are asked for: namespaces by turns, so that the pods of one cannot keep
+//! those of another waiting.
 //!
-//! Within a namespace those come first that were last asked for the longest time ago, and those that failed then come last. Namespaces whose
-//! next pod failed come after all others, and so do those of which every known pod failed. A namespace of which too many questions fail is left
+//! Within a namespace those come first that were last asked for the longest time ago, and those
+//! that failed then come last. Namespaces whose next pod failed come after all others, and so do
+//! those of which every known pod failed. A namespace of which too many questions fail is left
 //! alone for the rest of the pass.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -33,8 +35,8 @@ struct Namespace<'a> {
     pods: VecDeque<usize>,
     /// Questions of the first pod that were taken already.
     taken: usize,
-    /// The number of first pods that are asked for before pods that failed: those that did not fail when they were last asked for. It is
-    /// zero if every known pod failed.
+    /// The number of first pods that are asked for before pods that failed: those that did not fail
+    /// when they were last asked for. It is zero if every known pod failed.
     healthy: usize,
     running: usize,
     failures: usize,
@@ -42,7 +44,11 @@ struct Namespace<'a> {
 
 impl<'a> Queue<'a> {
     /// `max_failures`: the number of failures after which the rest of a namespace is left alone.
-    pub(super) fn new(pods: &'a [PodQuestion], asked: &HashMap<PodQuestion, Asked>, max_failures: usize) -> Self {
+    pub(super) fn new(
+        pods: &'a [PodQuestion],
+        asked: &HashMap<PodQuestion, Asked>,
+        max_failures: usize,
+    ) -> Self {
         let last = |pod: &usize| asked.get(&pods[*pod]);
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (place, pod) in pods.iter().enumerate() {
@@ -55,22 +61,39 @@ impl<'a> Queue<'a> {
         }
         namespaces.sort_by_key(|(_, pods)| pods.first().and_then(last));
         let namespaces = namespaces.into_iter().map(|(name, pods)| {
-            let failed = pods.iter().filter_map(last).filter(|asked| asked.failed).count();
-            let has_answers = failed == 0 || pods.iter().filter_map(last).any(|asked| !asked.failed);
+            let failed = pods
+                .iter()
+                .filter_map(last)
+                .filter(|asked| asked.failed)
+                .count();
+            let has_answers =
+                failed == 0 || pods.iter().filter_map(last).any(|asked| !asked.failed);
             let healthy = if has_answers { pods.len() - failed } else { 0 };
-            Namespace { name, healthy, pods: pods.into(), taken: 0, running: 0, failures: 0 }
+            Namespace {
+                name,
+                healthy,
+                pods: pods.into(),
+                taken: 0,
+                running: 0,
+                failures: 0,
+            }
         });
-        Self { namespaces: namespaces.collect(), max_failures }
+        Self {
+            namespaces: namespaces.collect(),
+            max_failures,
+        }
     }
 
     /// The next pod to ask for, and which of its questions; `questions` is how many each has.
     pub(super) fn next(&mut self, questions: usize) -> Option<(usize, usize)> {
         let max_failures = self.max_failures;
-        let is_open = |it: &Namespace| !it.pods.is_empty() && it.failures + it.running < max_failures;
+        let is_open =
+            |it: &Namespace| !it.pods.is_empty() && it.failures + it.running < max_failures;
         let has_place = |it: &Namespace| is_open(it) && it.running < NAMESPACE_CONCURRENCY;
         let first = |fits: &dyn Fn(&Namespace) -> bool| self.namespaces.iter().position(fits);
-        let place =
-            first(&|it| has_place(it) && it.healthy > 0).or_else(|| first(&has_place)).or_else(|| first(&is_open))?;
+        let place = first(&|it| has_place(it) && it.healthy > 0)
+            .or_else(|| first(&has_place))
+            .or_else(|| first(&is_open))?;
         let mut namespace = self.namespaces.remove(place)?;
         let found = namespace.pods.front().map(|pod| (*pod, namespace.taken));
         namespace.taken += 1;
@@ -84,9 +107,12 @@ impl<'a> Queue<'a> {
         found
     }
 
-    /// Takes in that a question about a pod of this namespace was answered, or failed. Returns the failures of the namespace so far.
+    /// Takes in that a question about a pod of this namespace was answered, or failed. Returns the
+    /// failures of the namespace so far.
     pub(super) fn answered(&mut self, namespace: &str, failed: bool) -> usize {
-        let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) else { return 0 };
+        let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) else {
+            return 0;
+        };
         namespace.running = namespace.running.saturating_sub(1);
         namespace.failures += usize::from(failed);
         namespace.failures
@@ -106,10 +132,22 @@ mod tests {
     }
 
     /// `asked`: pods with the pass, and whether they failed. `answer` gives whether a question fails, or none if it stays without an answer.
-    fn check(names: &[&str], asked: &[(&str, u64, bool)], answer: impl Fn(&str) -> Option<bool>, expected: &[&str]) {
+    fn check(
+        names: &[&str],
+        asked: &[(&str, u64, bool)],
+        answer: impl Fn(&str) -> Option<bool>,
+        expected: &[&str],
+    ) {
         let all = pods(names);
-        let asked =
-            asked.iter().map(|(name, pass, failed)| (pods(&[name]).remove(0), Asked { failed: *failed, pass: *pass }));
+        let asked = asked.iter().map(|(name, pass, failed)| {
+            (
+                pods(&[name]).remove(0),
+                Asked {
+                    failed: *failed,
+                    pass: *pass,
+                },
+            )
+        });
         let asked = asked.collect();
         let mut queue = Queue::new(&all, &asked, 3);
         let mut order = Vec::new();
@@ -125,23 +163,55 @@ mod tests {
     #[test]
     fn namespaces_have_their_turns() {
         let names = ["a/1", "a/2", "a/3", "b/1", "c/1", "c/2"];
-        check(&names, &[], |_| Some(false), &["a/1", "b/1", "c/1", "a/2", "c/2", "a/3"]);
+        check(
+            &names,
+            &[],
+            |_| Some(false),
+            &["a/1", "b/1", "c/1", "a/2", "c/2", "a/3"],
+        );
     }
 
     #[test]
     fn those_that_wait_longest_come_first_and_those_that_failed_come_last() {
         let names = ["a/1", "a/2", "a/3", "b/1", "b/2"];
         let asked = [("a/1", 2, false), ("a/2", 1, false), ("b/1", 1, true)];
-        check(&names, &asked, |_| Some(false), &["a/3", "a/2", "a/1", "b/2", "b/1"]);
-        let asked = [("a/1", 1, true), ("a/2", 2, true), ("a/3", 3, false), ("b/1", 1, false), ("b/2", 2, false)];
-        check(&names, &asked, |_| Some(false), &["b/1", "a/3", "b/2", "a/1", "a/2"]);
+        check(
+            &names,
+            &asked,
+            |_| Some(false),
+            &["a/3", "a/2", "a/1", "b/2", "b/1"],
+        );
+        let asked = [
+            ("a/1", 1, true),
+            ("a/2", 2, true),
+            ("a/3", 3, false),
+            ("b/1", 1, false),
+            ("b/2", 2, false),
+        ];
+        check(
+            &names,
+            &asked,
+            |_| Some(false),
+            &["b/1", "a/3", "b/2", "a/1", "a/2"],
+        );
     }
 
     #[test]
     fn one_pod_that_failed_does_not_make_the_others_of_its_namespace_come_last() {
         let names = ["a/1", "a/2", "a/3", "b/1", "b/2", "b/3"];
-        let asked = [("a/1", 1, true), ("a/2", 1, false), ("b/1", 1, false), ("b/2", 1, false), ("b/3", 1, false)];
-        check(&names, &asked, |_| Some(false), &["a/3", "b/1", "a/2", "b/2", "b/3", "a/1"]);
+        let asked = [
+            ("a/1", 1, true),
+            ("a/2", 1, false),
+            ("b/1", 1, false),
+            ("b/2", 1, false),
+            ("b/3", 1, false),
+        ];
+        check(
+            &names,
+            &asked,
+            |_| Some(false),
+            &["a/3", "b/1", "a/2", "b/2", "b/3", "a/1"],
+        );
     }
 
     #[test]
@@ -153,7 +223,9 @@ mod tests {
 
     #[test]
     fn a_namespace_whose_questions_hang_leaves_places_to_others() {
-        let all: Vec<_> = (0..9).flat_map(|number| [format!("a/{number}"), format!("b/{number}")]).collect();
+        let all: Vec<_> = (0..9)
+            .flat_map(|number| [format!("a/{number}"), format!("b/{number}")])
+            .collect();
         let all = pods(&all.iter().map(String::as_str).collect::<Vec<_>>());
         let mut queue = Queue::new(&all, &HashMap::new(), 100);
         let (mut hanging, mut answered) = (0, 0);

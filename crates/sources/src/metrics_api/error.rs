@@ -53,7 +53,9 @@ mod tests {
     use super::*;
 
     fn check(code: u16, expected: &str) {
-        let status = Status::failure("the reason", "Reason").with_code(code).boxed();
+        let status = Status::failure("the reason", "Reason")
+            .with_code(code)
+            .boxed();
         let error = MetricsApiError::from(Error::Api(status)).to_string();
         assert!(error.starts_with(expected), "{code}: {error}");
     }

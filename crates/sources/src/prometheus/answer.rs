@@ -1,4 +1,5 @@
-//! What an answer of Prometheus' HTTP API says. Values that are not finite or below zero are no usage and are passed over.
+//! What an answer of Prometheus' HTTP API says. Values that are not finite or below zero are no
+//! usage and are passed over.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,8 +13,8 @@ use super::error::PrometheusError;
 
 /// The most characters that are kept of the message of an error.
 const MAX_MESSAGE: usize = 200;
-/// Messages of Prometheus' engine about series that an expression does not combine. Other errors of this type may be of storage behind the engine, and
-/// have addresses of it.
+/// Messages of Prometheus' engine about series that an expression does not combine. Other errors of
+/// this type may be of storage behind the engine, and have addresses of it.
 const EXECUTION_FAULTS: &[&str] = &[
     "found duplicate series for the match group",
     "multiple matches for labels",
@@ -43,8 +44,8 @@ enum Data<const MAX_SERIES: usize> {
     String(IgnoredAny),
 }
 
-/// The first series of a matrix, and whether it has more. The rest is passed over while it is read: a short series takes some twenty times as
-/// much memory as its text.
+/// The first series of a matrix, and whether it has more. The rest is passed over while it is read:
+/// a short series takes some twenty times as much memory as its text.
 struct Matrix<const MAX_SERIES: usize> {
     series: Vec<Labelled>,
     has_more: bool,
@@ -64,7 +65,12 @@ impl<'de, const MAX_SERIES: usize> Deserialize<'de> for Matrix<MAX_SERIES> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut found: A) -> Result<Self::Value, A::Error> {
                 let mut series = Vec::new();
                 while series.len() < MAX_SERIES {
-                    let Some(one) = found.next_element()? else { return Ok(Matrix { series, has_more: false }) };
+                    let Some(one) = found.next_element()? else {
+                        return Ok(Matrix {
+                            series,
+                            has_more: false,
+                        });
+                    };
                     series.push(labelled(one));
                 }
                 let mut has_more = false;
@@ -98,9 +104,9 @@ pub(super) fn series<const MAX: usize>(body: &[u8]) -> Result<Vec<Labelled>, Pro
     match data::<Data<MAX>>(body)? {
         Data::Matrix(Matrix { has_more: true, .. }) => Err(PrometheusError::TooManySeries(MAX)),
         Data::Matrix(Matrix { series, .. }) => Ok(series),
-        Data::Vector(_) | Data::Scalar(_) | Data::String(_) => {
-            Err(PrometheusError::Malformed("the result of a range is no matrix".into()))
-        }
+        Data::Vector(_) | Data::Scalar(_) | Data::String(_) => Err(PrometheusError::Malformed(
+            "the result of a range is no matrix".into(),
+        )),
     }
 }
 
@@ -112,43 +118,74 @@ pub(super) fn label_values(body: &[u8]) -> Result<Vec<String>, PrometheusError> 
 /// The error that an answer is, with its message in short.
 pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
     let Refusal { error, error_type } = serde_json::from_slice(body).unwrap_or_default();
-    let said = if error.is_empty() { String::from_utf8_lossy(body).trim().to_owned() } else { error };
-    let message: String =
-        said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MAX_MESSAGE).collect();
+    let said = if error.is_empty() {
+        String::from_utf8_lossy(body).trim().to_owned()
+    } else {
+        error
+    };
+    let message: String = said
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .take(MAX_MESSAGE)
+        .collect();
     let is_parse_error = message.contains("parse error");
-    let refused = PrometheusError::Refused { code, message: message.clone().into() };
+    let refused = PrometheusError::Refused {
+        code,
+        message: message.clone().into(),
+    };
     let is_of_expression = match error_type.as_str() {
         "bad_data" => is_parse_error || refused.excess().is_none(),
-        "execution" => EXECUTION_FAULTS.iter().any(|fault| message.starts_with(fault)),
+        "execution" => EXECUTION_FAULTS
+            .iter()
+            .any(|fault| message.starts_with(fault)),
         _ => false,
     };
     let is_bad_query = matches!(code, 400 | 422) && is_of_expression;
-    if is_bad_query && !names_connection(&message) { PrometheusError::BadQuery { code, message } } else { refused }
+    if is_bad_query && !names_connection(&message) {
+        PrometheusError::BadQuery { code, message }
+    } else {
+        refused
+    }
 }
 
 /// Whether a message may be about the way to the store or behind it.
 fn names_connection(message: &str) -> bool {
-    ["://", "dial ", "lookup ", "rpc error"].iter().any(|word| message.contains(word))
+    ["://", "dial ", "lookup ", "rpc error"]
+        .iter()
+        .any(|word| message.contains(word))
 }
 
 pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, PrometheusError> {
-    let answer: Answer<D> =
-        serde_json::from_slice(body).map_err(|error| PrometheusError::Malformed(error.to_string().into()))?;
-    answer.data.ok_or_else(|| PrometheusError::Malformed("there is no data in it".into()))
+    let answer: Answer<D> = serde_json::from_slice(body)
+        .map_err(|error| PrometheusError::Malformed(error.to_string().into()))?;
+    answer
+        .data
+        .ok_or_else(|| PrometheusError::Malformed("there is no data in it".into()))
 }
 
 fn labelled(Found { metric, values }: Found) -> Labelled {
-    let points = values.into_iter().filter_map(|(second, value)| Some((time(second)?, usage(&value)?)));
-    Labelled { labels: metric, series: Series::new(points.collect()) }
+    let points = values
+        .into_iter()
+        .filter_map(|(second, value)| Some((time(second)?, usage(&value)?)));
+    Labelled {
+        labels: metric,
+        series: Series::new(points.collect()),
+    }
 }
 
 pub(super) fn time(second: f64) -> Option<Timestamp> {
     let millisecond = (second * 1000.0).round();
-    millisecond.is_finite().then_some(millisecond as i64).and_then(|at| Timestamp::from_millisecond(at).ok())
+    millisecond
+        .is_finite()
+        .then_some(millisecond as i64)
+        .and_then(|at| Timestamp::from_millisecond(at).ok())
 }
 
 fn usage(value: &str) -> Option<f64> {
-    value.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
+    value
+        .parse::<f64>()
+        .ok()
+        .filter(|value| value.is_finite() && *value >= 0.0)
 }
 
 #[cfg(test)]
@@ -163,10 +200,17 @@ mod tests {
     #[test]
     fn a_matrix_has_a_series_per_set_of_labels() {
         let found = series::<2>(MATRIX).expect("a matrix");
-        let values: Vec<Vec<f64>> = found.iter().map(|found| found.series.values().collect()).collect();
+        let values: Vec<Vec<f64>> = found
+            .iter()
+            .map(|found| found.series.values().collect())
+            .collect();
         assert_eq!(values, [vec![0.25, 0.5], vec![]]);
         assert_eq!(found[0].labels["pod"], "web-1");
-        let times: Vec<String> = found[0].series.timestamps().map(|at| at.to_string()).collect();
+        let times: Vec<String> = found[0]
+            .series
+            .timestamps()
+            .map(|at| at.to_string())
+            .collect();
         assert_eq!(times, ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00.781Z"]);
     }
 
@@ -174,20 +218,34 @@ mod tests {
     fn no_more_series_are_kept_than_there_may_be() {
         assert!(series::<2>(MATRIX).is_ok());
         let error = series::<1>(MATRIX).expect_err("there are two");
-        assert_eq!(error.to_string(), "Prometheus' answer has more than 1 series; sum() makes them one");
+        assert_eq!(
+            error.to_string(),
+            "Prometheus' answer has more than 1 series; sum() makes them one"
+        );
         let one = r#"{"metric":{"a":"1"},"values":[[0,"1"]]}"#;
-        let many =
-            format!(r#"{{"data":{{"resultType":"matrix","result":[{}{one}]}}}}"#, format!("{one},").repeat(46_999));
+        let many = format!(
+            r#"{{"data":{{"resultType":"matrix","result":[{}{one}]}}}}"#,
+            format!("{one},").repeat(46_999)
+        );
         assert!(
             many.len() < 2 << 20
-                && matches!(series::<1000>(many.as_bytes()), Err(PrometheusError::TooManySeries(1000)))
+                && matches!(
+                    series::<1000>(many.as_bytes()),
+                    Err(PrometheusError::TooManySeries(1000))
+                )
         );
-        assert!(series::<1>(many.replace("}]}}", "}]").as_bytes()).is_err_and(|error| error.excess().is_none()));
+        assert!(
+            series::<1>(many.replace("}]}}", "}]").as_bytes())
+                .is_err_and(|error| error.excess().is_none())
+        );
     }
 
     #[test]
     fn values_of_a_label_are_a_list() {
-        assert_eq!(label_values(LABEL_VALUES).expect("a list"), ["container_cpu_usage_seconds_total"]);
+        assert_eq!(
+            label_values(LABEL_VALUES).expect("a list"),
+            ["container_cpu_usage_seconds_total"]
+        );
     }
 
     fn check_refusal(code: u16, body: &[u8], is_bad_query: bool, expected: &str) {
@@ -201,7 +259,8 @@ mod tests {
 
     #[test]
     fn refusals_say_why_in_short() {
-        let expected = "query processing would load too many samples into memory in query execution";
+        let expected =
+            "query processing would load too many samples into memory in query execution";
         check_refusal(422, TOO_MANY_SAMPLES, false, expected);
         check_refusal(502, b"<html>\nno", false, "<html> no");
         check_refusal(400, &[b'x'; 5000], false, &"x".repeat(200));
@@ -210,12 +269,12 @@ mod tests {
 
     #[test]
     fn only_a_fault_of_the_expression_is_a_bad_query() {
-        let parse = r#"invalid parameter "query": 1:5: parse error: unexpected identifier "limits""#;
+        let parse =
+            r#"invalid parameter "query": 1:5: parse error: unexpected identifier "limits""#;
         let long = format!("{parse}{}", "x".repeat(5000));
         let short: String = long.chars().take(200).collect();
         let many = r#"found duplicate series for the match group {pod="a"} on the right hand-side of the operation"#;
-        let store =
-            "expanding series: rpc error: code = Unavailable: dial tcp 10.1.2.3:10901: connect: connection refused";
+        let store = "expanding series: rpc error: code = Unavailable: dial tcp 10.1.2.3:10901: connect: connection refused";
         let points = "exceeded maximum resolution of 11,000 points per timeseries";
         for (code, kind, message, is_bad_query) in [
             (400, "bad_data", parse, true),
@@ -223,12 +282,18 @@ mod tests {
             (422, "execution", many, true),
             (400, "bad_data", points, false),
             (422, "execution", store, false),
-            (400, "bad_data", "Get \"http://prometheus-0:9090\": parse error", false),
+            (
+                400,
+                "bad_data",
+                "Get \"http://prometheus-0:9090\": parse error",
+                false,
+            ),
             (401, "bad_data", parse, false),
             (400, "", parse, false),
             (503, "unavailable", "service unavailable", false),
         ] {
-            let body = serde_json::json!({"status": "error", "errorType": kind, "error": message}).to_string();
+            let body = serde_json::json!({"status": "error", "errorType": kind, "error": message})
+                .to_string();
             check_refusal(code, body.as_bytes(), is_bad_query, message);
         }
         let body = serde_json::json!({"errorType": "bad_data", "error": long}).to_string();
@@ -237,10 +302,20 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_refused() {
-        for body in ["", "{}", "[]", r#"{"data": {}}"#, r#"{"data": {"resultType": "vector", "result": []}}"#] {
+        for body in [
+            "",
+            "{}",
+            "[]",
+            r#"{"data": {}}"#,
+            r#"{"data": {"resultType": "vector", "result": []}}"#,
+        ] {
             assert!(series::<9>(body.as_bytes()).is_err(), "{body}");
         }
         let strange = r#"{"data":{"resultType":"matrix","result":[{"metric":{},"values":[[1e300,"1"],[1,"x"]]}]}}"#;
-        assert!(series::<9>(strange.as_bytes()).expect("a matrix")[0].series.is_empty());
+        assert!(
+            series::<9>(strange.as_bytes()).expect("a matrix")[0]
+                .series
+                .is_empty()
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Confines an expression to the series that have one value of a label, such as those of one namespace.
+//! Confines an expression to the series that have one value of a label, such as those of one
+//! namespace.
 //!
-//! The expression is parsed and written anew with one more matcher in each selector. Only tokens that were understood are written, and what is
-//! not in this grammar is refused: a store whose language has more than Prometheus' reads no other series either.
+//! The expression is parsed and written anew with one more matcher in each selector. Only tokens
+//! that were understood are written, and what is not in this grammar is refused: a store whose
+//! language has more than Prometheus' reads no other series either.
 //!
 //! ```text
 //! expression := operand { operator [modifiers] operand }
@@ -14,8 +16,10 @@
 //! suffix     := "[" duration [":" [duration]] "]" | "offset" ["-"] duration | "@" (["-"] number | ("start" | "end") "(" ")")
 //! ```
 //!
-//! Types and precedence are left to the store. Every function of the list reads what its arguments select and nothing else, unlike `info`.
-//! Sources: <https://prometheus.io/docs/prometheus/latest/querying/basics/> and Prometheus' `promql/parser/generated_parser.y`.
+//! Types and precedence are left to the store. Every function of the list reads what its arguments
+//! select and nothing else, unlike `info`. Sources:
+//! <https://prometheus.io/docs/prometheus/latest/querying/basics/> and Prometheus'
+//! `promql/parser/generated_parser.y`.
 
 mod tokens;
 
@@ -24,7 +28,9 @@ use tokens::{Token, tokens};
 
 /// The greatest depth of nested brackets.
 const MAX_DEPTH: usize = 50;
-const OPERATORS: &[&str] = &["+", "-", "*", "/", "%", "^", "==", "!=", ">", "<", ">=", "<="];
+const OPERATORS: &[&str] = &[
+    "+", "-", "*", "/", "%", "^", "==", "!=", ">", "<", ">=", "<=",
+];
 const OPERATOR_NAMES: &[&str] = &["and", "or", "unless", "atan2"];
 const MATCH_OPERATORS: &[&str] = &["=", "!=", "=~", "!~"];
 /// Names that mean something else where a metric could stand.
@@ -84,7 +90,10 @@ pub struct ConfineError {
 
 impl ConfineError {
     fn new(before: usize, why: impl Into<String>) -> Self {
-        Self { at: before + 1, why: why.into() }
+        Self {
+            at: before + 1,
+            why: why.into(),
+        }
     }
 }
 
@@ -129,14 +138,18 @@ impl<'a> Parser<'a> {
     }
 
     fn operator(&mut self) -> Option<String> {
-        self.take_sign(OPERATORS).map(str::to_owned).or_else(|| self.take_keyword(OPERATOR_NAMES))
+        self.take_sign(OPERATORS)
+            .map(str::to_owned)
+            .or_else(|| self.take_keyword(OPERATOR_NAMES))
     }
 
     fn modifiers(&mut self) -> Parsed {
         if self.take_keyword(&["bool"]).is_some() {
             self.write(&["bool "]);
         }
-        let Some(matching) = self.take_keyword(&["on", "ignoring"]) else { return Ok(()) };
+        let Some(matching) = self.take_keyword(&["on", "ignoring"]) else {
+            return Ok(());
+        };
         self.write(&[&matching, " "]);
         self.labels()?;
         self.write(&[" "]);
@@ -160,7 +173,9 @@ impl<'a> Parser<'a> {
     }
 
     fn primary(&mut self) -> Parsed {
-        let Some((at, token)) = self.tokens.get(self.next).cloned() else { return Err(self.expected("an operand")) };
+        let Some((at, token)) = self.tokens.get(self.next).cloned() else {
+            return Err(self.expected("an operand"));
+        };
         match token {
             Token::Number(text) => self.take_and_write(text),
             Token::Text(text) => self.take_and_write(&text),
@@ -187,7 +202,13 @@ impl<'a> Parser<'a> {
                         ));
                     }
                     self.write(&[name]);
-                    return self.within(|parser| if parser.is_sign(")") { Ok(()) } else { parser.arguments() });
+                    return self.within(|parser| {
+                        if parser.is_sign(")") {
+                            Ok(())
+                        } else {
+                            parser.arguments()
+                        }
+                    });
                 } else {
                     return self.selector(name);
                 }
@@ -207,7 +228,9 @@ impl<'a> Parser<'a> {
     }
 
     fn grouping(&mut self) -> Parsed<bool> {
-        let Some(grouping) = self.take_keyword(&["by", "without"]) else { return Ok(false) };
+        let Some(grouping) = self.take_keyword(&["by", "without"]) else {
+            return Ok(false);
+        };
         self.write(&[" ", &grouping, " "]);
         self.labels()?;
         Ok(true)
@@ -270,7 +293,9 @@ impl<'a> Parser<'a> {
         if self.take_sign(&["{"]).is_some() {
             while !self.is_sign("}") {
                 let label = self.label()?;
-                let operator = self.take_sign(MATCH_OPERATORS).ok_or_else(|| self.expected("=, !=, =~ or !~"))?;
+                let operator = self
+                    .take_sign(MATCH_OPERATORS)
+                    .ok_or_else(|| self.expected("=, !=, =~ or !~"))?;
                 let Some((_, Token::Text(text))) = self.tokens.get(self.next).cloned() else {
                     return Err(self.expected("a string"));
                 };
@@ -303,7 +328,11 @@ impl<'a> Parser<'a> {
             let range = self.number()?;
             self.write(&["[", range]);
             if self.take_sign(&[":"]).is_some() {
-                let step = if self.is_sign("]") { "" } else { self.number()? };
+                let step = if self.is_sign("]") {
+                    ""
+                } else {
+                    self.number()?
+                };
                 self.write(&[":", step]);
             }
             self.sign("]")?;
@@ -343,19 +372,25 @@ impl<'a> Parser<'a> {
     }
 
     fn take_sign(&mut self, signs: &[&str]) -> Option<&'static str> {
-        let Some(&(_, Token::Sign(found))) = self.tokens.get(self.next) else { return None };
+        let Some(&(_, Token::Sign(found))) = self.tokens.get(self.next) else {
+            return None;
+        };
         let found = signs.contains(&found).then_some(found)?;
         self.next += 1;
         Some(found)
     }
 
     fn sign(&mut self, sign: &str) -> Parsed {
-        self.take_sign(&[sign]).map(drop).ok_or_else(|| self.expected(sign))
+        self.take_sign(&[sign])
+            .map(drop)
+            .ok_or_else(|| self.expected(sign))
     }
 
     /// Keywords may be written in capitals.
     fn take_keyword(&mut self, keywords: &[&str]) -> Option<String> {
-        let Some(&(_, Token::Name(name))) = self.tokens.get(self.next) else { return None };
+        let Some(&(_, Token::Name(name))) = self.tokens.get(self.next) else {
+            return None;
+        };
         let lower = name.to_ascii_lowercase();
         let found = keywords.contains(&lower.as_str()).then_some(lower)?;
         self.next += 1;
@@ -382,7 +417,10 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&self, why: String) -> ConfineError {
-        ConfineError::new(self.tokens.get(self.next).map_or(self.end, |(at, _)| *at), why)
+        ConfineError::new(
+            self.tokens.get(self.next).map_or(self.end, |(at, _)| *at),
+            why,
+        )
     }
 }
 

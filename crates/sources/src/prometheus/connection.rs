@@ -1,4 +1,5 @@
-//! Where a store is, who asks, and whom to trust. Files are read for each connection, so what is replaced in them is taken up.
+//! Where a store is, who asks, and whom to trust. Files are read for each connection, so what is
+//! replaced in them is taken up.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ pub struct Connection {
     pub address: String,
     /// Who asks.
     pub credentials: Credentials,
-    /// The authority (PEM) that signed its certificate. Without it those of the machine are trusted.
+    /// The authority (PEM) that signed its certificate. Without it those of the machine are
+    /// trusted.
     pub ca_file: Option<PathBuf>,
     /// The certificate (PEM) that this side shows, and its key.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
@@ -75,9 +77,9 @@ impl Secret {
     async fn read(&self) -> Result<String, PrometheusError> {
         let text = match self {
             Self::Text(text) => text.clone(),
-            Self::File(path) => tokio::fs::read_to_string(path)
-                .await
-                .map_err(|error| PrometheusError::SetUp(format!("cannot read {}: {error}", path.display()).into()))?,
+            Self::File(path) => tokio::fs::read_to_string(path).await.map_err(|error| {
+                PrometheusError::SetUp(format!("cannot read {}: {error}", path.display()).into())
+            })?,
         };
         Ok(text.trim().to_owned())
     }
@@ -89,14 +91,17 @@ impl Connection {
         self.uri().map(|_| ())
     }
 
-    /// A client for the store: requests go to paths below its address, with what identifies this side.
+    /// A client for the store: requests go to paths below its address, with what identifies this
+    /// side.
     pub(super) async fn client(&self) -> Result<Client, PrometheusError> {
         let mut config = Config::new(self.uri()?);
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.default_retry = false;
         config.accept_invalid_certs = self.insecure;
         config.root_cert_file.clone_from(&self.ca_file);
-        let needs_no_roots = self.insecure || self.ca_file.is_some() || config.cluster_url.scheme_str() == Some("http");
+        let needs_no_roots = self.insecure
+            || self.ca_file.is_some()
+            || config.cluster_url.scheme_str() == Some("http");
         config.root_cert = needs_no_roots.then(Vec::new);
         config.auth_info = self.identity().await?;
         config.headers.clone_from(&self.headers);
@@ -136,7 +141,10 @@ mod tests {
     use super::*;
 
     fn check(address: &str, expected: bool) {
-        let connection = Connection { address: address.to_owned(), ..Connection::default() };
+        let connection = Connection {
+            address: address.to_owned(),
+            ..Connection::default()
+        };
         assert_eq!(connection.check().is_ok(), expected, "{address}");
     }
 
@@ -144,14 +152,24 @@ mod tests {
     fn addresses_name_a_scheme_and_a_host() {
         check("http://prometheus.monitoring.svc", true);
         check("https://thanos.example:9090/tenant/a/", true);
-        for wrong in ["", "prometheus:9090", "/api", "ftp://prometheus", "http://", "http://a b"] {
+        for wrong in [
+            "",
+            "prometheus:9090",
+            "/api",
+            "ftp://prometheus",
+            "http://",
+            "http://a b",
+        ] {
             check(wrong, false);
         }
     }
 
     #[test]
     fn secrets_are_not_shown() {
-        let credentials = Credentials::Basic { username: "me".to_owned(), password: Secret::Text("1234".to_owned()) };
+        let credentials = Credentials::Basic {
+            username: "me".to_owned(),
+            password: Secret::Text("1234".to_owned()),
+        };
         assert!(!format!("{credentials:?}").contains("1234"));
     }
 

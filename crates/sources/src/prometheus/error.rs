@@ -1,12 +1,15 @@
 //! Why a store of history gave nothing.
 //!
-//! The text of an error is for everyone: it goes into conditions and events of objects. It has nothing of an answer, except for an expression that is
-//! wrong ([`BadQuery`](PrometheusError::BadQuery)): there the message of Prometheus is for the author of the expression. What only administrators may
-//! see is the source of an error, and [`with_causes`](crate::causes::with_causes) gives both, for the log.
+//! The text of an error is for everyone: it goes into conditions and events of objects. It has
+//! nothing of an answer, except for an expression that is wrong
+//! ([`BadQuery`](PrometheusError::BadQuery)): there the message of Prometheus is for the author of
+//! the expression. What only administrators may see is the source of an error, and
+//! [`with_causes`](crate::causes::with_causes) gives both, for the log.
 
 use std::time::Duration;
 
-/// The part of an error that only the log may have: addresses, host names, files, and what the store or a proxy before it answered.
+/// The part of an error that only the log may have: addresses, host names, files, and what the
+/// store or a proxy before it answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Detail(String);
@@ -96,12 +99,17 @@ impl PrometheusError {
         match self {
             Self::Timeout(_) => Some(Excess::Time),
             Self::TooLong(_) | Self::TooManySeries(_) => Some(Excess::Size),
-            Self::Refused { code, message: Detail(message) } => match code {
+            Self::Refused {
+                code,
+                message: Detail(message),
+            } => match code {
                 413 => Some(Excess::Size),
                 504 => Some(Excess::Time),
                 503 => message.contains("timed out").then_some(Excess::Time),
                 400 | 422 => {
-                    let is_size = ["too many", "exceeded", "limit"].iter().any(|word| message.contains(word));
+                    let is_size = ["too many", "exceeded", "limit"]
+                        .iter()
+                        .any(|word| message.contains(word));
                     is_size.then_some(Excess::Size)
                 }
                 _ => None,
@@ -121,7 +129,10 @@ mod tests {
     use crate::causes::with_causes;
 
     fn check(code: u16, message: &str, expected: Option<Excess>) {
-        let error = PrometheusError::Refused { code, message: message.into() };
+        let error = PrometheusError::Refused {
+            code,
+            message: message.into(),
+        };
         assert_eq!(error.excess(), expected, "{error}");
     }
 
@@ -129,33 +140,73 @@ mod tests {
     fn check_text(error: &PrometheusError, public: &str) {
         assert_eq!(error.to_string(), public);
         let log = with_causes(error);
-        assert!(log.starts_with(public) && log.contains("prometheus-0.corp:9090"), "{log}");
+        assert!(
+            log.starts_with(public) && log.contains("prometheus-0.corp:9090"),
+            "{log}"
+        );
     }
 
     #[test]
     fn only_the_log_has_addresses_and_answers() {
         let detail = || Detail::from("tcp connect error: prometheus-0.corp:9090");
-        check_text(&PrometheusError::SetUp(detail()), "the connection to Prometheus cannot be set up");
-        check_text(&PrometheusError::Unreachable(detail()), "Prometheus cannot be reached");
-        let refused = PrometheusError::Refused { code: 502, message: detail() };
+        check_text(
+            &PrometheusError::SetUp(detail()),
+            "the connection to Prometheus cannot be set up",
+        );
+        check_text(
+            &PrometheusError::Unreachable(detail()),
+            "Prometheus cannot be reached",
+        );
+        let refused = PrometheusError::Refused {
+            code: 502,
+            message: detail(),
+        };
         check_text(&refused, "Prometheus refuses the query: HTTP status 502");
-        check_text(&PrometheusError::Malformed(detail()), "Prometheus' answer cannot be read");
+        check_text(
+            &PrometheusError::Malformed(detail()),
+            "Prometheus' answer cannot be read",
+        );
     }
 
     #[test]
     fn only_the_author_of_an_expression_sees_what_is_wrong_with_it() {
-        let error = PrometheusError::BadQuery { code: 400, message: "1:5: parse error".to_owned() };
-        assert_eq!(error.to_string(), "Prometheus refuses the expression: 1:5: parse error");
-        assert_eq!(error.text_for_others(), "Prometheus refuses the query: HTTP status 400");
+        let error = PrometheusError::BadQuery {
+            code: 400,
+            message: "1:5: parse error".to_owned(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "Prometheus refuses the expression: 1:5: parse error"
+        );
+        assert_eq!(
+            error.text_for_others(),
+            "Prometheus refuses the query: HTTP status 400"
+        );
         assert_eq!(error.excess(), None);
     }
 
     #[test]
     fn refusals_of_large_answers_are_told_from_others() {
-        check(422, "query processing would load too many samples into memory in query execution", Some(Excess::Size));
-        check(400, "exceeded maximum resolution of 11,000 points per timeseries", Some(Excess::Size));
-        check(422, "the query hit the max number of chunks limit (limit: 2000000 chunks)", Some(Excess::Size));
-        check(503, "query timed out in expression evaluation", Some(Excess::Time));
+        check(
+            422,
+            "query processing would load too many samples into memory in query execution",
+            Some(Excess::Size),
+        );
+        check(
+            400,
+            "exceeded maximum resolution of 11,000 points per timeseries",
+            Some(Excess::Size),
+        );
+        check(
+            422,
+            "the query hit the max number of chunks limit (limit: 2000000 chunks)",
+            Some(Excess::Size),
+        );
+        check(
+            503,
+            "query timed out in expression evaluation",
+            Some(Excess::Time),
+        );
         check(413, "", Some(Excess::Size));
         check(504, "", Some(Excess::Time));
         check(400, "invalid parameter \"query\": 1:5: parse error", None);

@@ -1,4 +1,5 @@
-//! One question and its answer over HTTP: `/api/v1/...`, bounded in time and size. Long questions are posted.
+//! One question and its answer over HTTP: `/api/v1/...`, bounded in time and size. Long questions
+//! are posted.
 //!
 //! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>.
 
@@ -61,9 +62,17 @@ struct Question<'a> {
 
 impl Prometheus {
     /// Gets ready to ask; nothing is sent yet.
-    pub async fn connect(connection: &Connection, observer: Observer) -> Result<Self, PrometheusError> {
+    pub async fn connect(
+        connection: &Connection,
+        observer: Observer,
+    ) -> Result<Self, PrometheusError> {
         let client = connection.client().await?;
-        Ok(Self { client, query_timeout: connection.query_timeout, always_post: connection.always_post, observer })
+        Ok(Self {
+            client,
+            query_timeout: connection.query_timeout,
+            always_post: connection.always_post,
+            observer,
+        })
     }
 
     /// The series of a query with a value per step: at most `MAX_SERIES`, in at most `max_bytes`.
@@ -75,38 +84,83 @@ impl Prometheus {
     ) -> Result<Vec<Labelled>, PrometheusError> {
         let (start, end, step) = (window.start(), window.end(), window.step());
         let limit = format!("{}ms", self.query_timeout.as_millis());
-        let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step), ("timeout", &limit)];
+        let parameters = [
+            ("query", query),
+            ("start", &start),
+            ("end", &end),
+            ("step", &step),
+            ("timeout", &limit),
+        ];
         let patience = self.patience();
-        let question = Question { path: "query_range", parameters: &parameters, patience, max_bytes };
+        let question = Question {
+            path: "query_range",
+            parameters: &parameters,
+            patience,
+            max_bytes,
+        };
         let body = self.ask(question).await?;
         parse(body, answer::series::<MAX_SERIES>).await
     }
 
     /// Whether a selector matches any series in a time. Only the index is asked, so this is cheap.
-    pub(super) async fn has_series(&self, selector: &str, window: Window) -> Result<bool, PrometheusError> {
+    pub(super) async fn has_series(
+        &self,
+        selector: &str,
+        window: Window,
+    ) -> Result<bool, PrometheusError> {
         let (start, end) = (window.start(), window.end());
-        let parameters = [("match[]", selector), ("start", &start), ("end", &end), ("limit", "1")];
+        let parameters = [
+            ("match[]", selector),
+            ("start", &start),
+            ("end", &end),
+            ("limit", "1"),
+        ];
         let body = self.get("label/__name__/values", &parameters).await?;
         Ok(!parse(body, answer::label_values).await?.is_empty())
     }
 
     /// The current values of a query, within this time. Each has the time that the store gives it.
-    pub async fn query(&self, query: &str, patience: Duration) -> Result<Vec<InstantSample>, PrometheusError> {
+    pub async fn query(
+        &self,
+        query: &str,
+        patience: Duration,
+    ) -> Result<Vec<InstantSample>, PrometheusError> {
         let limit = format!("{}ms", patience.as_millis());
         let parameters = &[("query", query), ("timeout", &limit)];
-        let question = Question { path: "query", parameters, patience, max_bytes: MAX_INSTANT_BYTES };
+        let question = Question {
+            path: "query",
+            parameters,
+            patience,
+            max_bytes: MAX_INSTANT_BYTES,
+        };
         parse(self.ask(question).await?, instant::samples).await
     }
 
     /// The names and labels of the series that a selector finds since this time.
-    pub async fn shapes(&self, selector: &str, since: Timestamp) -> Result<Vec<SeriesShape>, PrometheusError> {
+    pub async fn shapes(
+        &self,
+        selector: &str,
+        since: Timestamp,
+    ) -> Result<Vec<SeriesShape>, PrometheusError> {
         let start = seconds(since.as_millisecond());
-        let body = self.get("series", &[("match[]", selector), ("start", &start)]).await?;
+        let body = self
+            .get("series", &[("match[]", selector), ("start", &start)])
+            .await?;
         parse(body, instant::shapes).await
     }
 
-    async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, PrometheusError> {
-        self.ask(Question { path, parameters, patience: self.patience(), max_bytes: MAX_BYTES }).await
+    async fn get(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Vec<u8>, PrometheusError> {
+        self.ask(Question {
+            path,
+            parameters,
+            patience: self.patience(),
+            max_bytes: MAX_BYTES,
+        })
+        .await
     }
 
     fn patience(&self) -> Duration {
@@ -120,35 +174,59 @@ impl Prometheus {
         let answer = answer.unwrap_or(Err(PrometheusError::Timeout(patience)));
         let code = match &answer {
             Ok(_) => Some(StatusCode::OK.as_u16()),
-            Err(PrometheusError::Refused { code, .. } | PrometheusError::BadQuery { code, .. }) => Some(*code),
+            Err(PrometheusError::Refused { code, .. } | PrometheusError::BadQuery { code, .. }) => {
+                Some(*code)
+            }
             Err(_) => None,
         };
-        (self.observer)(Exchange { code, duration: started.elapsed() });
+        (self.observer)(Exchange {
+            code,
+            duration: started.elapsed(),
+        });
         answer
     }
 
     async fn exchange(&self, question: &Question<'_>) -> Result<Vec<u8>, PrometheusError> {
-        let &Question { path, parameters, max_bytes, .. } = question;
-        let parameters = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let &Question {
+            path,
+            parameters,
+            max_bytes,
+            ..
+        } = question;
+        let parameters = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(parameters)
+            .finish();
         // The values of a label can only be got.
-        let posts = !path.starts_with("label/") && (self.always_post || parameters.len() > MAX_ADDRESS_BYTES);
+        let posts = !path.starts_with("label/")
+            && (self.always_post || parameters.len() > MAX_ADDRESS_BYTES);
         let request = if posts {
             let request = Request::post(format!("/api/v1/{path}"));
-            request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(Body::from(parameters.into_bytes()))
+            request
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .body(Body::from(parameters.into_bytes()))
         } else {
             Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty())
         };
         let request = request.map_err(|error| PrometheusError::SetUp(error.to_string().into()))?;
-        let unreachable = |error: kube::Error| PrometheusError::Unreachable(with_causes(&error).into());
-        let (head, body) = self.client.send(request).await.map_err(unreachable)?.into_parts();
-        let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
-            let is_too_long = error.is::<LengthLimitError>();
-            if is_too_long {
-                PrometheusError::TooLong(max_bytes)
-            } else {
-                PrometheusError::Unreachable(with_causes(&*error).into())
-            }
-        })?;
+        let unreachable =
+            |error: kube::Error| PrometheusError::Unreachable(with_causes(&error).into());
+        let (head, body) = self
+            .client
+            .send(request)
+            .await
+            .map_err(unreachable)?
+            .into_parts();
+        let body = Limited::new(body, max_bytes)
+            .collect()
+            .await
+            .map_err(|error| {
+                let is_too_long = error.is::<LengthLimitError>();
+                if is_too_long {
+                    PrometheusError::TooLong(max_bytes)
+                } else {
+                    PrometheusError::Unreachable(with_causes(&*error).into())
+                }
+            })?;
         let body = body.to_bytes();
         if head.status.is_success() {
             return Ok(body.into());

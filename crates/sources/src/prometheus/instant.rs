@@ -1,7 +1,8 @@
-//! What an instant query answers, and which series there are. Values are handed on as they are: whether one that is no number
-//! means anything is for the reader to say.
+//! What an instant query answers, and which series there are. Values are handed on as they are:
+//! whether one that is no number means anything is for the reader to say.
 //!
-//! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>, "Instant queries" and "Finding series by label matchers".
+//! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>, "Instant queries" and
+//! "Finding series by label matchers".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -57,20 +58,25 @@ pub(super) fn samples(body: &[u8]) -> Result<Vec<InstantSample>, PrometheusError
             .filter_map(|Found { metric, value }| value.map(|value| sample(metric, &value)))
             .collect::<Result<_, _>>(),
         Data::Scalar(value) => Ok(vec![sample(BTreeMap::new(), &value)?]),
-        Data::Matrix(_) | Data::String(_) => {
-            Err(PrometheusError::Malformed("the result is neither a vector nor a scalar".into()))
-        }
+        Data::Matrix(_) | Data::String(_) => Err(PrometheusError::Malformed(
+            "the result is neither a vector nor a scalar".into(),
+        )),
     }
 }
 
-fn sample(labels: BTreeMap<String, String>, (second, value): &(f64, String)) -> Result<InstantSample, PrometheusError> {
-    let malformed = || PrometheusError::Malformed(format!("{value:?} at {second} is no sample").into());
+fn sample(
+    labels: BTreeMap<String, String>,
+    (second, value): &(f64, String),
+) -> Result<InstantSample, PrometheusError> {
+    let malformed =
+        || PrometheusError::Malformed(format!("{value:?} at {second} is no sample").into());
     let at = time(*second).ok_or_else(malformed)?;
     let value = value.parse().map_err(|_| malformed())?;
     Ok(InstantSample { labels, at, value })
 }
 
-/// The shapes of the series in an answer. There are few of them however many series there are, so they are gathered while reading.
+/// The shapes of the series in an answer. There are few of them however many series there are, so
+/// they are gathered while reading.
 pub(super) fn shapes(body: &[u8]) -> Result<Vec<SeriesShape>, PrometheusError> {
     let Shapes(shapes) = data(body)?;
     Ok(shapes.into_iter().collect())
@@ -92,8 +98,13 @@ impl<'de> Deserialize<'de> for Shapes {
             fn visit_seq<A: SeqAccess<'de>>(self, mut series: A) -> Result<Self::Value, A::Error> {
                 let mut shapes = BTreeSet::new();
                 while let Some(mut labels) = series.next_element::<BTreeMap<String, String>>()? {
-                    let Some(name) = labels.remove("__name__") else { continue };
-                    shapes.insert(SeriesShape { name, labels: labels.into_keys().collect() });
+                    let Some(name) = labels.remove("__name__") else {
+                        continue;
+                    };
+                    shapes.insert(SeriesShape {
+                        name,
+                        labels: labels.into_keys().collect(),
+                    });
                 }
                 Ok(Shapes(shapes))
             }
@@ -113,11 +124,20 @@ mod tests {
         let found = found.map(|found| {
             found
                 .into_iter()
-                .map(|sample| (sample.labels.get("pod").cloned().unwrap_or_default(), sample.value))
+                .map(|sample| {
+                    (
+                        sample.labels.get("pod").cloned().unwrap_or_default(),
+                        sample.value,
+                    )
+                })
                 .collect()
         });
-        let expected: Option<Vec<_>> =
-            expected.map(|values| values.iter().map(|(pod, value)| ((*pod).to_owned(), *value)).collect());
+        let expected: Option<Vec<_>> = expected.map(|values| {
+            values
+                .iter()
+                .map(|(pod, value)| ((*pod).to_owned(), *value))
+                .collect()
+        });
         assert_eq!(found, expected, "{result}");
     }
 
@@ -127,8 +147,14 @@ mod tests {
             r#"{"resultType":"vector","result":[{"metric":{"pod":"a"},"value":[1.5,"0.016"]},{"metric":{"pod":"b"},"value":[1.5,"+Inf"]}]}"#,
             Some(&[("a", 0.016), ("b", f64::INFINITY)]),
         );
-        check(r#"{"resultType":"scalar","result":[1.5,"7"]}"#, Some(&[("", 7.0)]));
-        check(r#"{"resultType":"vector","result":[{"metric":{},"histogram":[1.5,{}]}]}"#, Some(&[]));
+        check(
+            r#"{"resultType":"scalar","result":[1.5,"7"]}"#,
+            Some(&[("", 7.0)]),
+        );
+        check(
+            r#"{"resultType":"vector","result":[{"metric":{},"histogram":[1.5,{}]}]}"#,
+            Some(&[]),
+        );
     }
 
     #[test]
@@ -155,7 +181,10 @@ mod tests {
             name: name.to_owned(),
             labels: labels.iter().map(|label| (*label).to_owned()).collect(),
         };
-        assert_eq!(shapes(body).expect("series"), [shape("a", &["ns", "pod"]), shape("b", &["pod"])]);
+        assert_eq!(
+            shapes(body).expect("series"),
+            [shape("a", &["ns", "pod"]), shape("b", &["pod"])]
+        );
         assert!(shapes(br#"{"data":{}}"#).is_err());
     }
 }

@@ -1,7 +1,9 @@
-//! Label names as Kubernetes has them, from what is left of them in a store: there `app.kubernetes.io/name` is
-//! `app_kubernetes_io_name`, and kube-state-metrics also writes `appName` as `app_name`.
+//! Label names as Kubernetes has them, from what is left of them in a store: there
+//! `app.kubernetes.io/name` is `app_kubernetes_io_name`, and kube-state-metrics also writes
+//! `appName` as `app_name`.
 //!
-//! The way back is only known for names that are in use, so it is made from the labels of live pods and from selectors.
+//! The way back is only known for names that are in use, so it is made from the labels of live pods
+//! and from selectors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,9 +21,16 @@ impl KnownKeys {
     pub fn insert(&mut self, key: &str) {
         let plain = sanitised(key);
         let snake = snake_case(&plain);
-        let forms = if plain == snake { vec![plain] } else { vec![plain, snake] };
+        let forms = if plain == snake {
+            vec![plain]
+        } else {
+            vec![plain, snake]
+        };
         for form in forms {
-            let known = self.by_stored.entry(form).or_insert_with(|| Some(key.to_owned()));
+            let known = self
+                .by_stored
+                .entry(form)
+                .or_insert_with(|| Some(key.to_owned()));
             if known.as_deref() != Some(key) {
                 *known = None;
             }
@@ -30,9 +39,16 @@ impl KnownKeys {
 
     /// Labels with their names as in Kubernetes, where these are known.
     pub fn restore(&self, stored: &BTreeMap<String, String>) -> Labels {
-        let name =
-            |stored: &String| self.by_stored.get(stored).and_then(Clone::clone).unwrap_or_else(|| stored.clone());
-        stored.iter().map(|(key, value)| (name(key), value.clone())).collect()
+        let name = |stored: &String| {
+            self.by_stored
+                .get(stored)
+                .and_then(Clone::clone)
+                .unwrap_or_else(|| stored.clone())
+        };
+        stored
+            .iter()
+            .map(|(key, value)| (name(key), value.clone()))
+            .collect()
     }
 }
 
@@ -45,7 +61,15 @@ impl<'a> FromIterator<&'a str> for KnownKeys {
 }
 
 fn sanitised(key: &str) -> String {
-    key.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
+    key.chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 fn snake_case(name: &str) -> String {
@@ -73,8 +97,16 @@ mod tests {
 
     #[test]
     fn names_in_use_are_found_again() {
-        check(&["app.kubernetes.io/name", "app"], "app_kubernetes_io_name", "app.kubernetes.io/name");
-        check(&["pod-template-hash"], "pod_template_hash", "pod-template-hash");
+        check(
+            &["app.kubernetes.io/name", "app"],
+            "app_kubernetes_io_name",
+            "app.kubernetes.io/name",
+        );
+        check(
+            &["pod-template-hash"],
+            "pod_template_hash",
+            "pod-template-hash",
+        );
         check(&["appName"], "appName", "appName");
         check(&["appName"], "app_name", "appName");
         check(&["app", "app"], "app", "app");

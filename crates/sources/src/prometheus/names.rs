@@ -1,8 +1,10 @@
-//! Under which names a store may have usage and pod labels: as the settings say, and as the usual collectors write them.
+//! Under which names a store may have usage and pod labels: as the settings say, and as the usual
+//! collectors write them.
 //!
-//! Upstream's defaults fit a scrape configuration of its early days. Where they are left as they are, the others are tried too:
-//! kubelet's cAdvisor and resource endpoints, the kubelet before Kubernetes 1.16, kube-state-metrics, and OpenTelemetry's
-//! kubelet receiver as it arrives in Prometheus.
+//! Upstream's defaults fit a scrape configuration of its early days. Where they are left as they
+//! are, the others are tried too: kubelet's cAdvisor and resource endpoints, the kubelet before
+//! Kubernetes 1.16, kube-state-metrics, and OpenTelemetry's kubelet receiver as it arrives in
+//! Prometheus.
 
 /// Where usage is, as upstream's flags say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +39,8 @@ impl Default for UsageSettings {
 /// Where pod labels are, as upstream's flags say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodLabelSettings {
-    /// `--metric-for-pod-labels`: a query for series that have pod labels among theirs. A range at its end does not count.
+    /// `--metric-for-pod-labels`: a query for series that have pod labels among theirs. A range at
+    /// its end does not count.
     pub query: String,
     /// `--pod-label-prefix`: what the names of these labels start with.
     pub prefix: String,
@@ -137,8 +140,16 @@ type UsualLabels = (&'static str, &'static [&'static str], [&'static str; 2]);
 
 /// Where kube-state-metrics' own pod is in `pod`, the described one is in `exported_pod`.
 const USUAL_POD_LABELS: [UsualLabels; 3] = [
-    (r#"kube_pod_labels{exported_pod!=""}"#, &["label_"], ["exported_namespace", "exported_pod"]),
-    (r#"kube_pod_labels{pod!=""}"#, &["label_"], ["namespace", "pod"]),
+    (
+        r#"kube_pod_labels{exported_pod!=""}"#,
+        &["label_"],
+        ["exported_namespace", "exported_pod"],
+    ),
+    (
+        r#"kube_pod_labels{pod!=""}"#,
+        &["label_"],
+        ["namespace", "pod"],
+    ),
     (
         r#"target_info{k8s_pod_name!=""}"#,
         &["k8s_pod_labels_", "k8s_pod_label_"],
@@ -167,14 +178,17 @@ impl UsageSettings {
             container_label: self.container_label.clone(),
         };
         let usual = if *self == Self::default() { usual } else { &[] };
-        let usual = usual.iter().map(|(metric, is_counter, [namespace, pod, container])| UsageSeries {
-            metric: (*metric).to_owned(),
-            is_counter: *is_counter,
-            job: String::new(),
-            namespace_label: (*namespace).to_owned(),
-            pod_label: (*pod).to_owned(),
-            container_label: (*container).to_owned(),
-        });
+        let usual =
+            usual.iter().map(
+                |(metric, is_counter, [namespace, pod, container])| UsageSeries {
+                    metric: (*metric).to_owned(),
+                    is_counter: *is_counter,
+                    job: String::new(),
+                    namespace_label: (*namespace).to_owned(),
+                    pod_label: (*pod).to_owned(),
+                    container_label: (*container).to_owned(),
+                },
+            );
         std::iter::once(set).chain(usual).collect()
     }
 }
@@ -188,13 +202,19 @@ impl PodLabelSettings {
             namespace_label: self.namespace_label.clone(),
             pod_label: self.pod_label.clone(),
         };
-        let usual: &[_] = if *self == Self::default() { &USUAL_POD_LABELS } else { &[] };
-        let usual = usual.iter().map(|(query, prefixes, [namespace, pod])| PodLabelSeries {
-            query: (*query).to_owned(),
-            prefixes: prefixes.iter().map(ToString::to_string).collect(),
-            namespace_label: (*namespace).to_owned(),
-            pod_label: (*pod).to_owned(),
-        });
+        let usual: &[_] = if *self == Self::default() {
+            &USUAL_POD_LABELS
+        } else {
+            &[]
+        };
+        let usual = usual
+            .iter()
+            .map(|(query, prefixes, [namespace, pod])| PodLabelSeries {
+                query: (*query).to_owned(),
+                prefixes: prefixes.iter().map(ToString::to_string).collect(),
+                namespace_label: (*namespace).to_owned(),
+                pod_label: (*pod).to_owned(),
+            });
         std::iter::once(set).chain(usual).collect()
     }
 }
@@ -205,9 +225,21 @@ mod tests {
 
     #[test]
     fn names_that_were_set_are_the_only_ones() {
-        let usage = UsageSettings { pod_label: "pod".to_owned(), ..UsageSettings::default() };
-        assert_eq!((usage.cpu_candidates().len(), usage.memory_candidates().len()), (1, 1));
-        let labels = PodLabelSettings { prefix: "label_".to_owned(), ..PodLabelSettings::default() };
+        let usage = UsageSettings {
+            pod_label: "pod".to_owned(),
+            ..UsageSettings::default()
+        };
+        assert_eq!(
+            (
+                usage.cpu_candidates().len(),
+                usage.memory_candidates().len()
+            ),
+            (1, 1)
+        );
+        let labels = PodLabelSettings {
+            prefix: "label_".to_owned(),
+            ..PodLabelSettings::default()
+        };
         assert_eq!(labels.candidates().len(), 1);
     }
 
@@ -215,8 +247,14 @@ mod tests {
     fn defaults_come_first_and_leave_room_for_others() {
         let usage = UsageSettings::default();
         let candidates = usage.cpu_candidates();
-        assert_eq!((candidates[0].job.as_str(), candidates[0].pod_label.as_str()), ("kubernetes-cadvisor", "pod_name"));
-        assert_eq!((candidates[1].job.as_str(), candidates[1].pod_label.as_str()), ("", "pod"));
+        assert_eq!(
+            (candidates[0].job.as_str(), candidates[0].pod_label.as_str()),
+            ("kubernetes-cadvisor", "pod_name")
+        );
+        assert_eq!(
+            (candidates[1].job.as_str(), candidates[1].pod_label.as_str()),
+            ("", "pod")
+        );
         assert_eq!(candidates.len(), 9);
         assert_eq!(usage.memory_candidates().len(), 7);
         assert_eq!(PodLabelSettings::default().candidates().len(), 4);

@@ -1,15 +1,24 @@
 //! The texts of the queries.
 //!
-//! Usage is the rate of a counter as upstream asks for it (`recommender/input/history/history_provider.go`), or the mean of a gauge
-//! of cores. Of memory the maximum between two points counts, where upstream takes the value at each point and misses peaks
-//! in between. Several series of one container (of a restarted container, of two replicas of the store) give their maximum.
+//! Usage is the rate of a counter as upstream asks for it
+//! (`recommender/input/history/history_provider.go`), or the mean of a gauge of cores. Of memory
+//! the maximum between two points counts, where upstream takes the value at each point and misses
+//! peaks in between. Several series of one container (of a restarted container, of two replicas of
+//! the store) give their maximum.
 
 use super::names::{PodLabelSeries, UsageSeries};
 use super::step::Step;
 
 /// The series of a kind, of all namespaces or of one.
 pub(super) fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
-    let UsageSeries { metric, job, namespace_label, pod_label, container_label, .. } = series;
+    let UsageSeries {
+        metric,
+        job,
+        namespace_label,
+        pod_label,
+        container_label,
+        ..
+    } = series;
     let mut matchers = Vec::new();
     if !job.is_empty() {
         matchers.push(matcher("job", "=", job));
@@ -27,43 +36,79 @@ pub(super) fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> S
 
 /// The usage of all containers of a namespace: cores or bytes.
 pub(super) fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String {
-    let UsageSeries { metric, is_counter, namespace_label, pod_label, container_label, .. } = series;
+    let UsageSeries {
+        metric,
+        is_counter,
+        namespace_label,
+        pod_label,
+        container_label,
+        ..
+    } = series;
     let selector = usage_selector(series, Some(namespace));
     let function = match (is_counter, metric.contains("memory")) {
         (true, _) => "rate",
         (false, true) => "max_over_time",
         (false, false) => "avg_over_time",
     };
-    format!("max by ({namespace_label},{pod_label},{container_label}) ({function}({selector}[{step}]))")
+    format!(
+        "max by ({namespace_label},{pod_label},{container_label}) ({function}({selector}[{step}]))"
+    )
 }
 
-/// The usage of a workload as one series: cores or bytes, summed over pods whose names match a regular expression.
+/// The usage of a workload as one series: cores or bytes, summed over pods whose names match a
+/// regular expression.
 ///
-/// Of CPU as it is just now, over the last two points within three minutes, as Crane asks for it (`pkg/utils/expression_prom_default.go`).
+/// Of CPU as it is just now, over the last two points within three minutes, as Crane asks for it
+/// (`pkg/utils/expression_prom_default.go`).
 pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> String {
-    let UsageSeries { is_counter, namespace_label, pod_label, container_label, .. } = series;
+    let UsageSeries {
+        is_counter,
+        namespace_label,
+        pod_label,
+        container_label,
+        ..
+    } = series;
     let selector = usage_selector(series, Some(namespace));
-    let selector = format!("{},{}}}", selector.trim_end_matches('}'), matcher(pod_label, "=~", pods));
-    let usage = if *is_counter { format!("irate({selector}[3m])") } else { selector };
+    let selector = format!(
+        "{},{}}}",
+        selector.trim_end_matches('}'),
+        matcher(pod_label, "=~", pods)
+    );
+    let usage = if *is_counter {
+        format!("irate({selector}[3m])")
+    } else {
+        selector
+    };
     format!("sum(max by ({namespace_label},{pod_label},{container_label}) ({usage}))")
 }
 
-/// The series that have pod labels; absent when the query is no plain selector, so that nothing can be put into it.
-pub(super) fn pod_label_selector(series: &PodLabelSeries, namespace: Option<&str>) -> Option<String> {
+/// The series that have pod labels; absent when the query is no plain selector, so that nothing can
+/// be put into it.
+pub(super) fn pod_label_selector(
+    series: &PodLabelSeries,
+    namespace: Option<&str>,
+) -> Option<String> {
     let query = without_range(&series.query);
     let namespace = namespace.map(|namespace| matcher(&series.namespace_label, "=", namespace));
     let (metric, matchers) = match query.split_once('{') {
         None => (query, ""),
         Some((metric, rest)) => {
-            let inner = rest.strip_suffix('}').filter(|inner| !has_braces_outside_quotes(inner))?;
+            let inner = rest
+                .strip_suffix('}')
+                .filter(|inner| !has_braces_outside_quotes(inner))?;
             (metric, inner.trim().trim_end_matches(','))
         }
     };
-    let is_name = metric.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':');
+    let is_name = metric
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':');
     if !is_name || (metric.is_empty() && matchers.is_empty()) {
         return None;
     }
-    let matchers = [Some(matchers.to_owned()).filter(|matchers| !matchers.is_empty()), namespace];
+    let matchers = [
+        Some(matchers.to_owned()).filter(|matchers| !matchers.is_empty()),
+        namespace,
+    ];
     let matchers: Vec<String> = matchers.into_iter().flatten().collect();
     Some(format!("{metric}{{{}}}", matchers.join(",")))
 }
@@ -76,7 +121,8 @@ pub(super) fn pod_labels(series: &PodLabelSeries, namespace: &str, step: Step) -
     }
 }
 
-/// Upstream wants a range at the end, since it asks at one point in time. Here many points are asked for.
+/// Upstream wants a range at the end, since it asks at one point in time. Here many points are
+/// asked for.
 fn without_range(query: &str) -> &str {
     let query = query.trim();
     let range = query.strip_suffix(']').and_then(|rest| rest.rfind('['));
@@ -106,12 +152,18 @@ pub fn matcher(label: &str, operator: &str, value: &str) -> String {
 
 /// A text as a string of `PromQL`, in double quotes.
 pub(super) fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    format!(
+        "\"{}\"",
+        text.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    )
 }
 
 /// The sum over the series of a metric that fit these labels, operators and values.
 ///
-/// The names are checked: they come from objects that anyone may write, and would be part of the expression otherwise.
+/// The names are checked: they come from objects that anyone may write, and would be part of the
+/// expression otherwise.
 pub fn sum<'a>(
     metric: &str,
     matchers: impl IntoIterator<Item = (&'a str, &'static str, String)>,
@@ -120,9 +172,16 @@ pub fn sum<'a>(
         return Err(NameError::Metric(in_short(metric)));
     }
     let checked = |(label, operator, value): (&str, _, String)| {
-        if is_label_name(label) { Ok(matcher(label, operator, &value)) } else { Err(NameError::Label(in_short(label))) }
+        if is_label_name(label) {
+            Ok(matcher(label, operator, &value))
+        } else {
+            Err(NameError::Label(in_short(label)))
+        }
     };
-    let matchers = matchers.into_iter().map(checked).collect::<Result<Vec<_>, _>>()?;
+    let matchers = matchers
+        .into_iter()
+        .map(checked)
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(format!("sum({metric}{{{}}})", matchers.join(",")))
 }
 
@@ -145,7 +204,9 @@ fn in_short(name: &str) -> String {
 pub fn is_label_name(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit())
         && !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Whether this can be the name of a metric without quotes.
@@ -177,7 +238,9 @@ mod tests {
     #[test]
     fn usage_is_asked_for_per_container_of_a_namespace() {
         let settings = UsageSettings::default();
-        let check = |series: &UsageSeries, expected: &str| assert_eq!(usage(series, "shop", hour()), expected);
+        let check = |series: &UsageSeries, expected: &str| {
+            assert_eq!(usage(series, "shop", hour()), expected)
+        };
         check(
             &settings.cpu_candidates()[0],
             "max by (namespace,pod_name,name) (rate(container_cpu_usage_seconds_total{job=\"kubernetes-cadvisor\",\
@@ -201,7 +264,11 @@ mod tests {
             namespace_label: "ns".to_owned(),
             ..PodLabelSettings::default()
         };
-        assert_eq!(pod_labels(&settings.candidates()[0], "shop", hour()), expected, "{query}");
+        assert_eq!(
+            pod_labels(&settings.candidates()[0], "shop", hour()),
+            expected,
+            "{query}"
+        );
     }
 
     #[test]
@@ -210,13 +277,22 @@ mod tests {
         check_labels("up{job=\"kubernetes-pods\"}", expected);
         check_labels("up{job=\"kubernetes-pods\"}[8d]", expected);
         check_labels(" up{job=\"kubernetes-pods\",} [8d:1h] ", expected);
-        check_labels("kube_pod_labels[8d]", "last_over_time(kube_pod_labels{ns=\"shop\"}[1h])");
-        check_labels("{a=~\"x{2}\"}", "last_over_time({a=~\"x{2}\",ns=\"shop\"}[1h])");
+        check_labels(
+            "kube_pod_labels[8d]",
+            "last_over_time(kube_pod_labels{ns=\"shop\"}[1h])",
+        );
+        check_labels(
+            "{a=~\"x{2}\"}",
+            "last_over_time({a=~\"x{2}\",ns=\"shop\"}[1h])",
+        );
     }
 
     #[test]
     fn what_is_no_plain_selector_is_asked_as_it_is() {
-        check_labels("max by (pod) (up{a=\"1\"})[8d:1h]", "max by (pod) (up{a=\"1\"})");
+        check_labels(
+            "max by (pod) (up{a=\"1\"})[8d:1h]",
+            "max by (pod) (up{a=\"1\"})",
+        );
         check_labels("a{b=\"1\"} or c{d=\"2\"}", "a{b=\"1\"} or c{d=\"2\"}");
         check_labels("{}", "{}");
     }
@@ -224,14 +300,34 @@ mod tests {
     #[test]
     fn a_sum_has_checked_names_only() {
         let matchers = [("a", "=", "x\"".to_owned()), ("b", "=~", literal("c.d"))];
-        assert_eq!(sum("job:m", matchers).as_deref(), Ok(r#"sum(job:m{a="x\"",b=~"c\\.d"})"#));
-        for metric in ["", "9m", "m}", "m{a=\"b\"}) or sum(n", "m n", "s0-queue", "\u{e4}"] {
+        assert_eq!(
+            sum("job:m", matchers).as_deref(),
+            Ok(r#"sum(job:m{a="x\"",b=~"c\\.d"})"#)
+        );
+        for metric in [
+            "",
+            "9m",
+            "m}",
+            "m{a=\"b\"}) or sum(n",
+            "m n",
+            "s0-queue",
+            "\u{e4}",
+        ] {
             assert_eq!(sum(metric, []), Err(NameError::Metric(metric.to_owned())));
         }
         for label in ["", "9a", "a:b", "x=\"\",y", "app.kubernetes.io/name", "a-b"] {
-            assert_eq!(sum("m", [(label, "=", String::new())]), Err(NameError::Label(label.to_owned())));
+            assert_eq!(
+                sum("m", [(label, "=", String::new())]),
+                Err(NameError::Label(label.to_owned()))
+            );
         }
-        assert!(sum(&"-".repeat(9000), []).expect_err("no name").to_string().len() < 200);
+        assert!(
+            sum(&"-".repeat(9000), [])
+                .expect_err("no name")
+                .to_string()
+                .len()
+                < 200
+        );
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! Durations as Prometheus writes them: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above zero.
+//! Durations as Prometheus writes them: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above
+//! zero.
 //!
-//! Source: `github.com/prometheus/common/model/time.go`. A day has 24 hours, a week 7 days and a year 365 days.
+//! Source: `github.com/prometheus/common/model/time.go`. A day has 24 hours, a week 7 days and a
+//! year 365 days.
 
 use std::fmt;
 use std::str::FromStr;
@@ -50,16 +52,27 @@ impl FromStr for Step {
         let mut units = UNITS.iter();
         let mut total: i64 = 0;
         while !rest.is_empty() {
-            let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+            let digits = rest
+                .find(|letter: char| !letter.is_ascii_digit())
+                .unwrap_or(rest.len());
             let (number, after) = rest.split_at(digits);
-            let letters = after.find(|letter: char| letter.is_ascii_digit()).unwrap_or(after.len());
+            let letters = after
+                .find(|letter: char| letter.is_ascii_digit())
+                .unwrap_or(after.len());
             let (unit, after) = after.split_at(letters);
-            let (_, milliseconds) = units.find(|(name, _)| *name == unit).ok_or_else(malformed)?;
+            let (_, milliseconds) = units
+                .find(|(name, _)| *name == unit)
+                .ok_or_else(malformed)?;
             if number.is_empty() {
                 return Err(malformed());
             }
-            let part = number.parse::<i64>().ok().and_then(|number| number.checked_mul(*milliseconds));
-            total = part.and_then(|part| total.checked_add(part)).ok_or(ParseStepError::TooLong)?;
+            let part = number
+                .parse::<i64>()
+                .ok()
+                .and_then(|number| number.checked_mul(*milliseconds));
+            total = part
+                .and_then(|part| total.checked_add(part))
+                .ok_or(ParseStepError::TooLong)?;
             rest = after;
         }
         match (text.is_empty(), total) {
@@ -73,7 +86,9 @@ impl FromStr for Step {
 /// In the largest unit that keeps it whole.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = UNITS.iter().find(|(_, milliseconds)| self.0 % milliseconds == 0);
+        let whole = UNITS
+            .iter()
+            .find(|(_, milliseconds)| self.0 % milliseconds == 0);
         let (unit, milliseconds) = whole.unwrap_or(&("ms", 1));
         write!(f, "{}{unit}", self.0 / milliseconds)
     }
@@ -86,7 +101,9 @@ mod tests {
     fn check(text: &str, expected: Result<(i64, &str), ParseStepError>) {
         let step = text.parse::<Step>();
         assert_eq!(
-            step.as_ref().map(|step| (step.milliseconds(), step.to_string())).map_err(Clone::clone),
+            step.as_ref()
+                .map(|step| (step.milliseconds(), step.to_string()))
+                .map_err(Clone::clone),
             expected.map(|(milliseconds, text)| (milliseconds, text.to_owned())),
             "{text:?}"
         );
@@ -105,7 +122,9 @@ mod tests {
     #[test]
     fn what_is_no_duration_is_refused() {
         let malformed = |text: &str| Err(ParseStepError::Malformed(text.to_owned()));
-        for text in ["", "8", "d", "1.5h", "-1h", "30m1h", "1h1h", "1H", "1h ", "8days"] {
+        for text in [
+            "", "8", "d", "1.5h", "-1h", "30m1h", "1h1h", "1H", "1h ", "8days",
+        ] {
             check(text, malformed(text));
         }
         check("0s", Err(ParseStepError::Zero));

@@ -21,7 +21,11 @@ impl Window {
     pub fn new(start: Timestamp, end: Timestamp, step: Step) -> Option<Self> {
         let (start, end) = (start.as_millisecond(), end.as_millisecond());
         let length = end.checked_sub(start).filter(|length| *length >= 0)?;
-        Some(Self { start: end - length / step.milliseconds() * step.milliseconds(), end, step })
+        Some(Self {
+            start: end - length / step.milliseconds() * step.milliseconds(),
+            end,
+            step,
+        })
     }
 
     /// Its first point, as the HTTP API wants it: seconds since 1970.
@@ -41,13 +45,20 @@ impl Window {
 
     fn first(self, points: i64) -> Self {
         let length = self.step.milliseconds().saturating_mul(points - 1);
-        Self { end: self.end.min(self.start.saturating_add(length)), ..self }
+        Self {
+            end: self.end.min(self.start.saturating_add(length)),
+            ..self
+        }
     }
 }
 
 /// As the HTTP API wants times: seconds since 1970.
 pub(super) fn seconds(milliseconds: i64) -> String {
-    format!("{}.{:03}", milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000))
+    format!(
+        "{}.{:03}",
+        milliseconds.div_euclid(1000),
+        milliseconds.rem_euclid(1000)
+    )
 }
 
 /// What is left to ask of a window, and how much at once.
@@ -59,7 +70,10 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub(super) fn of(window: Window) -> Self {
-        Self { rest: Some(window), points: MAX_POINTS }
+        Self {
+            rest: Some(window),
+            points: MAX_POINTS,
+        }
     }
 
     /// The piece to ask for now; absent when everything was asked for.
@@ -70,14 +84,19 @@ impl Pieces {
     /// A piece was answered.
     pub(super) fn done(&mut self, piece: Window) {
         let start = piece.end + piece.step.milliseconds();
-        self.rest = self.rest.filter(|rest| start <= rest.end).map(|rest| Window { start, ..rest });
+        self.rest = self
+            .rest
+            .filter(|rest| start <= rest.end)
+            .map(|rest| Window { start, ..rest });
     }
 
     /// Asks for half as much from now on; false if that is not possible.
     pub(super) fn halve(&mut self) -> bool {
         let possible = self.points > 1;
         // A window may be shorter than the piece that is allowed.
-        let asked = self.rest.map_or(0, |rest| (rest.end - rest.start) / rest.step.milliseconds() + 1);
+        let asked = self.rest.map_or(0, |rest| {
+            (rest.end - rest.start) / rest.step.milliseconds() + 1
+        });
         self.points = (self.points.min(asked) / 2).max(1);
         possible && asked > 1
     }
@@ -107,7 +126,10 @@ mod tests {
             asked.push((piece.start(), piece.end()));
             pieces.done(piece);
         }
-        let asked: Vec<_> = asked.iter().map(|(start, end)| (start.as_str(), end.as_str())).collect();
+        let asked: Vec<_> = asked
+            .iter()
+            .map(|(start, end)| (start.as_str(), end.as_str()))
+            .collect();
         assert_eq!(asked, expected);
     }
 
@@ -115,7 +137,10 @@ mod tests {
     fn the_last_point_is_at_the_end() {
         check(window(7, 100, "30s"), 100, &[("10.000", "100.000")]);
         check(window(100, 100, "30s"), 100, &[("100.000", "100.000")]);
-        assert_eq!(Window::new(at(2), at(1), "1s".parse().expect("a step")), None);
+        assert_eq!(
+            Window::new(at(2), at(1), "1s".parse().expect("a step")),
+            None
+        );
     }
 
     #[test]
@@ -123,7 +148,11 @@ mod tests {
         check(
             window(0, 4500, "1s"),
             2000,
-            &[("0.000", "1999.000"), ("2000.000", "3999.000"), ("4000.000", "4500.000")],
+            &[
+                ("0.000", "1999.000"),
+                ("2000.000", "3999.000"),
+                ("4000.000", "4500.000"),
+            ],
         );
     }
 
@@ -132,7 +161,13 @@ mod tests {
         check(
             window(0, 9, "1s"),
             3,
-            &[("0.000", "1.000"), ("2.000", "3.000"), ("4.000", "5.000"), ("6.000", "7.000"), ("8.000", "9.000")],
+            &[
+                ("0.000", "1.000"),
+                ("2.000", "3.000"),
+                ("4.000", "5.000"),
+                ("6.000", "7.000"),
+                ("8.000", "9.000"),
+            ],
         );
     }
 

@@ -1,4 +1,5 @@
-//! Which resources the cluster has: their names in the singular and the plural, their kinds, and whether they are in namespaces.
+//! Which resources the cluster has: their names in the singular and the plural, their kinds, and
+//! whether they are in namespaces.
 
 use std::sync::Arc;
 
@@ -21,7 +22,11 @@ impl std::fmt::Display for GroupResource {
     /// As URLs and rights spell it: `pods`, `deployments.apps`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { group, resource } = self;
-        if group.is_empty() { f.write_str(resource) } else { write!(f, "{resource}.{group}") }
+        if group.is_empty() {
+            f.write_str(resource)
+        } else {
+            write!(f, "{resource}.{group}")
+        }
     }
 }
 
@@ -40,7 +45,8 @@ pub struct ApiResource {
     pub is_namespaced: bool,
 }
 
-/// The resources of the cluster, in the order in which a name without a group is looked for: the core group first.
+/// The resources of the cluster, in the order in which a name without a group is looked for: the
+/// core group first.
 #[derive(Debug, Clone, Default)]
 pub struct ApiResources(Vec<Arc<ApiResource>>);
 
@@ -56,9 +62,16 @@ impl ApiResources {
     pub fn built_in() -> Self {
         let resource = |group: &str, plural: &str, kind: &str, is_namespaced| {
             Arc::new(ApiResource {
-                resource: GroupResource { group: group.to_owned(), resource: plural.to_owned() },
+                resource: GroupResource {
+                    group: group.to_owned(),
+                    resource: plural.to_owned(),
+                },
                 singular: kind.to_lowercase(),
-                api_version: if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") },
+                api_version: if group.is_empty() {
+                    "v1".to_owned()
+                } else {
+                    format!("{group}/v1")
+                },
                 kind: kind.to_owned(),
                 is_namespaced,
             })
@@ -82,7 +95,10 @@ impl ApiResources {
             let first = resources.len();
             for resource in of_group(group) {
                 // Versions are in the order of preference.
-                if resources[first..].iter().all(|known| known.resource != resource.resource) {
+                if resources[first..]
+                    .iter()
+                    .all(|known| known.resource != resource.resource)
+                {
                     resources.push(Arc::new(resource));
                 }
             }
@@ -95,33 +111,55 @@ impl ApiResources {
         self.0.iter()
     }
 
-    /// The resource of this name, in the singular or the plural. A group may be left out, or only be the beginning of one, as
-    /// for kubectl.
+    /// The resource of this name, in the singular or the plural. A group may be left out, or only
+    /// be the beginning of one, as for kubectl.
     pub fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
         let resource = resource.to_lowercase();
-        let named = || self.iter().filter(|known| known.resource.resource == resource || known.singular == resource);
+        let named = || {
+            self.iter()
+                .filter(|known| known.resource.resource == resource || known.singular == resource)
+        };
         let exact = named().find(|known| known.resource.group == group);
         exact.or_else(|| named().find(|known| known.resource.group.starts_with(group)))
     }
 }
 
 fn of_group(group: &APIGroupDiscovery) -> impl Iterator<Item = ApiResource> {
-    let name = group.metadata.as_ref().and_then(|metadata| metadata.name.clone()).unwrap_or_default();
+    let name = group
+        .metadata
+        .as_ref()
+        .and_then(|metadata| metadata.name.clone())
+        .unwrap_or_default();
     let is_metrics = name.ends_with(METRICS_GROUPS);
     let versions = group.versions.iter().filter(move |_| !is_metrics);
     versions.flat_map(move |version| {
         let name = name.clone();
         version.resources.iter().filter_map(move |resource| {
             let plural = resource.resource.clone()?;
-            let kind = resource.response_kind.as_ref()?.kind.clone().filter(|kind| !kind.is_empty())?;
-            let singular = resource.singular_resource.clone().filter(|singular| !singular.is_empty());
+            let kind = resource
+                .response_kind
+                .as_ref()?
+                .kind
+                .clone()
+                .filter(|kind| !kind.is_empty())?;
+            let singular = resource
+                .singular_resource
+                .clone()
+                .filter(|singular| !singular.is_empty());
             let version = version.version.clone()?;
             Some(ApiResource {
                 singular: singular.unwrap_or_else(|| kind.to_lowercase()),
-                api_version: if name.is_empty() { version } else { format!("{name}/{version}") },
+                api_version: if name.is_empty() {
+                    version
+                } else {
+                    format!("{name}/{version}")
+                },
                 kind,
                 is_namespaced: resource.scope.as_deref() == Some("Namespaced"),
-                resource: GroupResource { group: name.clone(), resource: plural },
+                resource: GroupResource {
+                    group: name.clone(),
+                    resource: plural,
+                },
             })
         })
     })
@@ -131,9 +169,20 @@ fn of_group(group: &APIGroupDiscovery) -> impl Iterator<Item = ApiResource> {
 mod tests {
     use super::*;
 
-    fn check(resources: &ApiResources, group: &str, resource: &str, expected: Option<(&str, &str, bool)>) {
+    fn check(
+        resources: &ApiResources,
+        group: &str,
+        resource: &str,
+        expected: Option<(&str, &str, bool)>,
+    ) {
         let found = resources.find(group, resource);
-        let found = found.map(|found| (found.api_version.as_str(), found.kind.as_str(), found.is_namespaced));
+        let found = found.map(|found| {
+            (
+                found.api_version.as_str(),
+                found.kind.as_str(),
+                found.is_namespaced,
+            )
+        });
         assert_eq!(found, expected, "{group} {resource}");
     }
 
@@ -143,17 +192,38 @@ mod tests {
         check(&resources, "", "pod", Some(("v1", "Pod", true)));
         check(&resources, "", "pods", Some(("v1", "Pod", true)));
         check(&resources, "", "Node", Some(("v1", "Node", false)));
-        check(&resources, "", "deployment", Some(("apps/v1", "Deployment", true)));
-        check(&resources, "apps", "deployments", Some(("apps/v1", "Deployment", true)));
-        check(&resources, "networking", "ingress", Some(("networking.k8s.io/v1", "Ingress", true)));
-        check(&resources, "events.k8s.io", "event", Some(("events.k8s.io/v1", "Event", true)));
+        check(
+            &resources,
+            "",
+            "deployment",
+            Some(("apps/v1", "Deployment", true)),
+        );
+        check(
+            &resources,
+            "apps",
+            "deployments",
+            Some(("apps/v1", "Deployment", true)),
+        );
+        check(
+            &resources,
+            "networking",
+            "ingress",
+            Some(("networking.k8s.io/v1", "Ingress", true)),
+        );
+        check(
+            &resources,
+            "events.k8s.io",
+            "event",
+            Some(("events.k8s.io/v1", "Event", true)),
+        );
         check(&resources, "", "event", Some(("v1", "Event", true)));
         check(&resources, "cheese.io", "brand", None);
     }
 
     #[test]
     fn the_documents_of_discovery_are_read() {
-        let list = |text: &str| serde_json::from_str::<APIGroupDiscoveryList>(text).expect("a document");
+        let list =
+            |text: &str| serde_json::from_str::<APIGroupDiscoveryList>(text).expect("a document");
         let resource = |plural: &str, singular: &str, kind: &str, scope: &str| {
             format!(
                 r#"{{"resource":"{plural}","singularResource":"{singular}","scope":"{scope}",
@@ -169,12 +239,22 @@ mod tests {
                 {{"metadata":{{"name":"autoscaling"}},"versions":[
                     {{"version":"v2","resources":[{hpa}]}},{{"version":"v1","resources":[{hpa}]}}]}},
                 {{"metadata":{{"name":"metrics.k8s.io"}},"versions":[{{"version":"v1beta1","resources":[{pods}]}}]}}]}}"#,
-            hpa = resource("horizontalpodautoscalers", "", "HorizontalPodAutoscaler", "Namespaced"),
+            hpa = resource(
+                "horizontalpodautoscalers",
+                "",
+                "HorizontalPodAutoscaler",
+                "Namespaced"
+            ),
             pods = resource("pods", "pod", "PodMetrics", "Namespaced"),
         ));
         let resources = ApiResources::of(&[core, groups]);
         assert_eq!(resources.iter().count(), 2);
         check(&resources, "", "pods", Some(("v1", "Pod", true)));
-        check(&resources, "", "horizontalpodautoscaler", Some(("autoscaling/v2", "HorizontalPodAutoscaler", true)));
+        check(
+            &resources,
+            "",
+            "horizontalpodautoscaler",
+            Some(("autoscaling/v2", "HorizontalPodAutoscaler", true)),
+        );
     }
 }

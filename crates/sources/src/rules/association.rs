@@ -1,8 +1,9 @@
 //! Which labels of a series name which objects of the cluster.
 //!
-//! A label is one of a resource if the rule says so (`overrides`), or if `template` makes its name from the resource's group and
-//! singular name. Unlike upstream, which turns the template into a regular expression over labels, the template is filled in for
-//! each resource of the cluster: labels and resources then always fit each other, and groups with dots are found too.
+//! A label is one of a resource if the rule says so (`overrides`), or if `template` makes its name
+//! from the resource's group and singular name. Unlike upstream, which turns the template into a
+//! regular expression over labels, the template is filled in for each resource of the cluster:
+//! labels and resources then always fit each other, and groups with dots are found too.
 //!
 //! Source: prometheus-adapter `pkg/naming/resource_converter.go`.
 
@@ -62,7 +63,11 @@ impl Association {
                 return Err(RuleError::new(format!("{at}.resource"), "must be set"));
             }
         }
-        Ok(Self { at, template, overrides })
+        Ok(Self {
+            at,
+            template,
+            overrides,
+        })
     }
 
     /// Whether no label can be one of a resource.
@@ -70,7 +75,8 @@ impl Association {
         self.template.is_none() && self.overrides.is_empty()
     }
 
-    /// The labels of the resources that this cluster has, and complaints about those that it has not.
+    /// The labels of the resources that this cluster has, and complaints about those that it has
+    /// not.
     pub fn labels(&self, cluster: &ApiResources) -> (Labels, Vec<RuleError>) {
         let mut labels = Labels::default();
         let mut complaints = Vec::new();
@@ -79,7 +85,10 @@ impl Association {
                 labels.add(label, found);
             } else {
                 let at = format!("{}.overrides.{label}", self.at);
-                complaints.push(RuleError::new(at, format!("the cluster has no resource {resource:?} in {group:?}")));
+                complaints.push(RuleError::new(
+                    at,
+                    format!("the cluster has no resource {resource:?} in {group:?}"),
+                ));
             }
         }
         if let Some(template) = &self.template {
@@ -95,16 +104,22 @@ impl Association {
         (labels, complaints)
     }
 
-    /// The label that names objects of this resource, which every cluster has, whatever labels a series turns out to have. Where the rule says
-    /// nothing of any resource, it is called as the resource is, as in Crane.
+    /// The label that names objects of this resource, which every cluster has, whatever labels a
+    /// series turns out to have. Where the rule says nothing of any resource, it is called as the
+    /// resource is, as in Crane.
     pub(super) fn label_for(&self, resource: &str) -> Option<String> {
         let known = ApiResources::built_in();
         let wanted = known.find("", resource)?;
         if self.is_empty() {
             return Some(wanted.singular.clone());
         }
-        let is_meant = |text: &ResourceText| known.find(&text.group, &text.resource) == Some(wanted);
-        let own = self.overrides.iter().find(|(_, text)| is_meant(text)).map(|(label, _)| label.clone());
+        let is_meant =
+            |text: &ResourceText| known.find(&text.group, &text.resource) == Some(wanted);
+        let own = self
+            .overrides
+            .iter()
+            .find(|(_, text)| is_meant(text))
+            .map(|(label, _)| label.clone());
         own.or_else(|| label(self.template.as_ref()?, wanted))
     }
 }
@@ -118,18 +133,26 @@ impl Labels {
         if is_namespaces(resource) {
             self.namespaces.insert(label.to_owned());
         }
-        self.resources.insert(label.to_owned(), Arc::clone(resource));
+        self.resources
+            .insert(label.to_owned(), Arc::clone(resource));
     }
 
-    /// The objects that a series with these labels is about. Where several labels name one resource, the first one does.
+    /// The objects that a series with these labels is about. Where several labels name one
+    /// resource, the first one does.
     pub fn places(&self, labels: &BTreeSet<String>) -> Vec<Place> {
         let namespace_label = self.namespace_label(labels);
         let mut places: Vec<Place> = Vec::new();
         for label in labels {
-            let Some(resource) = self.resources.get(label) else { continue };
+            let Some(resource) = self.resources.get(label) else {
+                continue;
+            };
             if places.iter().all(|place| place.resource != *resource) {
                 let namespace_label = namespace_label.clone().filter(|_| resource.is_namespaced);
-                places.push(Place { resource: Arc::clone(resource), label: label.clone(), namespace_label });
+                places.push(Place {
+                    resource: Arc::clone(resource),
+                    label: label.clone(),
+                    namespace_label,
+                });
             }
         }
         places
@@ -147,25 +170,40 @@ fn is_namespaces(resource: &ApiResource) -> bool {
 }
 
 fn read_template(at: &str, text: &str) -> Result<Template, RuleError> {
-    let template = Template::parse(text, FIELDS).map_err(|error| RuleError::new(at, error.to_string()))?;
-    let of = |resource: &str| fill(&template, "group", resource).map_err(|error| RuleError::new(at, error.to_string()));
+    let template =
+        Template::parse(text, FIELDS).map_err(|error| RuleError::new(at, error.to_string()))?;
+    let of = |resource: &str| {
+        fill(&template, "group", resource).map_err(|error| RuleError::new(at, error.to_string()))
+    };
     let (one, other) = (of("one")?, of("other")?);
     if one == other {
         return Err(RuleError::new(at, "must use <<.Resource>>"));
     }
     if !is_label_name(&one) {
-        return Err(RuleError::new(at, format!("makes {one:?}, which is not the name of a label")));
+        return Err(RuleError::new(
+            at,
+            format!("makes {one:?}, which is not the name of a label"),
+        ));
     }
     Ok(template)
 }
 
-fn fill(template: &Template, group: &str, resource: &str) -> Result<String, super::template::TemplateError> {
+fn fill(
+    template: &Template,
+    group: &str,
+    resource: &str,
+) -> Result<String, super::template::TemplateError> {
     let text = |text: &str| Value::Text(text.replace(['.', '-'], "_"));
-    template.fill(&Fields::from([("Group", text(group)), ("Resource", text(resource))]))
+    template.fill(&Fields::from([
+        ("Group", text(group)),
+        ("Resource", text(resource)),
+    ]))
 }
 
 fn label(template: &Template, resource: &ApiResource) -> Option<String> {
-    fill(template, &resource.resource.group, &resource.singular).ok().filter(|label| is_label_name(label))
+    fill(template, &resource.resource.group, &resource.singular)
+        .ok()
+        .filter(|label| is_label_name(label))
 }
 
 #[cfg(test)]
@@ -174,16 +212,27 @@ mod tests {
 
     fn read(template: &str, overrides: &[(&str, &str, &str)]) -> Result<Association, RuleError> {
         let overrides = overrides.iter().map(|(label, group, resource)| {
-            let resource = ResourceText { group: (*group).to_owned(), resource: (*resource).to_owned() };
+            let resource = ResourceText {
+                group: (*group).to_owned(),
+                resource: (*resource).to_owned(),
+            };
             ((*label).to_owned(), resource)
         });
-        let text =
-            ResourcesText { template: template.to_owned(), overrides: Some(overrides.collect()), namespaced: None };
+        let text = ResourcesText {
+            template: template.to_owned(),
+            overrides: Some(overrides.collect()),
+            namespaced: None,
+        };
         Association::read("rules[0]", &text)
     }
 
     /// `expected`: resource, label, label of the namespace.
-    fn check(template: &str, overrides: &[(&str, &str, &str)], labels: &[&str], expected: &[(&str, &str, &str)]) {
+    fn check(
+        template: &str,
+        overrides: &[(&str, &str, &str)],
+        labels: &[&str],
+        expected: &[(&str, &str, &str)],
+    ) {
         let association = read(template, overrides).expect(template);
         let (known, _) = association.labels(&ApiResources::built_in());
         let places = known.places(&labels.iter().map(|label| (*label).to_owned()).collect());
@@ -191,31 +240,59 @@ mod tests {
             .iter()
             .map(|place| {
                 let namespace = place.namespace_label.as_deref().unwrap_or_default();
-                (place.resource.resource.to_string(), place.label.as_str(), namespace)
+                (
+                    place.resource.resource.to_string(),
+                    place.label.as_str(),
+                    namespace,
+                )
             })
             .collect();
-        let places: Vec<_> = places.iter().map(|(resource, label, name)| (resource.as_str(), *label, *name)).collect();
+        let places: Vec<_> = places
+            .iter()
+            .map(|(resource, label, name)| (resource.as_str(), *label, *name))
+            .collect();
         assert_eq!(places, expected, "{template} {overrides:?} {labels:?}");
     }
 
     #[test]
     fn overrides_name_labels() {
-        let walkthrough = &[("kubernetes_namespace", "", "namespace"), ("kubernetes_pod_name", "", "pod")];
+        let walkthrough = &[
+            ("kubernetes_namespace", "", "namespace"),
+            ("kubernetes_pod_name", "", "pod"),
+        ];
         check(
             "",
             walkthrough,
             &["kubernetes_namespace", "kubernetes_pod_name", "method"],
-            &[("namespaces", "kubernetes_namespace", ""), ("pods", "kubernetes_pod_name", "kubernetes_namespace")],
+            &[
+                ("namespaces", "kubernetes_namespace", ""),
+                ("pods", "kubernetes_pod_name", "kubernetes_namespace"),
+            ],
         );
-        check("", walkthrough, &["kubernetes_pod_name"], &[("pods", "kubernetes_pod_name", "kubernetes_namespace")]);
+        check(
+            "",
+            walkthrough,
+            &["kubernetes_pod_name"],
+            &[("pods", "kubernetes_pod_name", "kubernetes_namespace")],
+        );
         check(
             "",
             &[("microservice", "apps", "deployment")],
             &["microservice"],
             &[("deployments.apps", "microservice", "")],
         );
-        check("", &[("a", "", "pod"), ("b", "", "pods")], &["a", "b"], &[("pods", "a", "")]);
-        check("", &[("a", "", "pod"), ("b", "", "pods")], &["b"], &[("pods", "b", "")]);
+        check(
+            "",
+            &[("a", "", "pod"), ("b", "", "pods")],
+            &["a", "b"],
+            &[("pods", "a", "")],
+        );
+        check(
+            "",
+            &[("a", "", "pod"), ("b", "", "pods")],
+            &["b"],
+            &[("pods", "b", "")],
+        );
     }
 
     #[test]
@@ -236,13 +313,30 @@ mod tests {
         check(
             "kube_<<.Group>>_<<.Resource>>",
             &[],
-            &["kube_apps_deployment", "kube_networking_k8s_io_ingress", "kube_nonsense"],
             &[
-                ("deployments.apps", "kube_apps_deployment", "kube__namespace"),
-                ("ingresses.networking.k8s.io", "kube_networking_k8s_io_ingress", "kube__namespace"),
+                "kube_apps_deployment",
+                "kube_networking_k8s_io_ingress",
+                "kube_nonsense",
+            ],
+            &[
+                (
+                    "deployments.apps",
+                    "kube_apps_deployment",
+                    "kube__namespace",
+                ),
+                (
+                    "ingresses.networking.k8s.io",
+                    "kube_networking_k8s_io_ingress",
+                    "kube__namespace",
+                ),
             ],
         );
-        check("<<.Resource>>", &[], &["event"], &[("events", "event", "namespace")]);
+        check(
+            "<<.Resource>>",
+            &[],
+            &["event"],
+            &[("events", "event", "namespace")],
+        );
     }
 
     #[test]
@@ -258,20 +352,37 @@ mod tests {
     fn check_label(template: &str, overrides: &[(&str, &str, &str)], expected: [Option<&str>; 2]) {
         let association = read(template, overrides).expect(template);
         let found = ["pods", "namespaces"].map(|resource| association.label_for(resource));
-        assert_eq!(found.each_ref().map(Option::as_deref), expected, "{template} {overrides:?}");
+        assert_eq!(
+            found.each_ref().map(Option::as_deref),
+            expected,
+            "{template} {overrides:?}"
+        );
     }
 
     #[test]
     fn labels_are_told_without_a_series() {
         check_label("", &[], [Some("pod"), Some("namespace")]);
-        check_label("kube_<<.Resource>>", &[], [Some("kube_pod"), Some("kube_namespace")]);
-        check_label("<<.Resource>>", &[("zone_pod", "", "pods")], [Some("zone_pod"), Some("namespace")]);
-        check_label("", &[("ns", "", "namespace"), ("svc", "", "service")], [None, Some("ns")]);
+        check_label(
+            "kube_<<.Resource>>",
+            &[],
+            [Some("kube_pod"), Some("kube_namespace")],
+        );
+        check_label(
+            "<<.Resource>>",
+            &[("zone_pod", "", "pods")],
+            [Some("zone_pod"), Some("namespace")],
+        );
+        check_label(
+            "",
+            &[("ns", "", "namespace"), ("svc", "", "service")],
+            [None, Some("ns")],
+        );
     }
 
     #[test]
     fn what_the_cluster_does_not_have_is_complained_about() {
-        let association = read("", &[("brand", "cheese.io", "brand"), ("pod", "", "pod")]).expect("an association");
+        let association = read("", &[("brand", "cheese.io", "brand"), ("pod", "", "pod")])
+            .expect("an association");
         let (labels, complaints) = association.labels(&ApiResources::built_in());
         assert_eq!(complaints.len(), 1);
         let expected = "rules[0].resources.overrides.brand: the cluster has no resource \"brand\" in \"cheese.io\"";
@@ -282,11 +393,31 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         for (template, overrides, expected) in [
-            ("<<.Nothing>>", &[][..], "rules[0].resources.template: there is no field .Nothing"),
-            ("pod", &[], "rules[0].resources.template: must use <<.Resource>>"),
-            ("<<.Resource>>-x", &[], "rules[0].resources.template: makes \"one-x\", which is not the name of a label"),
-            ("", &[("a-b", "", "pod")], "rules[0].resources.overrides.a-b: is not the name of a label"),
-            ("", &[("a", "", "")], "rules[0].resources.overrides.a.resource: must be set"),
+            (
+                "<<.Nothing>>",
+                &[][..],
+                "rules[0].resources.template: there is no field .Nothing",
+            ),
+            (
+                "pod",
+                &[],
+                "rules[0].resources.template: must use <<.Resource>>",
+            ),
+            (
+                "<<.Resource>>-x",
+                &[],
+                "rules[0].resources.template: makes \"one-x\", which is not the name of a label",
+            ),
+            (
+                "",
+                &[("a-b", "", "pod")],
+                "rules[0].resources.overrides.a-b: is not the name of a label",
+            ),
+            (
+                "",
+                &[("a", "", "")],
+                "rules[0].resources.overrides.a.resource: must be set",
+            ),
         ] {
             let error = read(template, overrides).expect_err(template).to_string();
             assert!(error.starts_with(expected), "{error}");

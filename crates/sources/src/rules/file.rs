@@ -1,7 +1,8 @@
 //! A rule file as prometheus-adapter has it, field by field. What it means is for `rule.rs` to say.
 //!
-//! Source: prometheus-adapter `pkg/config/config.go` and `docs/config.md`. As there, unknown fields are refused, what is null is as
-//! if it were not there, `<<` merges, and `no` is false, as in YAML 1.1.
+//! Source: prometheus-adapter `pkg/config/config.go` and `docs/config.md`. As there, unknown fields
+//! are refused, what is null is as if it were not there, `<<` merges, and `no` is false, as in YAML
+//! 1.1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +15,8 @@ use serde_yaml_ng::Value;
 /// The largest file that is read.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Why a rule file cannot be used: the field, with the index of its rule, and what is wrong with it.
+/// Why a rule file cannot be used: the field, with the index of its rule, and what is wrong with
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct RuleError {
@@ -26,7 +28,10 @@ pub struct RuleError {
 
 impl RuleError {
     pub(super) fn new(at: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { at: at.into(), why: why.into() }
+        Self {
+            at: at.into(),
+            why: why.into(),
+        }
     }
 }
 
@@ -111,12 +116,16 @@ pub(super) struct NameText {
 /// Reads a file.
 pub(super) fn parse(text: &str) -> Result<File, RuleError> {
     if text.len() > MAX_BYTES {
-        return Err(RuleError::new("the rule file", format!("it is longer than {MAX_BYTES} bytes")));
+        return Err(RuleError::new(
+            "the rule file",
+            format!("it is longer than {MAX_BYTES} bytes"),
+        ));
     }
     if text.trim().is_empty() {
         return Ok(File::default());
     }
-    let file = deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| placed(&error));
+    let file =
+        deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| placed(&error));
     match merged(text) {
         // Only where it must be: what is merged has no lines that errors could name.
         Some(merged) if file.is_err() => deserialize(merged).map_err(|error| placed(&error)),
@@ -126,21 +135,32 @@ pub(super) fn parse(text: &str) -> Result<File, RuleError> {
 
 /// The file with what `<<` merges, where anything does.
 fn merged(text: &str) -> Option<Value> {
-    let is_merging = text.lines().any(|line| line.trim_start_matches([' ', '-', '{']).starts_with("<<:"));
+    let is_merging = text
+        .lines()
+        .any(|line| line.trim_start_matches([' ', '-', '{']).starts_with("<<:"));
     let mut value: Value = is_merging.then(|| serde_yaml_ng::from_str(text).ok())??;
     value.apply_merge().ok().map(|()| value)
 }
 
 fn placed(error: &serde_path_to_error::Error<serde_yaml_ng::Error>) -> RuleError {
     let at = error.path().to_string();
-    let at = if at == "." { "the rule file".to_owned() } else { at };
+    let at = if at == "." {
+        "the rule file".to_owned()
+    } else {
+        at
+    };
     // The texts of serde_yaml_ng begin with a path as well.
     let why = error.inner().to_string();
-    let why = why.split_once(": ").filter(|(path, _)| at.starts_with(path)).map_or(why.as_str(), |(_, why)| why);
+    let why = why
+        .split_once(": ")
+        .filter(|(path, _)| at.starts_with(path))
+        .map_or(why.as_str(), |(_, why)| why);
     RuleError::new(at.clone(), why)
 }
 
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -202,25 +222,59 @@ mod tests {
                 .as_str(),
         )
         .expect("a file");
-        let (rules, external) = (file.rules.expect("rules"), file.external_rules.expect("rules"));
-        assert_eq!((rules.len(), external.len(), file.resource_rules.is_some()), (1, 1, true));
+        let (rules, external) = (
+            file.rules.expect("rules"),
+            file.external_rules.expect("rules"),
+        );
+        assert_eq!(
+            (rules.len(), external.len(), file.resource_rules.is_some()),
+            (1, 1, true)
+        );
         let rule = &rules[0];
-        assert_eq!((rule.series_query.as_str(), rule.metrics_query.as_str()), ("up", "q"));
+        assert_eq!(
+            (rule.series_query.as_str(), rule.metrics_query.as_str()),
+            ("up", "q")
+        );
         let filters = rule.series_filters.as_deref().expect("filters");
-        assert_eq!((filters[0].is.as_str(), filters[1].is_not.as_str()), ("a", "b"));
-        assert_eq!((rule.name.matches.as_str(), rule.name.becomes.as_str()), ("m", "n"));
+        assert_eq!(
+            (filters[0].is.as_str(), filters[1].is_not.as_str()),
+            ("a", "b")
+        );
+        assert_eq!(
+            (rule.name.matches.as_str(), rule.name.becomes.as_str()),
+            ("m", "n")
+        );
         assert_eq!(rule.resources.template, "t");
         let overrides = rule.resources.overrides.as_ref().expect("overrides");
-        assert_eq!(overrides["app"], ResourceText { group: "apps".to_owned(), resource: "deployment".to_owned() });
-        assert_eq!((rule.resources.namespaced, external[0].resources.namespaced), (None, Some(false)));
+        assert_eq!(
+            overrides["app"],
+            ResourceText {
+                group: "apps".to_owned(),
+                resource: "deployment".to_owned()
+            }
+        );
+        assert_eq!(
+            (rule.resources.namespaced, external[0].resources.namespaced),
+            (None, Some(false))
+        );
     }
 
     #[test]
     fn an_empty_file_has_no_rules() {
         for text in ["", "  \n", "rules:\nexternalRules: []\n", "{}"] {
-            let File { rules, external_rules, resource_rules } = parse(text).expect(text);
-            assert!(rules.is_none_or(|rules| rules.is_empty()) && resource_rules.is_none(), "{text}");
-            assert!(external_rules.is_none_or(|rules| rules.is_empty()), "{text}");
+            let File {
+                rules,
+                external_rules,
+                resource_rules,
+            } = parse(text).expect(text);
+            assert!(
+                rules.is_none_or(|rules| rules.is_empty()) && resource_rules.is_none(),
+                "{text}"
+            );
+            assert!(
+                external_rules.is_none_or(|rules| rules.is_empty()),
+                "{text}"
+            );
         }
     }
 
@@ -230,16 +284,39 @@ mod tests {
             "rules:\n- seriesQuery: up\n  seriesFilters:\n  name: ~\n  metricsQuery: 17\n  resources: {template: null}\n",
         );
         let rule = &file.expect("nulls").rules.expect("rules")[0];
-        assert_eq!((rule.metrics_query.as_str(), rule.resources.template.as_str()), ("17", ""));
-        assert_eq!((rule.name.matches.as_str(), rule.name.becomes.as_str()), ("", ""));
-        for (word, expected) in [("no", Some(false)), ("On", Some(true)), ("false", Some(false)), ("~", None)] {
-            let file = parse(&format!("externalRules:\n- resources: {{namespaced: {word}}}\n")).expect(word);
-            assert_eq!(file.external_rules.expect("rules")[0].resources.namespaced, expected, "{word}");
+        assert_eq!(
+            (
+                rule.metrics_query.as_str(),
+                rule.resources.template.as_str()
+            ),
+            ("17", "")
+        );
+        assert_eq!(
+            (rule.name.matches.as_str(), rule.name.becomes.as_str()),
+            ("", "")
+        );
+        for (word, expected) in [
+            ("no", Some(false)),
+            ("On", Some(true)),
+            ("false", Some(false)),
+            ("~", None),
+        ] {
+            let file = parse(&format!(
+                "externalRules:\n- resources: {{namespaced: {word}}}\n"
+            ))
+            .expect(word);
+            assert_eq!(
+                file.external_rules.expect("rules")[0].resources.namespaced,
+                expected,
+                "{word}"
+            );
         }
         let rules = "rules:\n- &first\n  seriesQuery: up\n  metricsQuery: q\n- <<: *first\n  seriesQuery: down\n";
         let file = parse(rules).expect("what is merged").rules.expect("rules");
-        let queries: Vec<_> =
-            file.iter().map(|rule| (rule.series_query.as_str(), rule.metrics_query.as_str())).collect();
+        let queries: Vec<_> = file
+            .iter()
+            .map(|rule| (rule.series_query.as_str(), rule.metrics_query.as_str()))
+            .collect();
         assert_eq!(queries, [("up", "q"), ("down", "q")]);
         check(
             &format!("{rules}  nothing: x\n"),
@@ -253,10 +330,20 @@ mod tests {
             "rules:\n- seriesQuery: up\n- metricQuery: q\n",
             "rules[1].metricQuery: unknown field `metricQuery`, expected one of `seriesQuery`, `seriesFilters`, `resources`, `name`, `metricsQuery` at line 3 column 3",
         );
-        let error = parse("rules:\n- seriesFilters:\n  - is: [1]\n").expect_err("a list").to_string();
-        assert!(error.starts_with("rules[0].seriesFilters[0].is: invalid type: sequence"), "{error}");
-        let error = parse("externalRules:\n- resources: {namespaced: maybe}\n").expect_err("a word").to_string();
-        assert!(error.starts_with("externalRules[0].resources.namespaced: invalid type"), "{error}");
+        let error = parse("rules:\n- seriesFilters:\n  - is: [1]\n")
+            .expect_err("a list")
+            .to_string();
+        assert!(
+            error.starts_with("rules[0].seriesFilters[0].is: invalid type: sequence"),
+            "{error}"
+        );
+        let error = parse("externalRules:\n- resources: {namespaced: maybe}\n")
+            .expect_err("a word")
+            .to_string();
+        assert!(
+            error.starts_with("externalRules[0].resources.namespaced: invalid type"),
+            "{error}"
+        );
         assert!(parse("rules: [").is_err() && parse("- a").is_err());
     }
 }

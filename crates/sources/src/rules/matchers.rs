@@ -1,4 +1,5 @@
-//! Label matchers from what a client asks for. Values cannot leave their quotes, nor mean anything in a regular expression.
+//! Label matchers from what a client asks for. Values cannot leave their quotes, nor mean anything
+//! in a regular expression.
 //!
 //! | selector | matcher |
 //! |---|---|
@@ -7,7 +8,8 @@
 //! | `k in (v,w)`, `k notin (v,w)` | `k=~"v\|w"`, `k!~"v\|w"` |
 //! | `k`, `!k` | `k!=""`, `k=""` |
 //!
-//! Source: prometheus-adapter `pkg/naming/metrics_query.go`, `processQueryParts`. There, one value of `in` is a regular expression.
+//! Source: prometheus-adapter `pkg/naming/metrics_query.go`, `processQueryParts`. There, one value
+//! of `in` is a regular expression.
 
 use std::collections::BTreeMap;
 
@@ -35,15 +37,23 @@ impl Matchers {
         for requirement in selector.requirements() {
             let label = requirement.key();
             if !is_label_name(label) {
-                return Err(QueryError::Wrong(format!("{label:?} is not the name of a label in Prometheus")));
+                return Err(QueryError::Wrong(format!(
+                    "{label:?} is not the name of a label in Prometheus"
+                )));
             }
             let (values, one, several) = match requirement {
-                Requirement::In(_, values) => (values.iter().map(String::as_str).collect(), "=", "=~"),
-                Requirement::NotIn(_, values) => (values.iter().map(String::as_str).collect(), "!=", "!~"),
+                Requirement::In(_, values) => {
+                    (values.iter().map(String::as_str).collect(), "=", "=~")
+                }
+                Requirement::NotIn(_, values) => {
+                    (values.iter().map(String::as_str).collect(), "!=", "!~")
+                }
                 Requirement::Exists(_) => (vec![""], "!=", "!~"),
                 Requirement::DoesNotExist(_) => (vec![""], "=", "=~"),
                 Requirement::GreaterThan(..) | Requirement::LessThan(..) => {
-                    return Err(QueryError::Wrong(format!("Prometheus cannot select labels by {requirement}")));
+                    return Err(QueryError::Wrong(format!(
+                        "Prometheus cannot select labels by {requirement}"
+                    )));
                 }
             };
             matchers.add(label, &values, one, several);
@@ -58,10 +68,12 @@ impl Matchers {
 
     /// Asks for more, before everything else. It is not part of the values by name.
     pub(super) fn put_first<'a>(&mut self, expressions: impl IntoIterator<Item = &'a String>) {
-        self.expressions.splice(0..0, expressions.into_iter().cloned());
+        self.expressions
+            .splice(0..0, expressions.into_iter().cloned());
     }
 
-    /// Asks for a label whose whole value fits a regular expression, which is not part of the values by name.
+    /// Asks for a label whose whole value fits a regular expression, which is not part of the
+    /// values by name.
     pub(super) fn like(&mut self, label: &str, expression: &str) {
         self.expressions.push(matcher(label, "=~", expression));
         self.has_expressions = true;
@@ -75,7 +87,10 @@ impl Matchers {
                 matcher(label, several, &alternatives.join("|"))
             }
         });
-        self.values.insert(label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
+        self.values.insert(
+            label.to_owned(),
+            values.iter().map(|value| (*value).to_owned()).collect(),
+        );
     }
 
     /// The matchers as they stand between the braces of a query.
@@ -83,17 +98,28 @@ impl Matchers {
         self.expressions.join(",")
     }
 
-    /// The values by the names of their labels, several joined by `|`. They are as they were asked for, so only those that mean
-    /// nothing in any kind of quotes are handed out.
+    /// The values by the names of their labels, several joined by `|`. They are as they were asked
+    /// for, so only those that mean nothing in any kind of quotes are handed out.
     pub(super) fn plain_values(&self) -> Result<BTreeMap<String, String>, QueryError> {
         if self.has_expressions {
             let why = "names of pods that are gone cannot be part of the query of this metric";
             return Err(QueryError::Wrong(why.to_owned()));
         }
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.:/-".contains(letter);
-        match self.values.values().flatten().find(|value| !value.chars().all(is_plain)) {
-            Some(value) => Err(QueryError::Wrong(format!("{value:?} cannot be part of the query of this metric"))),
-            None => Ok(self.values.iter().map(|(label, values)| (label.clone(), values.join("|"))).collect()),
+        match self
+            .values
+            .values()
+            .flatten()
+            .find(|value| !value.chars().all(is_plain))
+        {
+            Some(value) => Err(QueryError::Wrong(format!(
+                "{value:?} cannot be part of the query of this metric"
+            ))),
+            None => Ok(self
+                .values
+                .iter()
+                .map(|(label, values)| (label.clone(), values.join("|")))
+                .collect()),
         }
     }
 }
@@ -114,7 +140,10 @@ mod tests {
         check("", "");
         check("foo=bar", r#"foo="bar""#);
         check("foo=bar,qux in (bar,baz)", r#"foo="bar",qux=~"bar|baz""#);
-        check("foo!=bar,qux notin (bar,baz)", r#"foo!="bar",qux!~"bar|baz""#);
+        check(
+            "foo!=bar,qux notin (bar,baz)",
+            r#"foo!="bar",qux!~"bar|baz""#,
+        );
         check("foo,!qux", r#"foo!="",qux="""#);
         check("foo in (a.b,c)", r#"foo=~"a\\.b|c""#);
         check("foo in (a.b)", r#"foo="a.b""#);
@@ -123,10 +152,16 @@ mod tests {
     #[test]
     fn labels_that_prometheus_cannot_have_are_refused() {
         for selector in ["app.kubernetes.io/name=x", "a-b=c", "9=c"] {
-            assert!(Matchers::of(&selector.parse().expect(selector)).is_err(), "{selector}");
+            assert!(
+                Matchers::of(&selector.parse().expect(selector)).is_err(),
+                "{selector}"
+            );
         }
         for selector in ["a>1", "a<1"] {
-            assert!(Matchers::of(&selector.parse().expect(selector)).is_err(), "{selector}");
+            assert!(
+                Matchers::of(&selector.parse().expect(selector)).is_err(),
+                "{selector}"
+            );
         }
         assert!(Matchers::of(&Selector::nothing()).is_err());
     }
@@ -139,12 +174,23 @@ mod tests {
             matchers.plain_values().map(|values| values["pod"].clone())
         };
         assert_eq!(of("web-6d5f.x:y"), Ok("web-6d5f.x:y".to_owned()));
-        for hostile in ["a\"} or up", "a'", "a`", "a\\", "a\nb", "a b", "a{", "a|b", "ä"] {
+        for hostile in [
+            "a\"} or up",
+            "a'",
+            "a`",
+            "a\\",
+            "a\nb",
+            "a b",
+            "a{",
+            "a|b",
+            "ä",
+        ] {
             assert!(of(hostile).is_err(), "{hostile}");
         }
     }
 
-    /// Reads `label OPERATOR "value"` as Prometheus' scanner does; gives the value and what is left.
+    /// Reads `label OPERATOR "value"` as Prometheus' scanner does; gives the value and what is
+    /// left.
     fn unquote(text: &str) -> Option<(String, &str)> {
         let start = text.find('"')? + 1;
         let mut value = String::new();

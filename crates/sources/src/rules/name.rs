@@ -1,7 +1,9 @@
-//! What a metric is called: a regular expression over the name of its series, and what that becomes.
+//! What a metric is called: a regular expression over the name of its series, and what that
+//! becomes.
 //!
-//! The expressions of Go and of the crate `regex` are the same language with the same meaning of `$1`, `${1}` and `$name` in what a
-//! match becomes. Source: prometheus-adapter `pkg/naming/metric_namer.go`.
+//! The expressions of Go and of the crate `regex` are the same language with the same meaning of
+//! `$1`, `${1}` and `$name` in what a match becomes. Source: prometheus-adapter
+//! `pkg/naming/metric_namer.go`.
 
 use regex::{Regex, RegexBuilder};
 
@@ -26,18 +28,32 @@ struct Filter {
 
 impl Naming {
     /// Reads the fields `name` and `seriesFilters` of the rule `at`.
-    pub(super) fn read(at: &str, name: &NameText, filters: &[FilterText]) -> Result<Self, RuleError> {
+    pub(super) fn read(
+        at: &str,
+        name: &NameText,
+        filters: &[FilterText],
+    ) -> Result<Self, RuleError> {
         let filters = filters.iter().enumerate().map(|(index, filter)| {
             let at = format!("{at}.seriesFilters[{index}]");
             match (filter.is.as_str(), filter.is_not.as_str()) {
                 ("", "") => Err(RuleError::new(at, "one of is and isNot must be set")),
-                (is, "") => Ok(Filter { expression: expression(&format!("{at}.is"), is)?, is: true }),
-                ("", is_not) => Ok(Filter { expression: expression(&format!("{at}.isNot"), is_not)?, is: false }),
+                (is, "") => Ok(Filter {
+                    expression: expression(&format!("{at}.is"), is)?,
+                    is: true,
+                }),
+                ("", is_not) => Ok(Filter {
+                    expression: expression(&format!("{at}.isNot"), is_not)?,
+                    is: false,
+                }),
                 _ => Err(RuleError::new(at, "is and isNot exclude each other")),
             }
         });
         let filters = filters.collect::<Result<_, _>>()?;
-        let pattern = if name.matches.is_empty() { ".*" } else { &name.matches };
+        let pattern = if name.matches.is_empty() {
+            ".*"
+        } else {
+            &name.matches
+        };
         let matches = expression(&format!("{at}.name.matches"), pattern)?;
         let becomes = match (name.becomes.as_str(), matches.captures_len() - 1) {
             ("", 0) => "$0",
@@ -49,11 +65,15 @@ impl Naming {
             (becomes, _) => becomes,
         };
         let becomes = becomes.to_owned();
-        Ok(Self { filters, matches, becomes })
+        Ok(Self {
+            filters,
+            matches,
+            becomes,
+        })
     }
 
-    /// The name of series that would be called so, where that can be told: the expression is text around one group of anything, or
-    /// the name is the metric's but for text around it.
+    /// The name of series that would be called so, where that can be told: the expression is text
+    /// around one group of anything, or the name is the metric's but for text around it.
     pub(super) fn series(&self, metric: &str) -> Option<String> {
         let (before, group, after) = only_group(&self.becomes)?;
         let caught = metric.strip_prefix(before)?.strip_suffix(after)?;
@@ -63,18 +83,30 @@ impl Naming {
         let pattern = self.matches.as_str();
         let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
         let pattern = pattern.strip_suffix('$').unwrap_or(pattern);
-        let (first, last) = pattern.split_once("(.*)").or_else(|| pattern.split_once("(.+)"))?;
-        let is_text = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
+        let (first, last) = pattern
+            .split_once("(.*)")
+            .or_else(|| pattern.split_once("(.+)"))?;
+        let is_text = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte))
+        };
         (group == "1" && is_text(first) && is_text(last)).then(|| format!("{first}{caught}{last}"))
     }
 
-    /// What the series of this name are called; none where the rule is not about them, or where it would be no name.
+    /// What the series of this name are called; none where the rule is not about them, or where it
+    /// would be no name.
     pub fn name(&self, series: &str) -> Option<String> {
-        if self.filters.iter().any(|filter| filter.expression.is_match(series) != filter.is) {
+        if self
+            .filters
+            .iter()
+            .any(|filter| filter.expression.is_match(series) != filter.is)
+        {
             return None;
         }
         let mut name = String::new();
-        self.matches.captures(series)?.expand(&self.becomes, &mut name);
+        self.matches
+            .captures(series)?
+            .expand(&self.becomes, &mut name);
         is_metric_name(&name).then_some(name)
     }
 }
@@ -85,8 +117,10 @@ fn only_group(becomes: &str) -> Option<(&str, &str, &str)> {
     let (group, after) = match rest.strip_prefix('{') {
         Some(rest) => rest.split_once('}')?,
         // As in Go the longest name counts.
-        None => rest
-            .split_at(rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(rest.len())),
+        None => rest.split_at(
+            rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+                .unwrap_or(rest.len()),
+        ),
     };
     (!after.contains('$')).then_some((before, group, after))
 }
@@ -98,12 +132,23 @@ fn is_metric_name(name: &str) -> bool {
 
 fn expression(at: &str, text: &str) -> Result<Regex, RuleError> {
     let built = RegexBuilder::new(text).size_limit(MAX_REGEX_BYTES).build();
-    built.map_err(|error| RuleError::new(at, format!("{text:?} is no regular expression: {}", last_line(&error))))
+    built.map_err(|error| {
+        RuleError::new(
+            at,
+            format!("{text:?} is no regular expression: {}", last_line(&error)),
+        )
+    })
 }
 
 /// The error is a picture of several lines, of which the last says what is wrong.
 fn last_line(error: &regex::Error) -> String {
-    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    error
+        .to_string()
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -111,28 +156,74 @@ mod tests {
     use super::*;
 
     fn naming(matches: &str, becomes: &str, filters: &[(&str, &str)]) -> Result<Naming, RuleError> {
-        let name = NameText { matches: matches.to_owned(), becomes: becomes.to_owned() };
+        let name = NameText {
+            matches: matches.to_owned(),
+            becomes: becomes.to_owned(),
+        };
         let filters: Vec<FilterText> = filters
             .iter()
-            .map(|(is, is_not)| FilterText { is: (*is).to_owned(), is_not: (*is_not).to_owned() })
+            .map(|(is, is_not)| FilterText {
+                is: (*is).to_owned(),
+                is_not: (*is_not).to_owned(),
+            })
             .collect();
         Naming::read("rules[0]", &name, &filters)
     }
 
-    fn check(matches: &str, becomes: &str, filters: &[(&str, &str)], series: &str, expected: Option<&str>) {
+    fn check(
+        matches: &str,
+        becomes: &str,
+        filters: &[(&str, &str)],
+        series: &str,
+        expected: Option<&str>,
+    ) {
         let naming = naming(matches, becomes, filters).expect(matches);
-        assert_eq!(naming.name(series).as_deref(), expected, "{matches} {becomes} {series}");
+        assert_eq!(
+            naming.name(series).as_deref(),
+            expected,
+            "{matches} {becomes} {series}"
+        );
     }
 
     #[test]
     fn names_become_what_upstream_documents() {
         check("", "", &[], "http_requests", Some("http_requests"));
-        check("", "cheesy_goodness", &[], "cheddar", Some("cheesy_goodness"));
-        check("^(.*)_total", "${1}_per_second", &[], "http_requests_total", Some("http_requests_per_second"));
-        check("^(.*)_total$", "", &[], "http_requests_total", Some("http_requests"));
+        check(
+            "",
+            "cheesy_goodness",
+            &[],
+            "cheddar",
+            Some("cheesy_goodness"),
+        );
+        check(
+            "^(.*)_total",
+            "${1}_per_second",
+            &[],
+            "http_requests_total",
+            Some("http_requests_per_second"),
+        );
+        check(
+            "^(.*)_total$",
+            "",
+            &[],
+            "http_requests_total",
+            Some("http_requests"),
+        );
         check("^(.*)_total$", "", &[], "http_requests", None);
-        check("^container_(.*)_seconds_total$", "", &[], "container_cpu_usage_seconds_total", Some("cpu_usage"));
-        check("^container_(?P<what>.*)_total$", "${what}_rate", &[], "container_fs_reads_total", Some("fs_reads_rate"));
+        check(
+            "^container_(.*)_seconds_total$",
+            "",
+            &[],
+            "container_cpu_usage_seconds_total",
+            Some("cpu_usage"),
+        );
+        check(
+            "^container_(?P<what>.*)_total$",
+            "${what}_rate",
+            &[],
+            "container_fs_reads_total",
+            Some("fs_reads_rate"),
+        );
         check("^(.*)$", "$1_rate", &[], "up", None);
         check("up", "${0}_$$", &[], "up_x", Some("up_$"));
     }
@@ -140,8 +231,20 @@ mod tests {
     #[test]
     fn filters_say_which_series() {
         let filters: &[(&str, &str)] = &[("", "^container_.*_seconds_total$")];
-        check("^container_(.*)_total$", "", filters, "container_fs_reads_total", Some("fs_reads"));
-        check("^container_(.*)_total$", "", filters, "container_cpu_seconds_total", None);
+        check(
+            "^container_(.*)_total$",
+            "",
+            filters,
+            "container_fs_reads_total",
+            Some("fs_reads"),
+        );
+        check(
+            "^container_(.*)_total$",
+            "",
+            filters,
+            "container_cpu_seconds_total",
+            None,
+        );
         check("", "", &[("^a", ""), ("", "z$")], "abc", Some("abc"));
         check("", "", &[("^a", ""), ("", "z$")], "abz", None);
     }
@@ -160,11 +263,31 @@ mod tests {
 
     #[test]
     fn errors_name_the_field() {
-        check_error("(a)(b)", &[], "rules[0].name.as: must be set, since name.matches has 2 groups");
-        check_error("(", &[], "rules[0].name.matches: \"(\" is no regular expression: unclosed group");
-        check_error("", &[("", "")], "rules[0].seriesFilters[0]: one of is and isNot");
-        check_error("", &[("a", ""), ("a", "b")], "rules[0].seriesFilters[1]: is and isNot exclude");
-        check_error("", &[("a", ""), ("", "[")], "rules[0].seriesFilters[1].isNot: ");
+        check_error(
+            "(a)(b)",
+            &[],
+            "rules[0].name.as: must be set, since name.matches has 2 groups",
+        );
+        check_error(
+            "(",
+            &[],
+            "rules[0].name.matches: \"(\" is no regular expression: unclosed group",
+        );
+        check_error(
+            "",
+            &[("", "")],
+            "rules[0].seriesFilters[0]: one of is and isNot",
+        );
+        check_error(
+            "",
+            &[("a", ""), ("a", "b")],
+            "rules[0].seriesFilters[1]: is and isNot exclude",
+        );
+        check_error(
+            "",
+            &[("a", ""), ("", "[")],
+            "rules[0].seriesFilters[1].isNot: ",
+        );
         check_error("(a{1000}){1000}", &[], "rules[0].name.matches: ");
     }
 }

@@ -1,4 +1,5 @@
-//! One rule: which series it is about, what their metrics are called, which objects they are about, and the query for values.
+//! One rule: which series it is about, what their metrics are called, which objects they are about,
+//! and the query for values.
 
 mod history;
 
@@ -18,7 +19,13 @@ use super::template::{Fields, Template, Value};
 pub use history::Workload;
 
 /// What queries may use.
-const FIELDS: &[&str] = &["Series", "LabelMatchers", "LabelValuesByName", "GroupBy", "GroupBySlice"];
+const FIELDS: &[&str] = &[
+    "Series",
+    "LabelMatchers",
+    "LabelValuesByName",
+    "GroupBy",
+    "GroupBySlice",
+];
 /// The label of namespaces where a rule of external metrics names none.
 const NAMESPACE_LABEL: &str = "namespace";
 
@@ -65,30 +72,49 @@ pub struct Objects<'a> {
 impl RuleSet {
     /// Reads a file.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
-        let File { rules, external_rules, resource_rules } = super::file::parse(text)?;
+        let File {
+            rules,
+            external_rules,
+            resource_rules,
+        } = super::file::parse(text)?;
         let read = |field: &str, rules: Option<Vec<RuleText>>, objects: bool| {
             let rules = rules.unwrap_or_default().into_iter().enumerate();
-            let rules =
-                rules.map(|(index, rule)| Rule::read(&format!("{field}[{index}]"), rule, objects).map(Arc::new));
+            let rules = rules.map(|(index, rule)| {
+                Rule::read(&format!("{field}[{index}]"), rule, objects).map(Arc::new)
+            });
             rules.collect::<Result<Vec<_>, _>>()
         };
-        let (custom, external) = (read("rules", rules, true)?, read("externalRules", external_rules, false)?);
+        let (custom, external) = (
+            read("rules", rules, true)?,
+            read("externalRules", external_rules, false)?,
+        );
         let mut warnings = Vec::new();
         if resource_rules.is_some() {
-            let why = "metrics.k8s.io is not served here: keep metrics-server, or whatever serves it now";
+            let why =
+                "metrics.k8s.io is not served here: keep metrics-server, or whatever serves it now";
             warnings.push(RuleError::new("resourceRules", why));
         }
         for rule in custom.iter().filter(|rule| rule.association.is_empty()) {
             let why = "neither template nor overrides is set, so no series is about any object";
             warnings.push(RuleError::new(format!("{}.resources", rule.at), why));
         }
-        Ok(Self { custom, external, warnings })
+        Ok(Self {
+            custom,
+            external,
+            warnings,
+        })
     }
 }
 
 impl Rule {
     fn read(at: &str, text: RuleText, is_of_objects: bool) -> Result<Self, RuleError> {
-        let RuleText { series_query, series_filters, resources, name, metrics_query } = text;
+        let RuleText {
+            series_query,
+            series_filters,
+            resources,
+            name,
+            metrics_query,
+        } = text;
         if series_query.trim().is_empty() {
             return Err(RuleError::new(format!("{at}.seriesQuery"), "must be set"));
         }
@@ -98,11 +124,21 @@ impl Rule {
         let naming = Naming::read(at, &name, &series_filters.unwrap_or_default())?;
         let association = Association::read(at, &resources)?;
         let in_query = |why: String| RuleError::new(format!("{at}.metricsQuery"), why);
-        let query = Template::parse(&metrics_query, FIELDS).map_err(|error| in_query(error.to_string()))?;
+        let query =
+            Template::parse(&metrics_query, FIELDS).map_err(|error| in_query(error.to_string()))?;
         let is_namespaced = resources.namespaced.unwrap_or(true);
         let series = SeriesQuery::read(&series_query);
-        let rule = Self { series, series_query, naming, association, query, is_namespaced, at: at.to_owned() };
-        rule.try_out(is_of_objects).map_err(|error| in_query(error.to_string()))?;
+        let rule = Self {
+            series,
+            series_query,
+            naming,
+            association,
+            query,
+            is_namespaced,
+            at: at.to_owned(),
+        };
+        rule.try_out(is_of_objects)
+            .map_err(|error| in_query(error.to_string()))?;
         Ok(rule)
     }
 
@@ -110,7 +146,11 @@ impl Rule {
     fn try_out(&self, is_of_objects: bool) -> Result<(), QueryError> {
         let names = ["one".to_owned(), "other".to_owned()];
         if is_of_objects {
-            let objects = Objects { label: "pod", names: &names, namespace: Some((NAMESPACE_LABEL, "default")) };
+            let objects = Objects {
+                label: "pod",
+                names: &names,
+                namespace: Some((NAMESPACE_LABEL, "default")),
+            };
             self.query_objects("series", objects, &Selector::everything())?;
         } else {
             self.query_external("series", None, "default", &Selector::everything())?;
@@ -118,8 +158,14 @@ impl Rule {
         Ok(())
     }
 
-    /// The query for the values of objects. As upstream, the selector comes first, then the namespace, then the names.
-    pub fn query_objects(&self, series: &str, objects: Objects<'_>, selector: &Selector) -> Result<String, QueryError> {
+    /// The query for the values of objects. As upstream, the selector comes first, then the
+    /// namespace, then the names.
+    pub fn query_objects(
+        &self,
+        series: &str,
+        objects: Objects<'_>,
+        selector: &Selector,
+    ) -> Result<String, QueryError> {
         let mut matchers = Matchers::of(selector)?;
         if let Some((label, namespace)) = objects.namespace {
             matchers.one_of(label, [namespace]);
@@ -143,8 +189,17 @@ impl Rule {
         self.fill(series, &matchers, Vec::new())
     }
 
-    fn fill(&self, series: &str, matchers: &Matchers, group_by: Vec<String>) -> Result<String, QueryError> {
-        let values = if self.query.uses("LabelValuesByName") { matchers.plain_values()? } else { BTreeMap::default() };
+    fn fill(
+        &self,
+        series: &str,
+        matchers: &Matchers,
+        group_by: Vec<String>,
+    ) -> Result<String, QueryError> {
+        let values = if self.query.uses("LabelValuesByName") {
+            matchers.plain_values()?
+        } else {
+            BTreeMap::default()
+        };
         let query = self.query.fill(&Fields::from([
             ("Series", Value::Text(series.to_owned())),
             ("LabelMatchers", Value::Text(matchers.text())),
@@ -152,7 +207,9 @@ impl Rule {
             ("GroupBy", Value::Text(group_by.join(","))),
             ("GroupBySlice", Value::List(group_by)),
         ]));
-        query.map_err(|error| QueryError::Wrong(format!("the query of {} cannot be made: {error}", self.at)))
+        query.map_err(|error| {
+            QueryError::Wrong(format!("the query of {} cannot be made: {error}", self.at))
+        })
     }
 }
 

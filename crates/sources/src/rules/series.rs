@@ -1,5 +1,5 @@
-//! What a series query says of the series that it finds: their name, before the braces or as a condition on `__name__` between them, and
-//! their labels.
+//! What a series query says of the series that it finds: their name, before the braces or as a
+//! condition on `__name__` between them, and their labels.
 
 use regex::{Regex, RegexBuilder};
 
@@ -32,7 +32,10 @@ impl SeriesQuery {
     pub(super) fn read(query: &str) -> Option<Self> {
         let (name, rest) = word(query.trim());
         let exact = (!name.is_empty()).then(|| name.to_owned());
-        let mut series = Self { exact, ..Self::default() };
+        let mut series = Self {
+            exact,
+            ..Self::default()
+        };
         if rest.is_empty() {
             return Some(series);
         }
@@ -42,7 +45,10 @@ impl SeriesQuery {
                 (NAME, "!=") => series.names.push((false, NameIs::Exactly(value))),
                 (NAME, _) => {
                     let whole = format!("^(?s:{value})$");
-                    let like = RegexBuilder::new(&whole).size_limit(MAX_REGEX_BYTES).build().ok()?;
+                    let like = RegexBuilder::new(&whole)
+                        .size_limit(MAX_REGEX_BYTES)
+                        .build()
+                        .ok()?;
                     series.names.push((operator == "=~", NameIs::Like(like)));
                 }
                 _ => series.matchers.push(matcher(label, operator, &value)),
@@ -63,7 +69,10 @@ impl SeriesQuery {
             NameIs::Like(expression) => expression.is_match(name),
         };
         self.exact().is_none_or(|exact| exact == name)
-            && self.names.iter().all(|(wanted, condition)| holds(condition) == *wanted)
+            && self
+                .names
+                .iter()
+                .all(|(wanted, condition)| holds(condition) == *wanted)
     }
 
     /// The conditions on other labels.
@@ -72,10 +81,14 @@ impl SeriesQuery {
     }
 }
 
-/// Reads conditions on labels as they stand between braces, such as `cluster="a",container!=""`; none where they cannot be read.
+/// Reads conditions on labels as they stand between braces, such as `cluster="a",container!=""`;
+/// none where they cannot be read.
 pub fn read_matchers(text: &str) -> Option<Vec<String>> {
     let all = conditions(text)?.into_iter();
-    Some(all.map(|(label, operator, value)| matcher(label, operator, &value)).collect())
+    Some(
+        all.map(|(label, operator, value)| matcher(label, operator, &value))
+            .collect(),
+    )
 }
 
 fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
@@ -83,7 +96,8 @@ fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
     while !rest.is_empty() {
         let (label, after) = word(rest);
         let mut operators = ["=~", "!~", "!=", "="].into_iter();
-        let (operator, after) = operators.find_map(|operator| Some((operator, after.strip_prefix(operator)?)))?;
+        let (operator, after) =
+            operators.find_map(|operator| Some((operator, after.strip_prefix(operator)?)))?;
         let (value, after) = quoted(after.trim_start())?;
         if !is_label_name(label) {
             return None;
@@ -100,14 +114,19 @@ fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
 
 /// What may be a name, and what comes after it.
 fn word(text: &str) -> (&str, &str) {
-    let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':');
+    let end =
+        text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':');
     let (word, after) = text.split_at(end.unwrap_or(text.len()));
     (word, after.trim_start())
 }
 
-/// A text in quotes, and what comes after it. Of escapes only those of the quotes, the backslash and the new line are read.
+/// A text in quotes, and what comes after it. Of escapes only those of the quotes, the backslash
+/// and the new line are read.
 fn quoted(text: &str) -> Option<(String, &str)> {
-    let quote = text.chars().next().filter(|letter| "\"'`".contains(*letter))?;
+    let quote = text
+        .chars()
+        .next()
+        .filter(|letter| "\"'`".contains(*letter))?;
     let mut value = String::new();
     let mut letters = text.char_indices().skip(1);
     while let Some((at, letter)) = letters.next() {
@@ -130,30 +149,67 @@ mod tests {
 
     const SOME: [&str; 3] = ["up", "container_cpu_seconds_total", "http_requests_total"];
 
-    /// `expected`: which of some names may be found, and the conditions on other labels; none where the query cannot be read.
+    /// `expected`: which of some names may be found, and the conditions on other labels; none where
+    /// the query cannot be read.
     fn check(query: &str, expected: Option<(&[&str], &str)>) {
         let read = SeriesQuery::read(query);
         let found = read.as_ref().map(|series| {
-            let names: Vec<_> = SOME.into_iter().filter(|name| series.includes(name)).collect();
+            let names: Vec<_> = SOME
+                .into_iter()
+                .filter(|name| series.includes(name))
+                .collect();
             (names, series.matchers().join(","))
         });
-        assert_eq!(found, expected.map(|(names, matchers)| (names.to_vec(), matchers.to_owned())), "{query}");
+        assert_eq!(
+            found,
+            expected.map(|(names, matchers)| (names.to_vec(), matchers.to_owned())),
+            "{query}"
+        );
     }
 
     #[test]
     fn a_query_names_its_series() {
         check("up", Some((&["up"], "")));
-        check(" up { namespace != \"\" , pod=~'a.*' , } ", Some((&["up"], r#"namespace!="",pod=~"a.*""#)));
+        check(
+            " up { namespace != \"\" , pod=~'a.*' , } ",
+            Some((&["up"], r#"namespace!="",pod=~"a.*""#)),
+        );
         check(r#"{__name__="up",x="}"}"#, Some((&["up"], r#"x="}""#)));
-        check(r#"{namespace!="",__name__!="up"}"#, Some((&SOME[1..], r#"namespace!="""#)));
-        check(r#"{__name__=~"^container_.*",container!="POD"}"#, Some((&SOME[1..2], r#"container!="POD""#)));
-        check("{__name__=~`.*_total`,__name__!~`container_.*`}", Some((&SOME[2..], "")));
-        check(r#"{namespace="a\"b"}"#, Some((&SOME, r#"namespace="a\"b""#)));
+        check(
+            r#"{namespace!="",__name__!="up"}"#,
+            Some((&SOME[1..], r#"namespace!="""#)),
+        );
+        check(
+            r#"{__name__=~"^container_.*",container!="POD"}"#,
+            Some((&SOME[1..2], r#"container!="POD""#)),
+        );
+        check(
+            "{__name__=~`.*_total`,__name__!~`container_.*`}",
+            Some((&SOME[2..], "")),
+        );
+        check(
+            r#"{namespace="a\"b"}"#,
+            Some((&SOME, r#"namespace="a\"b""#)),
+        );
         check("{__name__=~\"total\"}", Some((&[], "")));
-        for odd in ["up{", "up{a}", "up{a=b}", "up{a=\"b\"", "up{a=\"b\" c=\"d\"}", "up{=\"b\"}", "up{0a=\"b\"}"] {
+        for odd in [
+            "up{",
+            "up{a}",
+            "up{a=b}",
+            "up{a=\"b\"",
+            "up{a=\"b\" c=\"d\"}",
+            "up{=\"b\"}",
+            "up{0a=\"b\"}",
+        ] {
             check(odd, None);
         }
-        for odd in ["up} or down", "up{a=\"b\"} or down{c=\"d\"}", "sum(up)", "{__name__=~\"(\"}", "up{a=\"\\x\"}"] {
+        for odd in [
+            "up} or down",
+            "up{a=\"b\"} or down{c=\"d\"}",
+            "sum(up)",
+            "{__name__=~\"(\"}",
+            "up{a=\"\\x\"}",
+        ] {
             check(odd, None);
         }
     }
@@ -161,7 +217,10 @@ mod tests {
     #[test]
     fn conditions_are_read_as_they_stand_between_braces() {
         let read = |text: &str| read_matchers(text).map(|matchers| matchers.join(","));
-        assert_eq!(read(r#"cluster="a,b", container != '' "#).as_deref(), Some(r#"cluster="a,b",container!="""#));
+        assert_eq!(
+            read(r#"cluster="a,b", container != '' "#).as_deref(),
+            Some(r#"cluster="a,b",container!="""#)
+        );
         assert_eq!(read("").as_deref(), Some(""));
         assert_eq!(read("cluster=a"), None);
         assert_eq!(read(r#"cluster="a"} or up{x="y""#), None);

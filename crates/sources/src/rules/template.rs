@@ -10,8 +10,8 @@
 //! | `<<range $key, $value := .LabelValuesByName>>`, `<<with ..>>` | a repetition, another dot |
 //! | `<<- ..>>`, `<<.. ->>`, `<</* .. */>>` | no white space around, a remark |
 //!
-//! Everything else is refused when the file is read, and so are fields and variables that do not exist.
-//! Source: <https://pkg.go.dev/text/template>.
+//! Everything else is refused when the file is read, and so are fields and variables that do not
+//! exist. Source: <https://pkg.go.dev/text/template>.
 
 mod evaluate;
 mod lex;
@@ -50,7 +50,9 @@ pub(super) struct Template {
 impl Template {
     /// Reads a template that may use these fields.
     pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Self, TemplateError> {
-        Ok(Self { nodes: parse::parse(text, fields)? })
+        Ok(Self {
+            nodes: parse::parse(text, fields)?,
+        })
     }
 
     /// Fills it in.
@@ -72,11 +74,16 @@ mod tests {
 
     fn fields() -> Fields {
         let values = [("pod", "a|b"), ("namespace", "shop")];
-        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let values = values
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
         Fields::from([
             ("Series", Value::Text("up".to_owned())),
             ("GroupBy", Value::Text("pod,x".to_owned())),
-            ("GroupBySlice", Value::List(vec!["pod".to_owned(), "x".to_owned()])),
+            (
+                "GroupBySlice",
+                Value::List(vec!["pod".to_owned(), "x".to_owned()]),
+            ),
             ("LabelValuesByName", Value::Map(values)),
         ])
     }
@@ -94,8 +101,14 @@ mod tests {
 
     #[test]
     fn fields_are_filled_in() {
-        check("sum(<<.Series>>) by (<< .GroupBy >>)", Ok("sum(up) by (pod,x)"));
-        check("<<.GroupBySlice>> <<.LabelValuesByName>>", Ok("[pod x] map[namespace:shop pod:a|b]"));
+        check(
+            "sum(<<.Series>>) by (<< .GroupBy >>)",
+            Ok("sum(up) by (pod,x)"),
+        );
+        check(
+            "<<.GroupBySlice>> <<.LabelValuesByName>>",
+            Ok("[pod x] map[namespace:shop pod:a|b]"),
+        );
         check("no field { a < b << 1", Err("is not closed"));
         check("{a=~\"b\"} < 1 > 2", Ok("{a=~\"b\"} < 1 > 2"));
     }
@@ -108,29 +121,59 @@ mod tests {
         check("<<index .GroupBySlice 2>>", Err("there are only 2"));
         check("<<.GroupBySlice | len>>", Ok("2"));
         check("<<len (index .LabelValuesByName `pod`)>>", Ok("3"));
-        check("<<eq .Series \"down\" \"up\">> <<ne .Series \"up\">> <<not \"\">>", Ok("true false true"));
+        check(
+            "<<eq .Series \"down\" \"up\">> <<ne .Series \"up\">> <<not \"\">>",
+            Ok("true false true"),
+        );
         check("<<and .Series 0>> <<or \"\" .Series>>", Ok("0 up"));
         check("<<eq .Series 1>>", Err("cannot be compared"));
-        check("<<gt (len .GroupBySlice) 1>> <<lt 1 1>> <<le 1 1>> <<ge \"a\" \"b\">>", Ok("true false true false"));
+        check(
+            "<<gt (len .GroupBySlice) 1>> <<lt 1 1>> <<le 1 1>> <<ge \"a\" \"b\">>",
+            Ok("true false true false"),
+        );
         check("<<printf \"%s\" .Series>>", Err("function \"printf\""));
         check("<<index .Series 0>>", Err("index"));
     }
 
     #[test]
     fn a_map_has_members() {
-        check("<<.LabelValuesByName.pod>>,<<$.LabelValuesByName.namespace>>", Ok("a|b,shop"));
-        check("<<range .GroupBySlice>><<$.LabelValuesByName.pod | len>><<end>>", Ok("33"));
-        check("<<.LabelValuesByName.code>> <<if .LabelValuesByName.code>>a<<else>>b<<end>>", Ok("<no value> b"));
-        check("<<.GroupBy.pod>>", Err("there is no field .pod of .GroupBy"));
-        check("<<.LabelValuesByName.pod.x>>", Err("there is no field .x here"));
-        check("<<index .LabelValuesByName .Series.x>>", Err("there is no field .x of .Series"));
+        check(
+            "<<.LabelValuesByName.pod>>,<<$.LabelValuesByName.namespace>>",
+            Ok("a|b,shop"),
+        );
+        check(
+            "<<range .GroupBySlice>><<$.LabelValuesByName.pod | len>><<end>>",
+            Ok("33"),
+        );
+        check(
+            "<<.LabelValuesByName.code>> <<if .LabelValuesByName.code>>a<<else>>b<<end>>",
+            Ok("<no value> b"),
+        );
+        check(
+            "<<.GroupBy.pod>>",
+            Err("there is no field .pod of .GroupBy"),
+        );
+        check(
+            "<<.LabelValuesByName.pod.x>>",
+            Err("there is no field .x here"),
+        );
+        check(
+            "<<index .LabelValuesByName .Series.x>>",
+            Err("there is no field .x of .Series"),
+        );
         check("<<.LabelValuesByName .pod>>", Err("expected"));
     }
 
     #[test]
     fn lists_and_maps_are_gone_through() {
-        check("<<range $i, $v := .GroupBySlice>><<if $i>>,<<end>><<$v>><<end>>", Ok("pod,x"));
-        check("<<range .GroupBySlice>>[<<.>> <<$.Series>>]<<end>>", Ok("[pod up][x up]"));
+        check(
+            "<<range $i, $v := .GroupBySlice>><<if $i>>,<<end>><<$v>><<end>>",
+            Ok("pod,x"),
+        );
+        check(
+            "<<range .GroupBySlice>>[<<.>> <<$.Series>>]<<end>>",
+            Ok("[pod up][x up]"),
+        );
         check(
             "{<< range $key, $value :=.LabelValuesByName >><< if ne $key \"namespace\" >><< $key >>=\"<< $value >>\",<<end >><< end >>}",
             Ok("{pod=\"a|b\",}"),
@@ -141,7 +184,10 @@ mod tests {
 
     #[test]
     fn choices_and_variables_are_made() {
-        check("<<if eq .Series \"x\">>a<<else if .Series>>b<<else>>c<<end>>", Ok("b"));
+        check(
+            "<<if eq .Series \"x\">>a<<else if .Series>>b<<else>>c<<end>>",
+            Ok("b"),
+        );
         check("<<with .Series>><<.>>!<<else>>none<<end>>", Ok("up!"));
         check("<<$x := .Series>><<$x>>", Ok("up"));
         check("<<$x>>", Err("variable $x"));
@@ -152,7 +198,10 @@ mod tests {
     #[test]
     fn what_is_no_template_is_refused() {
         check("<<.Nothing>>", Err("field .Nothing"));
-        check("<<range .GroupBySlice>><<.Series>><<end>>", Err("field .Series"));
+        check(
+            "<<range .GroupBySlice>><<.Series>><<end>>",
+            Err("field .Series"),
+        );
         check("<<if .Series>>", Err("end"));
         check("<<end>>", Err("end"));
         check("<<else>>", Err("else"));

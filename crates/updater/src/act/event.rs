@@ -1,5 +1,5 @@
-//! Events about moved pods: upstream's reasons and words. They tell people what happened, so one that cannot be written is no
-//! failure, and they wait behind everything else.
+//! Events about moved pods: upstream's reasons and words. They tell people what happened, so one
+//! that cannot be written is no failure, and they wait behind everything else.
 
 use cluster::{Autoscaler, ObjectKey};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
@@ -29,18 +29,42 @@ impl News {
     /// A pod was evicted.
     pub(crate) fn evicted(pod: &ObjectKey, uid: &str, autoscaler: &Autoscaler) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
-        let of_autoscaler = format!("VPA Updater evicted Pod {} to apply resource recommendation.", pod.name);
+        let of_autoscaler = format!(
+            "VPA Updater evicted Pod {} to apply resource recommendation.",
+            pod.name
+        );
         [
-            Self::normal(pod_reference(pod, uid), "EvictedByVPA", "Evict", note.to_owned()),
+            Self::normal(
+                pod_reference(pod, uid),
+                "EvictedByVPA",
+                "Evict",
+                note.to_owned(),
+            ),
             Self::normal(autoscaler.reference(), "EvictedPod", "Evict", of_autoscaler),
         ]
     }
 
-    /// A container was OOM killed soon after its start, and its pod is to be evicted or resized for that.
+    /// A container was OOM killed soon after its start, and its pod is to be evicted or resized for
+    /// that.
     pub(crate) fn oom_killed(act: &Act, kill: &QuickOomKill, autoscaler: &Autoscaler) -> [Self; 2] {
-        let QuickOomKill { container, ran_for, ended_at: _, request, limit, target } = kill;
-        let amount = |quantity: &Option<Quantity>| quantity.as_ref().map_or("none".to_owned(), Quantity::to_string);
-        let (action, verb) = if act.what == What::Evict { ("Evict", "evicted") } else { ("Resize", "resized") };
+        let QuickOomKill {
+            container,
+            ran_for,
+            ended_at: _,
+            request,
+            limit,
+            target,
+        } = kill;
+        let amount = |quantity: &Option<Quantity>| {
+            quantity
+                .as_ref()
+                .map_or("none".to_owned(), Quantity::to_string)
+        };
+        let (action, verb) = if act.what == What::Evict {
+            ("Evict", "evicted")
+        } else {
+            ("Resize", "resized")
+        };
         let note = format!(
             "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
              The Pod is to be {verb} by VPA Updater; the new memory request is to be {}.",
@@ -50,14 +74,25 @@ impl News {
             amount(limit),
             amount(target),
         );
-        [pod_reference(&act.pod, &act.pod_uid), autoscaler.reference()]
-            .map(|about| Self { kind: EventType::Warning, ..Self::normal(about, "OOMKilled", action, note.clone()) })
+        [
+            pod_reference(&act.pod, &act.pod_uid),
+            autoscaler.reference(),
+        ]
+        .map(|about| Self {
+            kind: EventType::Warning,
+            ..Self::normal(about, "OOMKilled", action, note.clone())
+        })
     }
 
     /// A pod was resized where it runs.
     pub(crate) fn resized(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was resized in place by VPA Updater.";
-        Self::normal(pod_reference(pod, uid), "InPlaceResizedByVPA", "Resize", note.to_owned())
+        Self::normal(
+            pod_reference(pod, uid),
+            "InPlaceResizedByVPA",
+            "Resize",
+            note.to_owned(),
+        )
     }
 
     /// A pod waits for room on its node.
@@ -65,11 +100,19 @@ impl News {
         let verb = if is_made { "is" } else { "would be" };
         let note = match &room.way {
             Way::Neighbours(pods) => {
-                format!("Room for its resize {verb} made by the eviction of {}.", evicted(pods, &room.pod.namespace))
+                format!(
+                    "Room for its resize {verb} made by the eviction of {}.",
+                    evicted(pods, &room.pod.namespace)
+                )
             }
             Way::Move => format!("Its node has no room for its resize: it {verb} evicted."),
         };
-        Self::normal(pod_reference(&room.pod, &room.pod_uid), "MakeRoom", "Evict", note)
+        Self::normal(
+            pod_reference(&room.pod, &room.pod_uid),
+            "MakeRoom",
+            "Evict",
+            note,
+        )
     }
 
     /// A pod was killed for want of memory after it was made smaller, and gets back what it had.
@@ -77,18 +120,39 @@ impl News {
         let note = "Pod was killed for want of memory after it was resized; it gets back what it had and keeps that.";
         Self {
             kind: EventType::Warning,
-            ..Self::normal(pod_reference(pod, uid), "ResizeReverted", "Resize", note.to_owned())
+            ..Self::normal(
+                pod_reference(pod, uid),
+                "ResizeReverted",
+                "Resize",
+                note.to_owned(),
+            )
         }
     }
 
     /// A pod is not resized, since its node was too small for it before.
     pub(crate) fn skipped(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
-        Self::normal(pod_reference(pod, uid), "InPlaceResizeSkipped", "Resize", note.to_owned())
+        Self::normal(
+            pod_reference(pod, uid),
+            "InPlaceResizeSkipped",
+            "Resize",
+            note.to_owned(),
+        )
     }
 
-    fn normal(about: ObjectReference, reason: &'static str, action: &'static str, note: String) -> Self {
-        Self { about, kind: EventType::Normal, reason, action, note }
+    fn normal(
+        about: ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: String,
+    ) -> Self {
+        Self {
+            about,
+            kind: EventType::Normal,
+            reason,
+            action,
+            note,
+        }
     }
 }
 
@@ -100,7 +164,11 @@ fn evicted(pods: &[ObjectKey], namespace: &str) -> String {
         1 => Some("a pod of another namespace".to_owned()),
         count => Some(format!("{count} pods of other namespaces")),
     };
-    own.into_iter().map(ToString::to_string).chain(others).collect::<Vec<_>>().join(", ")
+    own.into_iter()
+        .map(ToString::to_string)
+        .chain(others)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
@@ -119,12 +187,26 @@ fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
 pub(crate) struct Events(mpsc::Sender<News>);
 
 impl Events {
-    /// The queue, and the writing itself, one event after the other. `client` should have a throttle of its own.
+    /// The queue, and the writing itself, one event after the other. `client` should have a
+    /// throttle of its own.
     pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
         let (queue, mut told) = mpsc::channel::<News>(WAITING);
-        let events = Recorder::new(client, Reporter { controller: CONTROLLER.to_owned(), instance: None });
+        let events = Recorder::new(
+            client,
+            Reporter {
+                controller: CONTROLLER.to_owned(),
+                instance: None,
+            },
+        );
         let writing = async move {
-            while let Some(News { about, kind, reason, action, note }) = told.recv().await {
+            while let Some(News {
+                about,
+                kind,
+                reason,
+                action,
+                note,
+            }) = told.recv().await
+            {
                 let event = Event {
                     type_: kind,
                     reason: reason.to_owned(),
@@ -166,7 +248,10 @@ mod tests {
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
         });
         let key = ObjectKey::new("shop", "web");
-        let autoscaler = Autoscaler { key: key.clone(), object: api::vpa::parse(object).expect("an autoscaler") };
+        let autoscaler = Autoscaler {
+            key: key.clone(),
+            object: api::vpa::parse(object).expect("an autoscaler"),
+        };
         let kill = QuickOomKill {
             container: "app".to_owned(),
             ran_for: Duration::from_millis(29_500),
@@ -186,8 +271,14 @@ mod tests {
             oom_kill: Some(kill.clone()),
         };
         let [pod, object] = News::oom_killed(&act, &kill, &autoscaler);
-        assert_eq!((pod.about.uid.as_deref(), object.about.uid.as_deref()), (Some("uid-0"), Some("uid-web")));
-        assert_eq!((&pod.note, pod.reason, pod.action), (&object.note, "OOMKilled", "Evict"));
+        assert_eq!(
+            (pod.about.uid.as_deref(), object.about.uid.as_deref()),
+            (Some("uid-0"), Some("uid-web"))
+        );
+        assert_eq!(
+            (&pod.note, pod.reason, pod.action),
+            (&object.note, "OOMKilled", "Evict")
+        );
         assert_eq!(
             pod.note,
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
@@ -198,11 +289,20 @@ mod tests {
     #[test]
     fn pods_of_other_namespaces_are_not_named() {
         let check = |pods: &[(&str, &str)], expected: &str| {
-            let pods: Vec<_> = pods.iter().map(|(namespace, name)| ObjectKey::new(*namespace, *name)).collect();
+            let pods: Vec<_> = pods
+                .iter()
+                .map(|(namespace, name)| ObjectKey::new(*namespace, *name))
+                .collect();
             assert_eq!(evicted(&pods, "shop"), expected);
         };
-        check(&[("shop", "web-1"), ("shop", "web-2")], "shop/web-1, shop/web-2");
+        check(
+            &[("shop", "web-1"), ("shop", "web-2")],
+            "shop/web-1, shop/web-2",
+        );
         check(&[("bank", "vault-0")], "a pod of another namespace");
-        check(&[("bank", "vault-0"), ("shop", "web-1"), ("hr", "pay-1")], "shop/web-1, 2 pods of other namespaces");
+        check(
+            &[("bank", "vault-0"), ("shop", "web-1"), ("hr", "pay-1")],
+            "shop/web-1, 2 pods of other namespaces",
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Every flag that upstream's updater 1.8 knows, with its default: a Deployment that was written for it starts ours, and means
-//! the same.
+//! Every flag that upstream's updater 1.8 knows, with its default: a Deployment that was written
+//! for it starts ours, and means the same.
 
 use runtime::upstream;
 
@@ -16,11 +16,17 @@ const OWN: [(&str, &str); 15] = [
     ("address", ":8943"),
     ("use-admission-controller-status", "true"),
     ("in-place-skip-disruption-budget", "false"),
-    ("admission-controller-status-lease-name", "vpa-admission-controller"),
+    (
+        "admission-controller-status-lease-name",
+        "vpa-admission-controller",
+    ),
     ("admission-controller-status-lease-namespace", ""),
     ("admission-controller-status-lease-timeout", "1m0s"),
     ("pod-update-threshold", "0.1"),
-    ("in-recommendation-bounds-eviction-lifetime-threshold", "12h0m0s"),
+    (
+        "in-recommendation-bounds-eviction-lifetime-threshold",
+        "12h0m0s",
+    ),
     ("evict-after-oom-threshold", "10m0s"),
     ("leader-elect-resource-name", "vpa-updater"),
 ];

@@ -65,7 +65,8 @@ pub enum What {
     },
 }
 
-/// What was recommended when a resize was tried, and what the pod's node has; to know when trying again is of no use.
+/// What was recommended when a resize was tried, and what the pod's node has; to know when trying
+/// again is of no use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     /// What the autoscaler recommended.
@@ -156,11 +157,13 @@ pub enum SkipReason {
     RecentOomKill,
     /// Evicted for the same, it came back as it was; it is tried again later.
     InVain,
-    /// Its autoscaler, or what its namespace demands, was changed a short time ago, and more may follow.
+    /// Its autoscaler, or what its namespace demands, was changed a short time ago, and more may
+    /// follow.
     Settling,
     /// The owner's conditions on evictions do not hold.
     Requirements,
-    /// Its node can never hold that, as an earlier attempt showed, there or on another node that has as much.
+    /// Its node can never hold that, as an earlier attempt showed, there or on another node that
+    /// has as much.
     KnownInfeasible,
     /// It asks for that already, and the kubelet has not completed it.
     AlreadyAsked,

@@ -24,8 +24,14 @@ struct Original {
 
 /// Whether an autoscaler boosts anything.
 pub(super) fn is_asked_for(spec: &VerticalPodAutoscalerSpec) -> bool {
-    let policies = spec.resource_policy.iter().flat_map(|policy| &policy.container_policies);
-    spec.startup_boost.is_some() || policies.into_iter().any(|policy| policy.startup_boost.is_some())
+    let policies = spec
+        .resource_policy
+        .iter()
+        .flat_map(|policy| &policy.container_policies);
+    spec.startup_boost.is_some()
+        || policies
+            .into_iter()
+            .any(|policy| policy.startup_boost.is_some())
 }
 
 /// Whether any container of the pod is boosted.
@@ -35,7 +41,10 @@ pub(super) fn is_boosted(running: &Running) -> bool {
 
 /// The boosted containers, by name.
 pub(super) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
-    running.annotations.keys().filter_map(|name| name.strip_prefix(PREFIX))
+    running
+        .annotations
+        .keys()
+        .filter_map(|name| name.strip_prefix(PREFIX))
 }
 
 /// The annotation of a container.
@@ -44,29 +53,56 @@ pub(super) fn annotation(container: &str) -> String {
 }
 
 /// Whether a container has had its boost for long enough: the pod has been ready for so long.
-pub(super) fn is_expired(running: &Running, spec: &VerticalPodAutoscalerSpec, container: &str, now: Moment) -> bool {
+pub(super) fn is_expired(
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    container: &str,
+    now: Moment,
+) -> bool {
     let duration = duration(spec, container);
-    running.ready_since.is_some_and(|since| duration.is_zero() || now.since(since) > duration)
+    running
+        .ready_since
+        .is_some_and(|since| duration.is_zero() || now.since(since) > duration)
 }
 
-/// After how long the next of the boosts of a pod is over; none before it is ready, and where all are over.
-pub(super) fn expires_in(running: &Running, spec: &VerticalPodAutoscalerSpec, now: Moment) -> Option<Duration> {
+/// After how long the next of the boosts of a pod is over; none before it is ready, and where all
+/// are over.
+pub(super) fn expires_in(
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    now: Moment,
+) -> Option<Duration> {
     let ready_for = now.since(running.ready_since?);
     let lasting = boosted(running).filter(|container| !is_expired(running, spec, container, now));
-    lasting.map(|container| duration(spec, container).saturating_sub(ready_for)).min()
+    lasting
+        .map(|container| duration(spec, container).saturating_sub(ready_for))
+        .min()
 }
 
 /// For how long after the pod became ready; each of the two places may say it.
 fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
-    let own = spec.container_policy(container).and_then(|policy| policy.startup_boost.as_ref());
-    let seconds =
-        [own, spec.startup_boost.as_ref()].into_iter().flatten().find_map(|boost| boost.cpu.as_ref()?.duration_seconds);
-    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0))
+    let own = spec
+        .container_policy(container)
+        .and_then(|policy| policy.startup_boost.as_ref());
+    let seconds = [own, spec.startup_boost.as_ref()]
+        .into_iter()
+        .flatten()
+        .find_map(|boost| boost.cpu.as_ref()?.duration_seconds);
+    Duration::from_secs(
+        seconds
+            .and_then(|seconds| u64::try_from(seconds).ok())
+            .unwrap_or(0),
+    )
 }
 
 /// What the container asked for before it was boosted, if its annotation can be read.
 pub(super) fn original(running: &Running, container: &str) -> Option<ContainerSize> {
-    let Original { requests, limits } = serde_json::from_str(running.annotations.get(&annotation(container))?).ok()?;
+    let Original { requests, limits } =
+        serde_json::from_str(running.annotations.get(&annotation(container))?).ok()?;
     let (requests, limits) = (requests.unwrap_or_default(), limits.unwrap_or_default());
-    Some(ContainerSize { requests, limits, notes: Vec::new() })
+    Some(ContainerSize {
+        requests,
+        limits,
+        notes: Vec::new(),
+    })
 }

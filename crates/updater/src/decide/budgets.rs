@@ -1,10 +1,11 @@
-//! What `PodDisruptionBudget`s allow: read before anything is asked for, so that no request is made only to be refused, and
-//! nothing is done that they would not allow.
+//! What `PodDisruptionBudget`s allow: read before anything is asked for, so that no request is made
+//! only to be refused, and nothing is done that they would not allow.
 //!
-//! What the API server enforces is in `cluster::DisruptionBudget`; here evictions count that it has let through, but that the
-//! budget's status does not show yet, and restarts of containers, which it does not count. What the pods themselves show counts
-//! as well, since the status of a budget may be seen later than they are. Source:
-//! `pkg/registry/core/pod/storage/eviction.go` of Kubernetes.
+//! What the API server enforces is in `cluster::DisruptionBudget`; here evictions count that it has
+//! let through, but that the budget's status does not show yet, and restarts of containers, which
+//! it does not count. What the pods themselves show counts as well, since the status of a budget
+//! may be seen later than they are. Source: `pkg/registry/core/pod/storage/eviction.go` of
+//! Kubernetes.
 
 use std::collections::HashMap;
 
@@ -38,7 +39,12 @@ struct Count {
 impl<'a> Budgets<'a> {
     /// The budgets with what is on its way counted as done.
     pub(super) fn of(index: &'a Index, memory: &'a Memory, now: Moment) -> Self {
-        Self { index, memory, now, counts: HashMap::new() }
+        Self {
+            index,
+            memory,
+            now,
+            counts: HashMap::new(),
+        }
     }
 
     /// Those that cover a pod. One whose selector cannot be read may cover any pod.
@@ -47,7 +53,12 @@ impl<'a> Budgets<'a> {
     }
 
     /// Why this may not be done to a pod now, if it may not.
-    pub(super) fn refusal(&mut self, disruption: Disruption, pod: &Pod, running: &Running) -> Option<SkipReason> {
+    pub(super) fn refusal(
+        &mut self,
+        disruption: Disruption,
+        pod: &Pod,
+        running: &Running,
+    ) -> Option<SkipReason> {
         if disruption == Disruption::Resize || pod.phase == Phase::Pending {
             return None;
         }
@@ -62,13 +73,17 @@ impl<'a> Budgets<'a> {
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
-    /// The reason not to repeat an eviction that counts already, but may not have happened; none if it may be repeated.
+    /// The reason not to repeat an eviction that counts already, but may not have happened; none if
+    /// it may be repeated.
     pub(super) fn refusal_again(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
         if pod.phase == Phase::Pending || !is_ready(running) {
             return None;
         }
         let is_allowed = self.covering(pod).into_iter().all(|id| {
-            let desired = self.index.budget(id).map(|covered| i64::from(covered.budget.desired_healthy));
+            let desired = self
+                .index
+                .budget(id)
+                .map(|covered| i64::from(covered.budget.desired_healthy));
             desired.is_some_and(|desired| self.count(id).serving >= desired)
         });
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
@@ -76,7 +91,9 @@ impl<'a> Budgets<'a> {
 
     /// Whether one budget lets a pod go.
     fn allows(&mut self, id: BudgetId<'a>, running: &Running) -> bool {
-        let Some(Covered { budget, .. }) = self.index.budget(id) else { return false };
+        let Some(Covered { budget, .. }) = self.index.budget(id) else {
+            return false;
+        };
         if !is_ready(running) {
             return budget.allows(false);
         }
@@ -87,18 +104,31 @@ impl<'a> Budgets<'a> {
 
     /// The count of one budget. What is on its way counts as done.
     fn count(&mut self, id: BudgetId<'a>) -> &mut Count {
-        let Self { index, memory, now, counts } = self;
+        let Self {
+            index,
+            memory,
+            now,
+            counts,
+        } = self;
         counts.entry(id).or_insert_with(|| {
             let mut count = Count::default();
-            let Some(Covered { budget, pods }) = index.budget(id) else { return count };
+            let Some(Covered { budget, pods }) = index.budget(id) else {
+                return count;
+            };
             for pod in pods.values() {
-                let Some(running) = pod.running.as_deref() else { continue };
+                let Some(running) = pod.running.as_deref() else {
+                    continue;
+                };
                 let pending = memory.pending(&pod.uid);
-                let is_evicted = pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
-                let serves = standing(pod, running, pending) == (Standing::Running { serves: true });
+                let is_evicted =
+                    pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
+                let serves =
+                    standing(pod, running, pending) == (Standing::Running { serves: true });
                 count.serving += i64::from(serves && !is_evicted);
-                let is_spent = pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
-                count.spent += i64::from(is_spent && !budget.is_disrupting(&pod.key.name, now.wall));
+                let is_spent =
+                    pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
+                count.spent +=
+                    i64::from(is_spent && !budget.is_disrupting(&pod.key.name, now.wall));
             }
             count
         })
@@ -111,7 +141,8 @@ impl<'a> Budgets<'a> {
         }
         for id in self.covering(pod) {
             let budget = self.index.budget(id).map(|covered| &covered.budget);
-            let shows = budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
+            let shows =
+                budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
             let count = self.count(id);
             count.serving -= 1;
             count.spent += i64::from(!shows);

@@ -11,8 +11,8 @@ use super::act::Act;
 use super::index::{Index, Order};
 use super::moment::Moment;
 
-/// The difference between the two clocks that counts as a jump of one of them. What is due by the wall clock is then due at another
-/// time by the steady one.
+/// The difference between the two clocks that counts as a jump of one of them. What is due by the
+/// wall clock is then due at another time by the steady one.
 const JUMP: SignedDuration = SignedDuration::from_secs(1);
 
 /// The decisions about all autoscalers with pods, and what they were made from.
@@ -36,8 +36,14 @@ pub(super) struct Decision {
 impl Decision {
     /// A decision, and whether time alone may change it at any moment.
     pub(super) fn new(plan: Plan, changes_with_time: bool, now: Moment) -> Self {
-        let due = plan.wake_in.map(|wake_in| now.steady.saturating_add(wake_in));
-        Self { plan, due, changes_with_time }
+        let due = plan
+            .wake_in
+            .map(|wake_in| now.steady.saturating_add(wake_in));
+        Self {
+            plan,
+            due,
+            changes_with_time,
+        }
     }
 
     /// What is to be done.
@@ -49,20 +55,35 @@ impl Decision {
 impl Decisions {
     /// No decisions yet.
     pub(super) fn new(index: Index, now: Moment) -> Self {
-        Self { index, by_autoscaler: BTreeMap::new(), began: now }
+        Self {
+            index,
+            by_autoscaler: BTreeMap::new(),
+            began: now,
+        }
     }
 
     /// Whether both clocks have gone on by the same since the first of the decisions.
     pub(super) fn keeps_time(&self, now: Moment) -> bool {
-        let steady =
-            SignedDuration::try_from(now.steady.saturating_sub(self.began.steady)).unwrap_or(SignedDuration::MAX);
-        let apart = now.wall.duration_since(self.began.wall).saturating_sub(steady);
+        let steady = SignedDuration::try_from(now.steady.saturating_sub(self.began.steady))
+            .unwrap_or(SignedDuration::MAX);
+        let apart = now
+            .wall
+            .duration_since(self.began.wall)
+            .saturating_sub(steady);
         apart.abs() < JUMP
     }
 
     /// Marks the autoscalers about which another decision is due although nothing changed.
     pub(super) fn mark_due(&mut self, now: Moment) {
-        for ((_, name, namespace), Decision { due, changes_with_time, .. }) in &self.by_autoscaler {
+        for (
+            (_, name, namespace),
+            Decision {
+                due,
+                changes_with_time,
+                ..
+            },
+        ) in &self.by_autoscaler
+        {
             if *changes_with_time || due.is_some_and(|due| due <= now.steady) {
                 self.index.mark_autoscaler(namespace, name);
             }
@@ -90,7 +111,11 @@ impl Decisions {
             all.skips.extend(plan.skips.iter().cloned());
             all.held.extend(plan.held.iter().cloned());
             all.tallies.extend(plan.tallies.iter().cloned());
-            all.wake_in = due.map(|due| due.saturating_sub(now.steady)).into_iter().chain(all.wake_in).min();
+            all.wake_in = due
+                .map(|due| due.saturating_sub(now.steady))
+                .into_iter()
+                .chain(all.wake_in)
+                .min();
         }
         all
     }

@@ -1,13 +1,15 @@
-//! How many pods of one controller may be away: the pods of one autoscaler that have the same direct owner, so that the
-//! old and the new `ReplicaSet` of a rollout are two groups.
+//! How many pods of one controller may be away: the pods of one autoscaler that have the same
+//! direct owner, so that the old and the new `ReplicaSet` of a rollout are two groups.
 //!
-//! Two rules, and both must hold. Upstream's goes by pods that run: more than `configured - tolerance` of them, less those
-//! already taken, where `tolerance` is the tolerated share of `configured`, rounded down; a whole group that tolerates none may
-//! lose one. Ours goes by pods that serve: a pod that is ready is not taken when fewer than that would be left, so that one
-//! that was taken counts until its replacement is ready, whoever took it.
+//! Two rules, and both must hold. Upstream's goes by pods that run: more than
+//! `configured - tolerance` of them, less those already taken, where `tolerance` is the tolerated
+//! share of `configured`, rounded down; a whole group that tolerates none may lose one. Ours goes
+//! by pods that serve: a pod that is ready is not taken when fewer than that would be left, so that
+//! one that was taken counts until its replacement is ready, whoever took it.
 //!
-//! Pods beyond those configured are no spares. Either their controller is about to delete them, and which ones is not known, or
-//! `configured` is out of date. So our rule counts as if the surplus were gone, whichever pods go. Source: upstream
+//! Pods beyond those configured are no spares. Either their controller is about to delete them, and
+//! which ones is not known, or `configured` is out of date. So our rule counts as if the surplus
+//! were gone, whichever pods go. Source: upstream
 //! `pkg/updater/restriction/pods_restriction_factory.go` and `pods_eviction_restriction.go`.
 
 use super::settings::Settings;
@@ -50,7 +52,8 @@ pub(super) struct Group {
     pub(super) serving: i64,
     /// Whether there are so few that only resizes are allowed that disrupt nothing.
     pub(super) below_min_replicas: bool,
-    /// Pods beyond those configured that there were at most since the group shrinks: those that went since count as lost.
+    /// Pods beyond those configured that there were at most since the group shrinks: those that
+    /// went since count as lost.
     surplus: i64,
     /// Running pods that were taken and still count as running.
     taken: i64,
@@ -58,14 +61,15 @@ pub(super) struct Group {
     taken_serving: i64,
 }
 
-/// The least number of live pods for which a group is dealt with: what the autoscaler says, else the flag.
+/// The least number of live pods for which a group is dealt with: what the autoscaler says, else
+/// the flag.
 pub(super) fn required_replicas(of_autoscaler: Option<i32>, settings: &Settings) -> i64 {
     of_autoscaler.map_or(settings.min_replicas, i64::from)
 }
 
 impl Group {
-    /// The group of these pods. Those that were evicted and are still seen count as gone. `most` is the largest number of live
-    /// pods since the group shrinks.
+    /// The group of these pods. Those that were evicted and are still seen count as gone. `most` is
+    /// the largest number of live pods since the group shrinks.
     pub(super) fn new(
         standings: impl IntoIterator<Item = Standing>,
         configured: i64,
@@ -107,8 +111,11 @@ impl Group {
         let Standing::Running { serves } = standing else {
             return disruption == Disruption::Eviction;
         };
-        let keeps_serving = disruption == Disruption::Resize || !serves || self.one_less_may_serve();
-        self.has_room() && keeps_serving && (disruption == Disruption::Resize || !self.below_min_replicas)
+        let keeps_serving =
+            disruption == Disruption::Resize || !serves || self.one_less_may_serve();
+        self.has_room()
+            && keeps_serving
+            && (disruption == Disruption::Resize || !self.below_min_replicas)
     }
 
     /// Our rule: whether enough pods serve when one more does not.
@@ -116,7 +123,8 @@ impl Group {
         self.away() < self.tolerance.max(1)
     }
 
-    /// Whether an eviction that counts already, but may not have happened, may be asked for again: others may have gone since.
+    /// Whether an eviction that counts already, but may not have happened, may be asked for again:
+    /// others may have gone since.
     pub(super) fn allows_again(&self, standing: Standing) -> bool {
         standing != (Standing::Running { serves: true }) || self.away() <= self.tolerance.max(1)
     }
@@ -127,7 +135,9 @@ impl Group {
 
     /// Counts what is done, or is on its way.
     pub(super) fn take(&mut self, disruption: Disruption, standing: Standing) {
-        let Standing::Running { serves } = standing else { return };
+        let Standing::Running { serves } = standing else {
+            return;
+        };
         self.taken += 1;
         self.taken_serving += i64::from(serves && disruption != Disruption::Resize);
     }
@@ -144,8 +154,10 @@ mod tests {
 
     /// How many of the pods can be evicted one after the other, in their order.
     fn check(pods: &[(usize, Standing)], configured: i64, expected: usize) {
-        let pods: Vec<Standing> =
-            pods.iter().flat_map(|(count, standing)| std::iter::repeat_n(*standing, *count)).collect();
+        let pods: Vec<Standing> = pods
+            .iter()
+            .flat_map(|(count, standing)| std::iter::repeat_n(*standing, *count))
+            .collect();
         let mut group = Group::new(pods.iter().copied(), configured, pods.len() as i64, 1, 0.5);
         let mut evicted = 0;
         for pod in &pods {
@@ -189,8 +201,14 @@ mod tests {
         let mut group = Group::new([DOWN, UP, UP, UP], 4, 4, 1, 0.5);
         assert!(group.allows(Disruption::Eviction, UP));
         group.take(Disruption::Eviction, UP);
-        assert!(!group.allows(Disruption::Eviction, UP), "two of four are away");
-        assert!(group.allows(Disruption::Eviction, DOWN), "it does not serve anyhow");
+        assert!(
+            !group.allows(Disruption::Eviction, UP),
+            "two of four are away"
+        );
+        assert!(
+            group.allows(Disruption::Eviction, DOWN),
+            "it does not serve anyhow"
+        );
         assert!(group.allows(Disruption::Resize, UP), "it goes on serving");
         assert!(!group.allows(Disruption::Restart, UP));
     }
@@ -211,12 +229,16 @@ mod tests {
     }
 
     fn disruption() -> impl Strategy<Value = Disruption> {
-        prop_oneof![Just(Disruption::Eviction), Just(Disruption::Restart), Just(Disruption::Resize)]
+        prop_oneof![
+            Just(Disruption::Eviction),
+            Just(Disruption::Restart),
+            Just(Disruption::Resize)
+        ]
     }
 
     proptest! {
-        /// Whatever is done in whatever order: of pods that serve, no more go than are tolerated; and nothing that disrupts
-        /// is done where too few pods are.
+        /// Whatever is done in whatever order: of pods that serve, no more go than are tolerated;
+        /// and nothing that disrupts is done where too few pods are.
         #[test]
         fn never_more_are_away_than_are_tolerated(
             pods in proptest::collection::vec((standing(), disruption()), 0..20),

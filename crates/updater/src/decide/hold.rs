@@ -32,7 +32,8 @@ pub enum Hold {
     UnreadableWindow(WindowError),
 }
 
-/// When windows open or close, by their texts, for as long as that holds: a text is not parsed and searched again in each pass.
+/// When windows open or close, by their texts, for as long as that holds: a text is not parsed and
+/// searched again in each pass.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Windows {
     known: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
@@ -43,7 +44,10 @@ pub(super) struct Windows {
 impl Windows {
     /// The same, from where what is not asked for again is forgotten the next time.
     pub(super) fn next(self) -> Self {
-        Self { before: self.known, known: HashMap::new() }
+        Self {
+            before: self.known,
+            known: HashMap::new(),
+        }
     }
 
     /// For how long something may still be begun, or why not.
@@ -53,20 +57,32 @@ impl Windows {
         {
             self.known.insert(text, known);
         }
-        if let Some(found) = self.known.get(text).and_then(|(at, found)| still(found, *at, now)) {
+        if let Some(found) = self
+            .known
+            .get(text)
+            .and_then(|(at, found)| still(found, *at, now))
+        {
             return found;
         }
         let found = text
             .parse::<Window>()
             .map_err(Hold::UnreadableWindow)
-            .and_then(|window| window.open_for(now).map_err(|opens_in| Hold::OutsideWindow { opens_in }));
+            .and_then(|window| {
+                window
+                    .open_for(now)
+                    .map_err(|opens_in| Hold::OutsideWindow { opens_in })
+            });
         self.known.insert(text.to_owned(), (now, found.clone()));
         found
     }
 }
 
 /// What was found at some time, if it still holds.
-fn still(found: &Result<Duration, Hold>, at: Timestamp, now: Timestamp) -> Option<Result<Duration, Hold>> {
+fn still(
+    found: &Result<Duration, Hold>,
+    at: Timestamp,
+    now: Timestamp,
+) -> Option<Result<Duration, Hold>> {
     let passed = Duration::try_from(now.duration_since(at)).ok()?;
     let left = |due: Duration| due.checked_sub(passed).filter(|left| !left.is_zero());
     match found {
@@ -78,7 +94,8 @@ fn still(found: &Result<Duration, Hold>, at: Timestamp, now: Timestamp) -> Optio
     }
 }
 
-/// Why an autoscaler's pods are left alone; or after how long they are, where a maintenance window closes then.
+/// Why an autoscaler's pods are left alone; or after how long they are, where a maintenance window
+/// closes then.
 pub(super) fn hold(
     autoscaler: &Autoscaler,
     view: &View,
@@ -88,16 +105,29 @@ pub(super) fn hold(
     if is_frozen(autoscaler) {
         return Err(Hold::Frozen);
     }
-    let own = autoscaler.object.metadata.annotations.as_ref().and_then(|all| all.get(MAINTENANCE_WINDOW));
+    let own = autoscaler
+        .object
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(MAINTENANCE_WINDOW));
     let namespace = view.namespaces.get(&autoscaler.key.namespace);
-    let Some(written) = own.or_else(|| namespace?.annotations.get(MAINTENANCE_WINDOW)) else { return Ok(None) };
+    let Some(written) = own.or_else(|| namespace?.annotations.get(MAINTENANCE_WINDOW)) else {
+        return Ok(None);
+    };
     windows.open_for(written, now.wall).map(Some)
 }
 
 /// Whether the recommendation does not move because usage is missing, as a condition says.
 fn is_frozen(autoscaler: &Autoscaler) -> bool {
-    let conditions = autoscaler.object.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.kind == api::vpa::SOURCE_STALE && condition.status == "True")
+    let conditions = autoscaler
+        .object
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|condition| condition.kind == api::vpa::SOURCE_STALE && condition.status == "True")
 }
 
 #[cfg(test)]
@@ -115,7 +145,10 @@ mod tests {
             "status": {"conditions": [{"type": kind, "status": status}]},
         });
         let object = api::vpa::parse(object).expect("an autoscaler");
-        let autoscaler = Autoscaler { key: ObjectKey::new("shop", "web"), object };
+        let autoscaler = Autoscaler {
+            key: ObjectKey::new("shop", "web"),
+            object,
+        };
         assert_eq!(is_frozen(&autoscaler), expected, "{kind} is {status}");
     }
 
@@ -132,9 +165,12 @@ mod tests {
         for (at, expected) in expected {
             windows = windows.next();
             let found = windows.open_for(text, at.parse().expect("a time"));
-            let expected = expected
-                .map(Duration::from_mins)
-                .map_err(|minutes| Hold::OutsideWindow { opens_in: Duration::from_mins(minutes) });
+            let expected =
+                expected
+                    .map(Duration::from_mins)
+                    .map_err(|minutes| Hold::OutsideWindow {
+                        opens_in: Duration::from_mins(minutes),
+                    });
             assert_eq!(found, expected, "{at}");
         }
     }
@@ -161,7 +197,9 @@ mod tests {
         for _ in 0..10_000 {
             windows = windows.next();
             now += Duration::from_secs(1);
-            let never = Hold::OutsideWindow { opens_in: Duration::MAX };
+            let never = Hold::OutsideWindow {
+                opens_in: Duration::MAX,
+            };
             assert_eq!(windows.open_for("0 0 31 2 *; for=1h", now), Err(never));
         }
     }

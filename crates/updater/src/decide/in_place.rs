@@ -1,7 +1,7 @@
 //! Whether a pod is resized where it runs, left alone, or evicted.
 //!
-//! Source: upstream `pkg/updater/restriction/pods_inplace_restriction.go` (`CanInPlaceUpdate`). One thing differs: where the
-//! answer is to wait, upstream resizes in the mode `InPlace` all the same.
+//! Source: upstream `pkg/updater/restriction/pods_inplace_restriction.go` (`CanInPlaceUpdate`). One
+//! thing differs: where the answer is to wait, upstream resizes in the mode `InPlace` all the same.
 
 use std::time::Duration;
 
@@ -52,7 +52,9 @@ impl Question<'_> {
         if in_place_only && !settings.in_place {
             return InPlace::Deferred;
         }
-        let (Some(group), Standing::Running { .. }, true) = (self.group, self.standing, self.has_recommendation) else {
+        let (Some(group), Standing::Running { .. }, true) =
+            (self.group, self.standing, self.has_recommendation)
+        else {
             return InPlace::Deferred;
         };
         if in_place_only && self.is_cached {
@@ -64,20 +66,34 @@ impl Question<'_> {
             _ if in_place_only => return InPlace::Deferred,
             resizing => {
                 let may_go = group.allows(Disruption::Eviction, self.standing);
-                return if may_go && resizing.is_given_up(self.waited) { InPlace::Evict } else { InPlace::Deferred };
+                return if may_go && resizing.is_given_up(self.waited) {
+                    InPlace::Evict
+                } else {
+                    InPlace::Deferred
+                };
             }
         }
         if settings.in_place_skips_budget && !may_restart(self.running, settings.native_sidecars) {
             return InPlace::Approved;
         }
-        if group.allows(self.disruption, self.standing) { InPlace::Approved } else { InPlace::Deferred }
+        if group.allows(self.disruption, self.standing) {
+            InPlace::Approved
+        } else {
+            InPlace::Deferred
+        }
     }
 }
 
 /// Whether a pod may be evicted, as far as its group and a resize that is under way are concerned.
-pub(super) fn may_evict(group: Option<&Group>, standing: Standing, running: &Running, waited: Duration) -> bool {
+pub(super) fn may_evict(
+    group: Option<&Group>,
+    standing: Standing,
+    running: &Running,
+    waited: Duration,
+) -> bool {
     let resizing = Resizing::of(running);
-    let waits = standing != Standing::Pending && resizing != Resizing::No && !resizing.is_given_up(waited);
+    let waits =
+        standing != Standing::Pending && resizing != Resizing::No && !resizing.is_given_up(waited);
     !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, standing))
 }
 

@@ -1,7 +1,8 @@
 //! Which pods each autoscaler controls and which ones each budget covers, kept from pass to pass.
 //!
-//! All that belongs together is in one namespace. A change of a pod, of a status or of a number of replicas marks what it is about.
-//! After any other change the namespace is read anew. What is marked is decided about in the next pass.
+//! All that belongs together is in one namespace. A change of a pod, of a status or of a number of
+//! replicas marks what it is about. After any other change the namespace is read anew. What is
+//! marked is decided about in the next pass.
 
 mod namespace;
 
@@ -9,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use cluster::{
-    Autoscaler, Change, Controller, DisruptionBudget, Namespace as Object, ObjectKey, ReadScale, Scale, View,
+    Autoscaler, Change, Controller, DisruptionBudget, Namespace as Object, ObjectKey, ReadScale,
+    Scale, View,
 };
 use jiff::Timestamp;
 
@@ -19,8 +21,8 @@ use super::settings::Settings;
 use namespace::Namespace;
 pub(super) use namespace::{BudgetId, Controlled, Covered};
 
-/// The order in which autoscalers are decided about: by time of creation, then by name and namespace. The API server keeps whole
-/// seconds.
+/// The order in which autoscalers are decided about: by time of creation, then by name and
+/// namespace. The API server keeps whole seconds.
 pub(super) type Order = (Option<Timestamp>, String, String);
 
 /// Kind and name of the owner of pods.
@@ -54,23 +56,43 @@ impl Index {
     pub(super) fn update(&mut self, view: &View, changes: &Changes, settings: &Settings) {
         for namespace in to_read(changes) {
             if let Some(before) = self.namespaces.remove(namespace) {
-                self.gone.extend(before.autoscalers.iter().map(|controlled| controlled.order.clone()));
-                self.released.extend(before.autoscalers.into_iter().flat_map(|controlled| controlled.owners));
+                self.gone.extend(
+                    before
+                        .autoscalers
+                        .iter()
+                        .map(|controlled| controlled.order.clone()),
+                );
+                self.released.extend(
+                    before
+                        .autoscalers
+                        .into_iter()
+                        .flat_map(|controlled| controlled.owners),
+                );
             }
             self.read(namespace, view, settings);
         }
-        for autoscaler in changes.autoscalers.iter().filter_map(|change| change.new.as_ref()) {
+        for autoscaler in changes
+            .autoscalers
+            .iter()
+            .filter_map(|change| change.new.as_ref())
+        {
             if let Some(namespace) = self.namespaces.get_mut(&autoscaler.key.namespace) {
                 namespace.set_autoscaler(autoscaler);
             }
         }
-        for budget in changes.budgets.iter().filter_map(|change| change.new.as_ref()) {
+        for budget in changes
+            .budgets
+            .iter()
+            .filter_map(|change| change.new.as_ref())
+        {
             if let Some(namespace) = self.namespaces.get_mut(&budget.key.namespace) {
                 namespace.set_budget(budget);
             }
         }
         for Change { old, new } in &changes.pods {
-            let Some(key) = old.as_ref().or(new.as_ref()).map(|pod| &pod.key) else { continue };
+            let Some(key) = old.as_ref().or(new.as_ref()).map(|pod| &pod.key) else {
+                continue;
+            };
             if let Some(namespace) = self.namespaces.get_mut(&key.namespace) {
                 namespace.change_pod(view, old.as_ref(), new.as_ref());
             }
@@ -82,7 +104,11 @@ impl Index {
                         .pods
                         .values()
                         .filter_map(|pod| pod.owner.as_ref())
-                        .any(|owner| owners.iter().any(|(kind, name)| *kind == owner.kind && *name == owner.name))
+                        .any(|owner| {
+                            owners
+                                .iter()
+                                .any(|(kind, name)| *kind == owner.kind && *name == owner.name)
+                        })
                 });
             }
         }
@@ -95,14 +121,25 @@ impl Index {
             .collect();
         if !nodes.is_empty() {
             let is_there = |controlled: &Controlled| {
-                let names = controlled.pods.values().filter_map(|pod| pod.running.as_ref()?.node.as_deref());
+                let names = controlled
+                    .pods
+                    .values()
+                    .filter_map(|pod| pod.running.as_ref()?.node.as_deref());
                 names.into_iter().any(|name| nodes.contains(name))
             };
-            self.namespaces.values_mut().for_each(|namespace| namespace.mark_if(is_there));
+            self.namespaces
+                .values_mut()
+                .for_each(|namespace| namespace.mark_if(is_there));
         }
         if !changes.recommendations.is_empty() {
-            let has_another = |controlled: &Controlled| changes.recommendations.contains(controlled.autoscaler.uid());
-            self.namespaces.values_mut().for_each(|namespace| namespace.mark_if(has_another));
+            let has_another = |controlled: &Controlled| {
+                changes
+                    .recommendations
+                    .contains(controlled.autoscaler.uid())
+            };
+            self.namespaces
+                .values_mut()
+                .for_each(|namespace| namespace.mark_if(has_another));
         }
     }
 
@@ -126,24 +163,34 @@ impl Index {
         }
     }
 
-    /// Marks all that shares a budget with what is marked: what one pod takes of a budget, another one does not get.
+    /// Marks all that shares a budget with what is marked: what one pod takes of a budget, another
+    /// one does not get.
     pub(super) fn close(&mut self) {
         self.namespaces.values_mut().for_each(Namespace::close);
     }
 
     /// The marked autoscalers, in their order.
     pub(super) fn marked(&self) -> Vec<&Controlled> {
-        let mut marked: Vec<&Controlled> = self.namespaces.values().flat_map(Namespace::marked).collect();
+        let mut marked: Vec<&Controlled> = self
+            .namespaces
+            .values()
+            .flat_map(Namespace::marked)
+            .collect();
         marked.sort_unstable_by(|a, b| a.order.cmp(&b.order));
         marked
     }
 
-    /// Takes the autoscalers that are not in the index any more, and the unique identifiers of the owners of their pods.
+    /// Takes the autoscalers that are not in the index any more, and the unique identifiers of the
+    /// owners of their pods.
     pub(super) fn take_gone(&mut self) -> (Vec<Order>, Vec<String>) {
-        (std::mem::take(&mut self.gone), std::mem::take(&mut self.released))
+        (
+            std::mem::take(&mut self.gone),
+            std::mem::take(&mut self.released),
+        )
     }
 
-    /// Notes whose pods an autoscaler controls, by the unique identifiers of the owners, and removes its mark.
+    /// Notes whose pods an autoscaler controls, by the unique identifiers of the owners, and
+    /// removes its mark.
     pub(super) fn decided(&mut self, (_, name, namespace): &Order, owners: Vec<String>) {
         if let Some(found) = self.namespaces.get_mut(namespace) {
             found.decided(name, owners);
@@ -152,14 +199,22 @@ impl Index {
 
     /// Removes the marks of budgets.
     pub(super) fn clear_budgets(&mut self) {
-        self.namespaces.values_mut().for_each(Namespace::clear_budgets);
+        self.namespaces
+            .values_mut()
+            .for_each(Namespace::clear_budgets);
     }
 
     /// The budgets that cover a pod.
-    pub(super) fn covering<'a>(&'a self, key: &ObjectKey) -> impl Iterator<Item = BudgetId<'a>> + use<'a> {
+    pub(super) fn covering<'a>(
+        &'a self,
+        key: &ObjectKey,
+    ) -> impl Iterator<Item = BudgetId<'a>> + use<'a> {
         let found = self.namespaces.get_key_value(&key.namespace);
-        let budgets = found.and_then(|(name, namespace)| Some((name.as_str(), namespace.covering(&key.name)?)));
-        budgets.into_iter().flat_map(|(name, budgets)| budgets.iter().map(move |index| (name, *index)))
+        let budgets = found
+            .and_then(|(name, namespace)| Some((name.as_str(), namespace.covering(&key.name)?)));
+        budgets
+            .into_iter()
+            .flat_map(|(name, budgets)| budgets.iter().map(move |index| (name, *index)))
     }
 
     /// A budget with the pods that it covers.
@@ -168,7 +223,8 @@ impl Index {
     }
 }
 
-/// The namespaces in which the index may be another one: not only numbers and statuses have changed.
+/// The namespaces in which the index may be another one: not only numbers and statuses have
+/// changed.
 fn to_read(changes: &Changes) -> BTreeSet<&str> {
     fn sides<T>(change: &Change<T>) -> impl Iterator<Item = &Arc<T>> {
         change.old.iter().chain(&change.new)
@@ -176,14 +232,40 @@ fn to_read(changes: &Changes) -> BTreeSet<&str> {
     fn differ<T>(change: &Change<T>, is_same: impl Fn(&T, &T) -> bool) -> bool {
         !matches!((&change.old, &change.new), (Some(old), Some(new)) if is_same(old, new))
     }
-    let autoscalers = changes.autoscalers.iter().filter(|change| differ(change, same_specification)).flat_map(sides);
+    let autoscalers = changes
+        .autoscalers
+        .iter()
+        .filter(|change| differ(change, same_specification))
+        .flat_map(sides);
     let controllers = changes.controllers.iter().map(|(_, change)| change);
-    let controllers = controllers.filter(|change| differ(change, same_but_replicas)).flat_map(sides);
-    let scales = changes.scales.iter().filter(|change| differ(change, same_scale_but_replicas)).flat_map(sides);
-    let budgets = changes.budgets.iter().filter(|change| differ(change, same_budget)).flat_map(sides);
-    let namespaces = changes.namespaces.iter().filter(|change| differ(change, same_annotations)).flat_map(sides);
-    let ranges = changes.limit_ranges.iter().flat_map(sides).map(|range| range.key.namespace.as_str());
-    let quotas = changes.quotas.iter().flat_map(sides).map(|quota| quota.key.namespace.as_str());
+    let controllers = controllers
+        .filter(|change| differ(change, same_but_replicas))
+        .flat_map(sides);
+    let scales = changes
+        .scales
+        .iter()
+        .filter(|change| differ(change, same_scale_but_replicas))
+        .flat_map(sides);
+    let budgets = changes
+        .budgets
+        .iter()
+        .filter(|change| differ(change, same_budget))
+        .flat_map(sides);
+    let namespaces = changes
+        .namespaces
+        .iter()
+        .filter(|change| differ(change, same_annotations))
+        .flat_map(sides);
+    let ranges = changes
+        .limit_ranges
+        .iter()
+        .flat_map(sides)
+        .map(|range| range.key.namespace.as_str());
+    let quotas = changes
+        .quotas
+        .iter()
+        .flat_map(sides)
+        .map(|quota| quota.key.namespace.as_str());
     autoscalers
         .map(|autoscaler| autoscaler.key.namespace.as_str())
         .chain(controllers.map(|controller| controller.key.namespace.as_str()))
@@ -212,8 +294,16 @@ fn same_but_replicas(old: &Controller, new: &Controller) -> bool {
 fn same_scale_but_replicas(old: &ReadScale, new: &ReadScale) -> bool {
     match (&old.scale, &new.scale) {
         (
-            Scale::Found { selector: old_selector, owner: old_owner, replicas: _ },
-            Scale::Found { selector, owner, replicas: _ },
+            Scale::Found {
+                selector: old_selector,
+                owner: old_owner,
+                replicas: _,
+            },
+            Scale::Found {
+                selector,
+                owner,
+                replicas: _,
+            },
         ) => old_selector == selector && old_owner == owner,
         (old, new) => old == new,
     }
@@ -229,16 +319,38 @@ fn owners(changes: &Changes) -> HashMap<&str, HashSet<OwnerKey>> {
     for (kind, change) in &changes.controllers {
         if let Some(controller) = &change.new {
             let owner = (kind.kind().to_owned(), controller.key.name.clone());
-            owners.entry(&controller.key.namespace).or_default().insert(owner);
+            owners
+                .entry(&controller.key.namespace)
+                .or_default()
+                .insert(owner);
         }
     }
-    for scale in changes.scales.iter().filter_map(|change| change.new.as_ref()) {
-        owners.entry(&scale.key.namespace).or_default().insert((scale.key.kind.clone(), scale.key.name.clone()));
+    for scale in changes
+        .scales
+        .iter()
+        .filter_map(|change| change.new.as_ref())
+    {
+        owners
+            .entry(&scale.key.namespace)
+            .or_default()
+            .insert((scale.key.kind.clone(), scale.key.name.clone()));
     }
     // A scale counts only with the pods that were there when it was read.
-    for pod in changes.pods.iter().flat_map(|change| [&change.old, &change.new]).flatten() {
-        if let Some(owner) = pod.owner.as_ref().filter(|owner| cluster::WellKnown::of_kind(&owner.kind).is_none()) {
-            owners.entry(&pod.key.namespace).or_default().insert((owner.kind.clone(), owner.name.clone()));
+    for pod in changes
+        .pods
+        .iter()
+        .flat_map(|change| [&change.old, &change.new])
+        .flatten()
+    {
+        if let Some(owner) = pod
+            .owner
+            .as_ref()
+            .filter(|owner| cluster::WellKnown::of_kind(&owner.kind).is_none())
+        {
+            owners
+                .entry(&pod.key.namespace)
+                .or_default()
+                .insert((owner.kind.clone(), owner.name.clone()));
         }
     }
     owners

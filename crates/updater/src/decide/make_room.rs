@@ -1,9 +1,11 @@
-//! Room on a node for a pod that cannot be resized there for want of it: which of its neighbours go, or whether it goes itself.
+//! Room on a node for a pod that cannot be resized there for want of it: which of its neighbours
+//! go, or whether it goes itself.
 //!
-//! Only pods whose own VPA object would let them be evicted now are neighbours here, and their budgets hold as always. Pods of
-//! other namespaces go only for a pod of higher priority: a tenant cannot make room for itself among those of others. The least
-//! important go first (priority class), then those that come back smaller; never more than are needed. The pod goes itself
-//! where no neighbours can help, or where it takes more than one of them.
+//! Only pods whose own VPA object would let them be evicted now are neighbours here, and their
+//! budgets hold as always. Pods of other namespaces go only for a pod of higher priority: a tenant
+//! cannot make room for itself among those of others. The least important go first (priority
+//! class), then those that come back smaller; never more than are needed. The pod goes itself where
+//! no neighbours can help, or where it takes more than one of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -95,11 +97,17 @@ impl Amount {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { cpu: self.cpu.saturating_add(other.cpu), memory: self.memory.saturating_add(other.memory) }
+        Self {
+            cpu: self.cpu.saturating_add(other.cpu),
+            memory: self.memory.saturating_add(other.memory),
+        }
     }
 
     fn minus(self, other: Self) -> Self {
-        Self { cpu: self.cpu.saturating_sub(other.cpu), memory: self.memory.saturating_sub(other.memory) }
+        Self {
+            cpu: self.cpu.saturating_sub(other.cpu),
+            memory: self.memory.saturating_sub(other.memory),
+        }
     }
 
     fn is_covered_by(self, other: Self) -> bool {
@@ -107,15 +115,27 @@ impl Amount {
     }
 }
 
-/// The cheapest offers that free as much as is needed: of the costliest that are needed at all as few as will do.
+/// The cheapest offers that free as much as is needed: of the costliest that are needed at all as
+/// few as will do.
 fn cheapest(need: Amount, offers: &[Offer]) -> Option<Vec<usize>> {
     let mut chosen: Vec<usize> = (0..offers.len()).collect();
     // The costliest first, of those the smallest: these are the first that are done without.
     chosen.sort_by_key(|index| {
-        let Offer { priority, shrinks, frees } = offers[*index];
-        (std::cmp::Reverse(priority), shrinks, frees.cpu, frees.memory)
+        let Offer {
+            priority,
+            shrinks,
+            frees,
+        } = offers[*index];
+        (
+            std::cmp::Reverse(priority),
+            shrinks,
+            frees.cpu,
+            frees.memory,
+        )
     });
-    let mut freed = chosen.iter().fold(Amount::default(), |sum, index| sum.plus(offers[*index].frees));
+    let mut freed = chosen.iter().fold(Amount::default(), |sum, index| {
+        sum.plus(offers[*index].frees)
+    });
     if !need.is_covered_by(freed) {
         return None;
     }
@@ -146,7 +166,11 @@ pub(super) fn make_room(
             continue;
         }
         let need = need(&cramped, view, memory, &taken).filter(|need| *need != Amount::default());
-        let Some((way, leavers)) = need.and_then(|need| way(&cramped, need, ledger, &taken, &rests)) else { continue };
+        let Some((way, leavers)) =
+            need.and_then(|need| way(&cramped, need, ledger, &taken, &rests))
+        else {
+            continue;
+        };
         if how == MakeRoom::On {
             for leaver in leavers {
                 if !leaver.spend(ledger) {
@@ -173,18 +197,35 @@ fn way<'a>(
     taken: &BTreeSet<String>,
     rests: &dyn Fn(&Pod) -> bool,
 ) -> Option<(Way, Vec<Leaver<'a>>)> {
-    let neighbours = if cramped.fits_empty_node { neighbours(cramped, need, ledger, taken, rests) } else { None };
+    let neighbours = if cramped.fits_empty_node {
+        neighbours(cramped, need, ledger, taken, rests)
+    } else {
+        None
+    };
     let group = cramped.group.and_then(|index| ledger.groups.get(index));
     let allows = |group: &Group| group.allows(Disruption::Eviction, cramped.standing);
     let moves = cramped.may_move
         && !rests(cramped.pod)
         && group.is_some_and(allows)
-        && ledger.budgets.refusal(Disruption::Eviction, cramped.pod, cramped.running).is_none();
+        && ledger
+            .budgets
+            .refusal(Disruption::Eviction, cramped.pod, cramped.running)
+            .is_none();
     match neighbours {
         Some(chosen) if chosen.len() <= 1 || !moves => {
-            let leavers: Vec<Leaver> =
-                chosen.into_iter().map(|index| Leaver::from(&ledger.neighbours[index])).collect();
-            Some((Way::Neighbours(leavers.iter().map(|leaver| leaver.pod.key.clone()).collect()), leavers))
+            let leavers: Vec<Leaver> = chosen
+                .into_iter()
+                .map(|index| Leaver::from(&ledger.neighbours[index]))
+                .collect();
+            Some((
+                Way::Neighbours(
+                    leavers
+                        .iter()
+                        .map(|leaver| leaver.pod.key.clone())
+                        .collect(),
+                ),
+                leavers,
+            ))
         }
         _ if moves => Some((Way::Move, vec![Leaver::from(cramped)])),
         _ => None,
@@ -203,25 +244,65 @@ struct Leaver<'a> {
 
 impl<'a> From<&Cramped<'a>> for Leaver<'a> {
     fn from(cramped: &Cramped<'a>) -> Self {
-        let Cramped { autoscaler, recommendation, pod, running, standing, group, .. } = cramped;
+        let Cramped {
+            autoscaler,
+            recommendation,
+            pod,
+            running,
+            standing,
+            group,
+            ..
+        } = cramped;
         let (autoscaler, recommendation) = (autoscaler.clone(), Arc::clone(recommendation));
-        Self { autoscaler, recommendation, pod, running, standing: *standing, group: *group }
+        Self {
+            autoscaler,
+            recommendation,
+            pod,
+            running,
+            standing: *standing,
+            group: *group,
+        }
     }
 }
 
 impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
     fn from(neighbour: &Neighbour<'a>) -> Self {
-        let Neighbour { autoscaler, recommendation, pod, running, standing, group, .. } = neighbour;
+        let Neighbour {
+            autoscaler,
+            recommendation,
+            pod,
+            running,
+            standing,
+            group,
+            ..
+        } = neighbour;
         let (autoscaler, recommendation) = (autoscaler.clone(), Arc::clone(recommendation));
-        Self { autoscaler, recommendation, pod, running, standing: *standing, group: Some(*group) }
+        Self {
+            autoscaler,
+            recommendation,
+            pod,
+            running,
+            standing: *standing,
+            group: Some(*group),
+        }
     }
 }
 
 impl Leaver<'_> {
     /// Spends what its eviction takes of its budgets and of its group, where there is enough.
     fn spend(&self, ledger: &mut Ledger) -> bool {
-        let Self { pod, running, standing, group, .. } = self;
-        if ledger.budgets.refusal(Disruption::Eviction, pod, running).is_some() {
+        let Self {
+            pod,
+            running,
+            standing,
+            group,
+            ..
+        } = self;
+        if ledger
+            .budgets
+            .refusal(Disruption::Eviction, pod, running)
+            .is_some()
+        {
             return false;
         }
         ledger.budgets.spend(Disruption::Eviction, pod, running);
@@ -245,30 +326,50 @@ impl Leaver<'_> {
     }
 }
 
-/// How much is missing on the pod's node: nothing once those that are on their way out are gone; none if the node is not known.
-fn need(cramped: &Cramped, view: &View, memory: &Memory, taken: &BTreeSet<String>) -> Option<Amount> {
+/// How much is missing on the pod's node: nothing once those that are on their way out are gone;
+/// none if the node is not known.
+fn need(
+    cramped: &Cramped,
+    view: &View,
+    memory: &Memory,
+    taken: &BTreeSet<String>,
+) -> Option<Amount> {
     let name = cramped.running.node.as_ref()?;
     let node = view.nodes.get(name)?;
-    let has = Amount::of(Asked { requests: node.allocatable, limits: node.allocatable });
+    let has = Amount::of(Asked {
+        requests: node.allocatable,
+        limits: node.allocatable,
+    });
     let stays = |pod: &Pod| {
         let running = pod.running.as_ref();
-        let is_evicted = memory.pending(&pod.uid).is_some_and(|pending| pending.disruption == Disruption::Eviction);
-        let is_here = running.is_some_and(|running| running.node.as_ref() == Some(name) && !running.is_terminating);
+        let is_evicted = memory
+            .pending(&pod.uid)
+            .is_some_and(|pending| pending.disruption == Disruption::Eviction);
+        let is_here = running
+            .is_some_and(|running| running.node.as_ref() == Some(name) && !running.is_terminating);
         is_here && !is_evicted && !taken.contains(&pod.uid) && pod.uid != cramped.pod.uid
     };
     let others = view.pods.iter().filter(|pod| stays(pod));
-    let used = others.fold(Amount::default(), |sum, pod| sum.plus(Amount::of(pod.asked())));
+    let used = others.fold(Amount::default(), |sum, pod| {
+        sum.plus(Amount::of(pod.asked()))
+    });
     let wants = sized(cramped.running, true).filter_map(|container| container.requests.as_ref());
     let wants = wants.fold(Amount::default(), |sum, requests| {
         let cpu = requests.cpu().map_or(0, model::Cpu::millicores);
-        sum.plus(Amount { cpu, memory: requests.memory().map_or(0, model::Memory::bytes) })
+        sum.plus(Amount {
+            cpu,
+            memory: requests.memory().map_or(0, model::Memory::bytes),
+        })
     });
     let missing = used.plus(wants).minus(has);
-    Some(Amount { cpu: missing.cpu.max(0), memory: missing.memory.max(0) })
+    Some(Amount {
+        cpu: missing.cpu.max(0),
+        memory: missing.memory.max(0),
+    })
 }
 
-/// The neighbours that go, at most one of a group and of a budget: what the next may do is known when that is over. `rests` says
-/// whose eviction was refused a short time ago.
+/// The neighbours that go, at most one of a group and of a budget: what the next may do is known
+/// when that is over. `rests` says whose eviction was refused a short time ago.
 fn neighbours(
     cramped: &Cramped,
     need: Amount,
@@ -279,25 +380,56 @@ fn neighbours(
     let (mut groups, mut budgets) = (BTreeSet::new(), BTreeSet::new());
     let mut offers: Vec<(usize, Offer)> = Vec::new();
     for (index, neighbour) in ledger.neighbours.iter().enumerate() {
-        let Neighbour { pod, running, standing, group, shrinks, .. } = neighbour;
+        let Neighbour {
+            pod,
+            running,
+            standing,
+            group,
+            shrinks,
+            ..
+        } = neighbour;
         let is_here = running.node == cramped.running.node && pod.uid != cramped.pod.uid;
         let is_own = pod.key.namespace == cramped.pod.key.namespace;
-        let is_lesser =
-            running.priority < cramped.running.priority || is_own && running.priority == cramped.running.priority;
+        let is_lesser = running.priority < cramped.running.priority
+            || is_own && running.priority == cramped.running.priority;
         let allows = |group: &Group| group.allows(Disruption::Eviction, *standing);
-        let may_go = is_here && is_lesser && !taken.contains(&pod.uid) && ledger.groups.get(*group).is_some_and(allows);
-        let may_go = may_go && !rests(pod) && ledger.budgets.refusal(Disruption::Eviction, pod, running).is_none();
+        let may_go = is_here
+            && is_lesser
+            && !taken.contains(&pod.uid)
+            && ledger.groups.get(*group).is_some_and(allows);
+        let may_go = may_go
+            && !rests(pod)
+            && ledger
+                .budgets
+                .refusal(Disruption::Eviction, pod, running)
+                .is_none();
         let may_go = may_go && Some(*group) != cramped.group && !groups.contains(group);
-        let covering = if may_go { ledger.budgets.covering(pod) } else { Vec::new() };
+        let covering = if may_go {
+            ledger.budgets.covering(pod)
+        } else {
+            Vec::new()
+        };
         if may_go && !covering.iter().any(|budget| budgets.contains(budget)) {
             groups.insert(*group);
             budgets.extend(covering);
             let frees = Amount::of(pod.asked());
-            offers.push((index, Offer { priority: running.priority, shrinks: *shrinks, frees }));
+            offers.push((
+                index,
+                Offer {
+                    priority: running.priority,
+                    shrinks: *shrinks,
+                    frees,
+                },
+            ));
         }
     }
     let only: Vec<Offer> = offers.iter().map(|(_, offer)| *offer).collect();
-    Some(cheapest(need, &only)?.into_iter().map(|index| offers[index].0).collect())
+    Some(
+        cheapest(need, &only)?
+            .into_iter()
+            .map(|index| offers[index].0)
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -311,10 +443,20 @@ mod tests {
             .map(|(priority, shrinks, cpu, memory)| Offer {
                 priority: *priority,
                 shrinks: *shrinks,
-                frees: Amount { cpu: *cpu, memory: *memory },
+                frees: Amount {
+                    cpu: *cpu,
+                    memory: *memory,
+                },
             })
             .collect();
-        let chosen = cheapest(Amount { cpu: need.0, memory: need.1 }, &offers).map(|mut chosen| {
+        let chosen = cheapest(
+            Amount {
+                cpu: need.0,
+                memory: need.1,
+            },
+            &offers,
+        )
+        .map(|mut chosen| {
             chosen.sort_unstable();
             chosen
         });
@@ -325,16 +467,40 @@ mod tests {
     fn the_least_important_go_and_no_more_than_are_needed() {
         check((100, 0), &[], None);
         check((100, 0), &[(0, false, 50, 0)], None);
-        check((100, 0), &[(5, false, 500, 0), (0, false, 100, 0)], Some(&[1]));
-        check((100, 0), &[(0, false, 100, 0), (0, true, 100, 0)], Some(&[1]));
-        check((100, 0), &[(0, false, 60, 0), (0, false, 60, 0), (0, false, 200, 0)], Some(&[2]));
-        check((100, 10), &[(0, false, 100, 0), (0, false, 0, 10), (9, false, 100, 10)], Some(&[0, 1]));
-        check((100, 0), &[(0, true, 60, 0), (1, false, 60, 0)], Some(&[0, 1]));
+        check(
+            (100, 0),
+            &[(5, false, 500, 0), (0, false, 100, 0)],
+            Some(&[1]),
+        );
+        check(
+            (100, 0),
+            &[(0, false, 100, 0), (0, true, 100, 0)],
+            Some(&[1]),
+        );
+        check(
+            (100, 0),
+            &[(0, false, 60, 0), (0, false, 60, 0), (0, false, 200, 0)],
+            Some(&[2]),
+        );
+        check(
+            (100, 10),
+            &[(0, false, 100, 0), (0, false, 0, 10), (9, false, 100, 10)],
+            Some(&[0, 1]),
+        );
+        check(
+            (100, 0),
+            &[(0, true, 60, 0), (1, false, 60, 0)],
+            Some(&[0, 1]),
+        );
     }
 
     #[test]
     fn no_pod_is_worth_many() {
         check((90, 0), &[(0, false, 10, 0); 9], None);
-        check((80, 0), &[(0, false, 10, 0); 9], Some(&[1, 2, 3, 4, 5, 6, 7, 8]));
+        check(
+            (80, 0),
+            &[(0, false, 10, 0); 9],
+            Some(&[1, 2, 3, 4, 5, 6, 7, 8]),
+        );
     }
 }

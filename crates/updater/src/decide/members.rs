@@ -41,30 +41,51 @@ pub(super) fn members<'a>(
 ) -> Members<'a> {
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in matched.controlled.pods.values() {
-        let Some(running) = pod.running.as_deref() else { continue };
+        let Some(running) = pod.running.as_deref() else {
+            continue;
+        };
         let pending = memory.pending(&pod.uid);
         let standing = standing(pod, running, pending);
-        by_owner.entry(owner_name(pod.owner.as_ref())).or_default().push(Member {
-            pod,
-            running,
-            standing,
-            group: None,
-            pending,
-        });
+        by_owner
+            .entry(owner_name(pod.owner.as_ref()))
+            .or_default()
+            .push(Member {
+                pod,
+                running,
+                standing,
+                group: None,
+                pending,
+            });
     }
-    let policy = matched.controlled.autoscaler.object.spec.update_policy.as_ref();
+    let policy = matched
+        .controlled
+        .autoscaler
+        .object
+        .spec
+        .update_policy
+        .as_ref();
     let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
-    let mut all = Members { groups: Vec::new(), members: Vec::with_capacity(matched.controlled.pods.len()) };
+    let mut all = Members {
+        groups: Vec::new(),
+        members: Vec::with_capacity(matched.controlled.pods.len()),
+    };
     for (owner, mut members) in by_owner {
-        let group = matched.strengths.get(&owner).map(|strength| group(&members, *strength, required, settings));
+        let group = matched
+            .strengths
+            .get(&owner)
+            .map(|strength| group(&members, *strength, required, settings));
         let are_enough = members.len() as i64 >= required;
         for member in &mut members {
             if let Some(pending) = &mut member.pending {
-                let allows = group.as_ref().is_some_and(|group| group.allows_again(member.standing));
+                let allows = group
+                    .as_ref()
+                    .is_some_and(|group| group.allows_again(member.standing));
                 pending.may_retry = pending.may_retry && are_enough && allows;
             }
         }
-        if let Some(group) = group.filter(|group| !group.below_min_replicas || keeps_small(&members)) {
+        if let Some(group) =
+            group.filter(|group| !group.below_min_replicas || keeps_small(&members))
+        {
             let index = all.groups.len();
             all.groups.push(group);
             for member in &mut members {
@@ -77,24 +98,42 @@ pub(super) fn members<'a>(
 }
 
 /// The group as numbers.
-fn group(members: &[Member], Strength { configured, most }: Strength, required: i64, settings: &Settings) -> Group {
-    let evicted = |member: &Member| member.pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
+fn group(
+    members: &[Member],
+    Strength { configured, most }: Strength,
+    required: i64,
+    settings: &Settings,
+) -> Group {
+    let evicted = |member: &Member| {
+        member
+            .pending
+            .is_some_and(|pending| pending.disruption == Disruption::Eviction)
+    };
     let present: Vec<&Member> = members.iter().filter(|member| !evicted(member)).collect();
     let standings = present.iter().map(|member| member.standing);
-    let mut group = Group::new(standings, configured, most, required, settings.eviction_tolerance);
+    let mut group = Group::new(
+        standings,
+        configured,
+        most,
+        required,
+        settings.eviction_tolerance,
+    );
     for member in present.iter().filter(|member| member.pending.is_some()) {
         group.take(Disruption::Resize, member.standing);
     }
     group
 }
 
-/// What a pod does now. While a container of it is being restarted, or is about to be, it does not serve.
+/// What a pod does now. While a container of it is being restarted, or is about to be, it does not
+/// serve.
 pub(super) fn standing(pod: &Pod, running: &Running, pending: Option<Pending>) -> Standing {
     if pod.phase == Phase::Pending {
         return Standing::Pending;
     }
     let restarts = pending.is_some_and(|pending| pending.disruption == Disruption::Restart);
-    Standing::Running { serves: running.ready_since.is_some() && !restarts && !awaits_restart(running) }
+    Standing::Running {
+        serves: running.ready_since.is_some() && !restarts && !awaits_restart(running),
+    }
 }
 
 /// Whether a resize that the kubelet has not completed restarts a container.
@@ -103,9 +142,13 @@ fn awaits_restart(running: &Running) -> bool {
     let is_over = is_seen && !running.resizes.iter().any(|condition| condition.holds);
     !is_over
         && sized(running, true).any(|container| {
-            let Some([requests, limits]) = &container.reported else { return false };
+            let Some([requests, limits]) = &container.reported else {
+                return false;
+            };
             container.restarts_for.iter().any(|name| {
-                let asked = |list: &Option<model::ResourceList>| list.as_ref().and_then(|list| list.get(name)).cloned();
+                let asked = |list: &Option<model::ResourceList>| {
+                    list.as_ref().and_then(|list| list.get(name)).cloned()
+                };
                 asked(&container.requests).as_ref() != requests.get(name)
                     || asked(&container.limits).as_ref() != limits.get(name)
             })

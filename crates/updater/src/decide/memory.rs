@@ -1,7 +1,8 @@
-//! What has to be remembered between decisions: what is on its way and not seen yet, and what was refused.
+//! What has to be remembered between decisions: what is on its way and not seen yet, and what was
+//! refused.
 //!
-//! All of it is about pods that the view shows; what is about others is forgotten. What was decided stays until what it was decided
-//! from changes. A restart forgets everything: then what the
+//! All of it is about pods that the view shows; what is about others is forgotten. What was decided
+//! stays until what it was decided from changes. A restart forgets everything: then what the
 //! cluster shows counts, which holds evictions once the list of pods is read anew.
 
 use std::collections::HashMap;
@@ -24,7 +25,8 @@ use super::seen::SeenObjects;
 use super::settling::Settling;
 use super::strength::Sizes;
 
-/// After how long without an answer an act is taken not to have happened, when the pod is still there.
+/// After how long without an answer an act is taken not to have happened, when the pod is still
+/// there.
 const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
 /// How long an accepted resize counts when the pod carries no generation to know it by.
 const RESIZE_SETTLES: Duration = Duration::from_mins(1);
@@ -34,13 +36,14 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The longest pause that the API server may ask for.
 const LONGEST_ASKED: Duration = Duration::from_mins(10);
-/// How long pods that came back as they were are left alone the first time, when the webhook may only not have heard yet of what is
-/// recommended; then twice as long each time.
+/// How long pods that came back as they were are left alone the first time, when the webhook may
+/// only not have heard yet of what is recommended; then twice as long each time.
 const VAIN_PAUSE: Duration = Duration::from_secs(1);
 /// How long at most.
 const LONGEST_VAIN_PAUSE: Duration = Duration::from_hours(1);
 
-/// How long the status of an OOM kill is there for others to see before its pod is evicted: clients that poll would miss it.
+/// How long the status of an OOM kill is there for others to see before its pod is evicted: clients
+/// that poll would miss it.
 const OOM_KILL_SHOWS: Duration = Duration::from_secs(1);
 
 /// What is remembered, by the pods' unique identifiers.
@@ -72,11 +75,13 @@ pub struct Memory {
     pub(super) sizes: Sizes,
     /// The objects at the last pass.
     pub(super) seen: SeenObjects,
-    /// The decisions that hold until something changes. None where everything is to be decided about.
+    /// The decisions that hold until something changes. None where everything is to be decided
+    /// about.
     pub(super) decisions: Option<Decisions>,
 }
 
-/// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began were made while it stood.
+/// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began
+/// were made while it stood.
 #[derive(Debug, Clone)]
 struct Evicted {
     recommendation: Arc<Recommendation>,
@@ -89,7 +94,9 @@ struct Evicted {
 impl Evicted {
     /// Until when pods that came back as they were are left alone.
     fn until(&self) -> Duration {
-        let pause = VAIN_PAUSE.saturating_mul(1 << self.vain.min(12)).min(LONGEST_VAIN_PAUSE);
+        let pause = VAIN_PAUSE
+            .saturating_mul(1 << self.vain.min(12))
+            .min(LONGEST_VAIN_PAUSE);
         self.last.saturating_add(pause)
     }
 
@@ -106,7 +113,8 @@ struct Flight {
     disruption: Disruption,
     stage: Stage,
     since: Duration,
-    /// The end of an earlier attempt with an unknown outcome: it may have happened, even if this one is refused.
+    /// The end of an earlier attempt with an unknown outcome: it may have happened, even if this
+    /// one is refused.
     unknown_since: Option<Duration>,
 }
 
@@ -140,9 +148,18 @@ impl Memory {
 
     /// An act is about to be tried. From now on it counts.
     pub fn begin(&mut self, act: &Act, now: Moment) {
-        let unknown_since = self.flights.get(&act.pod_uid).and_then(Flight::unknown_since);
+        let unknown_since = self
+            .flights
+            .get(&act.pod_uid)
+            .and_then(Flight::unknown_since);
         let (pod, disruption) = (act.pod.clone(), act.disruption);
-        let flight = Flight { pod, disruption, stage: Stage::Begun, since: now.steady, unknown_since };
+        let flight = Flight {
+            pod,
+            disruption,
+            stage: Stage::Begun,
+            since: now.steady,
+            unknown_since,
+        };
         self.flights.insert(act.pod_uid.clone(), flight);
         if act.what == What::Evict {
             self.note_eviction(act, now);
@@ -153,44 +170,75 @@ impl Memory {
     fn mark(&mut self, act: &Act) {
         if let Some(decisions) = &mut self.decisions {
             decisions.index.mark_pod(&act.pod);
-            decisions.index.mark_autoscaler(&act.autoscaler.namespace, &act.autoscaler.name);
+            decisions
+                .index
+                .mark_autoscaler(&act.autoscaler.namespace, &act.autoscaler.name);
         }
     }
 
-    /// Returns the OOM kill that an act answers, for events. Each kill is returned once, however often its pod is tried.
+    /// Returns the OOM kill that an act answers, for events. Each kill is returned once, however
+    /// often its pod is tried.
     pub fn unrecorded_oom_kill<'a>(&mut self, act: &'a Act) -> Option<&'a QuickOomKill> {
         let kill = act.oom_kill.as_ref()?;
-        let recorded = self.recorded_oom_kills.insert(act.pod_uid.clone(), kill.ended_at);
+        let recorded = self
+            .recorded_oom_kills
+            .insert(act.pod_uid.clone(), kill.ended_at);
         (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
     fn note_eviction(&mut self, act: &Act, now: Moment) {
-        let is_vain = self.came_back(&act.autoscaler, &act.pod_uid, &act.recommendation).is_some();
-        let known = self.evicted.get_mut(&act.autoscaler).filter(|known| !known.is_over(now));
+        let is_vain = self
+            .came_back(&act.autoscaler, &act.pod_uid, &act.recommendation)
+            .is_some();
+        let known = self
+            .evicted
+            .get_mut(&act.autoscaler)
+            .filter(|known| !known.is_over(now));
         match known {
             Some(known) if same_targets(&known.recommendation, &act.recommendation) => {
                 // Those that go together count once.
-                known.vain = known.vain.saturating_add(u32::from(is_vain && known.until() <= now.steady));
+                known.vain = known
+                    .vain
+                    .saturating_add(u32::from(is_vain && known.until() <= now.steady));
                 known.last = now.steady;
             }
             known => {
-                // Another recommendation is tried at once. A pause that it cut short goes on with the next one.
-                let vain = known.filter(|known| known.until() > now.steady).map_or(0, |known| known.vain);
+                // Another recommendation is tried at once. A pause that it cut short goes on with
+                // the next one.
+                let vain = known
+                    .filter(|known| known.until() > now.steady)
+                    .map_or(0, |known| known.vain);
                 let recommendation = Arc::clone(&act.recommendation);
-                let evicted = Evicted { recommendation, since: now.steady, last: now.steady, vain };
+                let evicted = Evicted {
+                    recommendation,
+                    since: now.steady,
+                    last: now.steady,
+                    vain,
+                };
                 self.evicted.insert(act.autoscaler.clone(), evicted);
             }
         }
     }
 
     /// The evictions for this recommendation, if the pod is new since they began.
-    fn came_back(&self, autoscaler: &ObjectKey, uid: &str, recommendation: &Recommendation) -> Option<&Evicted> {
-        let known = self.evicted.get(autoscaler).filter(|known| same_targets(&known.recommendation, recommendation))?;
-        self.first_seen.get(uid).is_some_and(|seen| *seen > known.since).then_some(known)
+    fn came_back(
+        &self,
+        autoscaler: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+    ) -> Option<&Evicted> {
+        let known = self
+            .evicted
+            .get(autoscaler)
+            .filter(|known| same_targets(&known.recommendation, recommendation))?;
+        self.first_seen
+            .get(uid)
+            .is_some_and(|seen| *seen > known.since)
+            .then_some(known)
     }
 
-    /// The rest of the pause before another eviction of a pod that was made while the same was recommended. It would change
-    /// nothing where the webhook does not size new pods.
+    /// The rest of the pause before another eviction of a pod that was made while the same was
+    /// recommended. It would change nothing where the webhook does not size new pods.
     pub(super) fn in_vain_for(
         &self,
         autoscaler: &ObjectKey,
@@ -198,7 +246,10 @@ impl Memory {
         recommendation: &Recommendation,
         now: Moment,
     ) -> Option<Duration> {
-        let left = self.came_back(autoscaler, uid, recommendation)?.until().checked_sub(now.steady)?;
+        let left = self
+            .came_back(autoscaler, uid, recommendation)?
+            .until()
+            .checked_sub(now.steady)?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -209,7 +260,13 @@ impl Memory {
         match outcome {
             Outcome::Accepted { generation } => {
                 self.pauses.remove(uid);
-                self.move_on(uid, Stage::Accepted { generation: *generation }, now);
+                self.move_on(
+                    uid,
+                    Stage::Accepted {
+                        generation: *generation,
+                    },
+                    now,
+                );
             }
             Outcome::Gone => {
                 self.move_on(uid, Stage::Accepted { generation: None }, now);
@@ -226,9 +283,12 @@ impl Memory {
                 self.was_refused(uid);
                 match &act.what {
                     What::Evict => self.pause(uid, None, now),
-                    What::Resize { resize, attempt, .. } => {
+                    What::Resize {
+                        resize, attempt, ..
+                    } => {
                         if self.is_there(uid) {
-                            self.refused.insert(uid.clone(), (resize.clone(), now.steady));
+                            self.refused
+                                .insert(uid.clone(), (resize.clone(), now.steady));
                         }
                         if *outcome == Outcome::Infeasible {
                             self.note_infeasible(&act.autoscaler, uid, attempt);
@@ -240,22 +300,38 @@ impl Memory {
     }
 
     /// A pod's node can never hold what is recommended. Returns whether that was not known.
-    pub(super) fn note_infeasible(&mut self, autoscaler: &ObjectKey, uid: &str, attempt: &Attempt) -> bool {
-        let is_known = |known: Option<Arc<Recommendation>>| known.is_some_and(|known| known == attempt.recommendation);
+    pub(super) fn note_infeasible(
+        &mut self,
+        autoscaler: &ObjectKey,
+        uid: &str,
+        attempt: &Attempt,
+    ) -> bool {
+        let is_known = |known: Option<Arc<Recommendation>>| {
+            known.is_some_and(|known| known == attempt.recommendation)
+        };
         let mut is_new = false;
         if self.is_there(uid) {
-            is_new = !is_known(self.infeasible.insert(uid.to_owned(), Arc::clone(&attempt.recommendation)));
+            is_new = !is_known(
+                self.infeasible
+                    .insert(uid.to_owned(), Arc::clone(&attempt.recommendation)),
+            );
         }
         if let Some(shape) = attempt.shape {
             let key = (autoscaler.clone(), shape);
-            is_new |= !is_known(self.infeasible_shapes.insert(key, Arc::clone(&attempt.recommendation)));
+            is_new |= !is_known(
+                self.infeasible_shapes
+                    .insert(key, Arc::clone(&attempt.recommendation)),
+            );
         }
         is_new
     }
 
-    /// Whether a recommendation is known to be infeasible for a pod: nothing in it is lower than in the one that was.
+    /// Whether a recommendation is known to be infeasible for a pod: nothing in it is lower than in
+    /// the one that was.
     pub(super) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
-        self.infeasible.get(uid).is_some_and(|known| !is_any_lower(recommendation, known))
+        self.infeasible
+            .get(uid)
+            .is_some_and(|known| !is_any_lower(recommendation, known))
     }
 
     /// The same for any pod of an autoscaler on nodes of this shape.
@@ -277,13 +353,20 @@ impl Memory {
 
     /// For how long a pod has been seen resizing.
     pub(super) fn resizing_for(&self, uid: &str, now: Moment) -> Duration {
-        self.resizing_since.get(uid).map_or(Duration::ZERO, |since| now.steady.saturating_sub(*since))
+        self.resizing_since
+            .get(uid)
+            .map_or(Duration::ZERO, |since| now.steady.saturating_sub(*since))
     }
 
     /// Forgets what is about autoscalers that are gone.
     pub(super) fn forget_autoscalers(&mut self, autoscalers: &[Change<Autoscaler>]) {
-        for gone in autoscalers.iter().filter(|change| change.new.is_none()).filter_map(|change| change.old.as_ref()) {
-            self.infeasible_shapes.retain(|(autoscaler, _), _| *autoscaler != gone.key);
+        for gone in autoscalers
+            .iter()
+            .filter(|change| change.new.is_none())
+            .filter_map(|change| change.old.as_ref())
+        {
+            self.infeasible_shapes
+                .retain(|(autoscaler, _), _| *autoscaler != gone.key);
             self.evicted.remove(&gone.key);
         }
     }
@@ -296,7 +379,9 @@ impl Memory {
 
     /// A refusal takes back what was begun, but not an attempt before it that may have happened.
     fn was_refused(&mut self, uid: &str) {
-        let Some(mut flight) = self.flights.remove(uid) else { return };
+        let Some(mut flight) = self.flights.remove(uid) else {
+            return;
+        };
         if let Some(since) = flight.unknown_since {
             (flight.stage, flight.since) = (Stage::Unknown, since);
             self.flights.insert(uid.to_owned(), flight);
@@ -318,20 +403,33 @@ impl Memory {
             .min(LONGEST_PAUSE)
             .max(at_least.unwrap_or_default().min(LONGEST_ASKED));
         let until = now.steady.saturating_add(pause);
-        self.pauses.insert(uid.to_owned(), Pause { until, refusals: refusals.saturating_add(1) });
+        self.pauses.insert(
+            uid.to_owned(),
+            Pause {
+                until,
+                refusals: refusals.saturating_add(1),
+            },
+        );
     }
 
-    /// Takes over what changed pods show, and forgets what is about pods that are gone or on their way out.
+    /// Takes over what changed pods show, and forgets what is about pods that are gone or on their
+    /// way out.
     pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: Moment) {
         for Change { old, new } in pods {
             let new = new.as_ref().and_then(|pod| Some((pod, live(pod)?)));
-            if let Some(gone) = old.as_ref().filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid)) {
+            if let Some(gone) = old
+                .as_ref()
+                .filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid))
+            {
                 self.forget(&gone.uid);
             }
             let Some((pod, running)) = new else { continue };
             self.first_seen.entry(pod.uid.clone()).or_insert(now.steady);
             if let Some(at) = last_oom_kill(pod) {
-                let known = self.oom_kills.entry(pod.uid.clone()).or_insert((at, now.steady));
+                let known = self
+                    .oom_kills
+                    .entry(pod.uid.clone())
+                    .or_insert((at, now.steady));
                 if known.0 != at {
                     *known = (at, now.steady);
                 }
@@ -341,7 +439,9 @@ impl Memory {
             if Resizing::of(running) == Resizing::No {
                 self.resizing_since.remove(&pod.uid);
             } else {
-                self.resizing_since.entry(pod.uid.clone()).or_insert(now.steady);
+                self.resizing_since
+                    .entry(pod.uid.clone())
+                    .or_insert(now.steady);
             }
         }
         let decisions = &mut self.decisions;
@@ -351,7 +451,8 @@ impl Memory {
                 decisions.index.mark_pod(&flight.pod);
             }
             let pod = view.pods.get(&flight.pod).filter(|pod| pod.uid == *uid);
-            pod.and_then(|pod| live(pod)).is_some_and(|running| !flight.is_over(running, now))
+            pod.and_then(|pod| live(pod))
+                .is_some_and(|running| !flight.is_over(running, now))
         });
     }
 
@@ -368,21 +469,28 @@ impl Memory {
 
     /// Forgets what was noted about autoscalers after they were gone.
     pub(super) fn forget_gone(&mut self, view: &View) {
-        self.infeasible_shapes.retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
-        self.evicted.retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());
+        self.infeasible_shapes
+            .retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
+        self.evicted
+            .retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());
     }
 
     /// How long the status of a pod's last OOM kill is still to be there for others to see.
     pub(super) fn oom_kill_shows_for(&self, uid: &str, now: Moment) -> Option<Duration> {
         let (_, seen) = self.oom_kills.get(uid)?;
-        let left = seen.saturating_add(OOM_KILL_SHOWS).checked_sub(now.steady)?;
+        let left = seen
+            .saturating_add(OOM_KILL_SHOWS)
+            .checked_sub(now.steady)?;
         (!left.is_zero()).then_some(left)
     }
 
     /// What is under way for a pod.
     pub(super) fn pending(&self, uid: &str) -> Option<Pending> {
         let flight = self.flights.get(uid)?;
-        Some(Pending { disruption: flight.disruption, may_retry: matches!(flight.stage, Stage::Unknown) })
+        Some(Pending {
+            disruption: flight.disruption,
+            may_retry: matches!(flight.stage, Stage::Unknown),
+        })
     }
 
     /// How long a pod is still left alone after a refusal.
@@ -394,7 +502,11 @@ impl Memory {
 
 impl Flight {
     fn unknown_since(&self) -> Option<Duration> {
-        if matches!(self.stage, Stage::Unknown) { Some(self.since) } else { self.unknown_since }
+        if matches!(self.stage, Stage::Unknown) {
+            Some(self.since)
+        } else {
+            self.unknown_since
+        }
     }
 
     /// Whether the view shows what came of it, or nothing will come of it any more.
@@ -404,9 +516,12 @@ impl Flight {
             (Stage::Unknown, _) => waited >= UNKNOWN_SETTLES,
             // An eviction is over when the pod is gone.
             (Stage::Begun, _) | (Stage::Accepted { .. }, Disruption::Eviction) => false,
-            (Stage::Accepted { generation: Some(generation) }, _) => {
-                running.generation.is_some_and(|seen| seen >= generation)
-            }
+            (
+                Stage::Accepted {
+                    generation: Some(generation),
+                },
+                _,
+            ) => running.generation.is_some_and(|seen| seen >= generation),
             (Stage::Accepted { generation: None }, _) => waited >= RESIZE_SETTLES,
         }
     }
@@ -414,12 +529,18 @@ impl Flight {
 
 /// What a pod says while it runs, if it is not on its way out.
 fn live(pod: &Pod) -> Option<&Running> {
-    pod.running.as_deref().filter(|running| !running.is_terminating)
+    pod.running
+        .as_deref()
+        .filter(|running| !running.is_terminating)
 }
 
 /// The end of the pod's last OOM kill.
 fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
-    pod.containers.iter().filter_map(priority::last_oom_kill).filter_map(|killed| killed.finished_at).max()
+    pod.containers
+        .iter()
+        .filter_map(priority::last_oom_kill)
+        .filter_map(|killed| killed.finished_at)
+        .max()
 }
 
 /// Whether pods would get the same. Bounds move with time, although nothing else is recommended.
@@ -427,16 +548,25 @@ fn same_targets(one: &Recommendation, other: &Recommendation) -> bool {
     let is_same = |(one, other): (&ContainerRecommendation, &ContainerRecommendation)| {
         one.container_name == other.container_name && one.target == other.target
     };
-    one.containers.len() == other.containers.len() && one.containers.iter().zip(&other.containers).all(is_same)
+    one.containers.len() == other.containers.len()
+        && one.containers.iter().zip(&other.containers).all(is_same)
 }
 
 /// Whether any target is lower than it was.
 pub(super) fn is_any_lower(recommendation: &Recommendation, before: &Recommendation) -> bool {
     recommendation.containers.iter().any(|container| {
-        let before = before.containers.iter().find(|before| before.container_name == container.container_name);
+        let before = before
+            .containers
+            .iter()
+            .find(|before| before.container_name == container.container_name);
         before.is_some_and(|before| {
             let mut targets = container.target.iter();
-            targets.any(|(name, target)| before.target.get(name).is_some_and(|before| target < before))
+            targets.any(|(name, target)| {
+                before
+                    .target
+                    .get(name)
+                    .is_some_and(|before| target < before)
+            })
         })
     })
 }

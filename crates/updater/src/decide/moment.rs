@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Now. What the cluster dates is compared with the wall clock; what is waited for here goes by the steady one, which no
-/// correction of the wall clock moves.
+/// Now. What the cluster dates is compared with the wall clock; what is waited for here goes by the
+/// steady one, which no correction of the wall clock moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// The wall clock.
@@ -24,6 +24,7 @@ impl Moment {
 
     /// How long ago that was by the wall clock; nothing where it lies ahead.
     pub fn since(&self, then: Timestamp) -> Duration {
-        Duration::try_from(self.wall.duration_since(then).max(SignedDuration::ZERO)).unwrap_or_default()
+        Duration::try_from(self.wall.duration_since(then).max(SignedDuration::ZERO))
+            .unwrap_or_default()
     }
 }

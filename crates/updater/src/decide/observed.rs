@@ -1,4 +1,5 @@
-//! The containers that the webhook saw when it sized a pod; others, which were injected later, do not count.
+//! The containers that the webhook saw when it sized a pod; others, which were injected later, do
+//! not count.
 //!
 //! Source: upstream `pkg/utils/annotations/vpa_observed_containers.go`.
 
@@ -23,7 +24,11 @@ pub(super) enum Observed<'a> {
 impl<'a> Observed<'a> {
     /// What the pod's annotation says; one that is not a list of names counts for nothing.
     pub(super) fn of(running: &'a Running) -> Self {
-        running.annotations.get(OBSERVED_CONTAINERS).and_then(|text| parse(text)).map_or(Self::All, Self::Only)
+        running
+            .annotations
+            .get(OBSERVED_CONTAINERS)
+            .and_then(|text| parse(text))
+            .map_or(Self::All, Self::Only)
     }
 
     /// Whether this container counts.
@@ -39,15 +44,22 @@ fn parse(text: &str) -> Option<BTreeSet<&str>> {
     if text.is_empty() {
         return Some(BTreeSet::new());
     }
-    text.split(", ").map(|name| is_label(name).then_some(name)).collect()
+    text.split(", ")
+        .map(|name| is_label(name).then_some(name))
+        .collect()
 }
 
 /// Whether this is a DNS label (RFC 1123), as names of containers are.
 fn is_label(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
-    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
-    bytes.len() <= MAX_NAME && inner(*first) && inner(*last) && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
+        return false;
+    };
+    bytes.len() <= MAX_NAME
+        && inner(*first)
+        && inner(*last)
+        && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
 }
 
 #[cfg(test)]
@@ -55,7 +67,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: Option<&[&str]>) {
-        assert_eq!(parse(text), expected.map(|names| names.iter().copied().collect()), "{text:?}");
+        assert_eq!(
+            parse(text),
+            expected.map(|names| names.iter().copied().collect()),
+            "{text:?}"
+        );
     }
 
     #[test]

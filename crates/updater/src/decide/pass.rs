@@ -1,4 +1,5 @@
-//! One pass: upstream's `RunOnce`, without its requests, over the autoscalers about which something has changed.
+//! One pass: upstream's `RunOnce`, without its requests, over the autoscalers about which something
+//! has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,16 +33,34 @@ pub(super) struct Matched<'a> {
 
 impl<'a> Matched<'a> {
     fn new(controlled: &'a Controlled, index: &Index) -> Self {
-        let covering = controlled.pods.values().flat_map(|pod| index.covering(&pod.key));
+        let covering = controlled
+            .pods
+            .values()
+            .flat_map(|pod| index.covering(&pod.key));
         // Its status says until when evictions count.
-        let is_disrupted = |id| index.budget(id).is_some_and(|covered| !covered.budget.disrupted.is_empty());
+        let is_disrupted = |id| {
+            index
+                .budget(id)
+                .is_some_and(|covered| !covered.budget.disrupted.is_empty())
+        };
         let changes_with_time = covering.into_iter().any(is_disrupted);
-        Self { controlled, strengths: BTreeMap::new(), owners: Vec::new(), settles_in: None, changes_with_time }
+        Self {
+            controlled,
+            strengths: BTreeMap::new(),
+            owners: Vec::new(),
+            settles_in: None,
+            changes_with_time,
+        }
     }
 }
 
 /// See [`super::decide`].
-pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
+pub(super) fn pass(
+    scene: &Scene<'_>,
+    memory: &mut Memory,
+    settings: &Settings,
+    now: Moment,
+) -> Plan {
     let view = scene.view;
     // Pods make room for pods of other namespaces.
     if scene.halt.is_some() || settings.make_room != MakeRoom::Off {
@@ -54,7 +73,10 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
     if scene.halt.is_some() {
         return Plan::default();
     }
-    let known = memory.decisions.take().filter(|known| known.keeps_time(now));
+    let known = memory
+        .decisions
+        .take()
+        .filter(|known| known.keeps_time(now));
     let is_whole = known.is_none();
     let mut decisions = known.unwrap_or_else(|| Decisions::new(Index::of(view, settings), now));
     if is_whole {
@@ -68,19 +90,46 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
     let (gone, mut released) = decisions.index.take_gone();
 
     let index = &decisions.index;
-    let mut all: Vec<Matched> = index.marked().into_iter().map(|controlled| Matched::new(controlled, index)).collect();
-    released.extend(all.iter().flat_map(|matched| matched.controlled.owners.iter().cloned()));
-    memory.sizes.note(&mut all, (!is_whole).then_some(released), view, now);
+    let mut all: Vec<Matched> = index
+        .marked()
+        .into_iter()
+        .map(|controlled| Matched::new(controlled, index))
+        .collect();
+    released.extend(
+        all.iter()
+            .flat_map(|matched| matched.controlled.owners.iter().cloned()),
+    );
+    memory
+        .sizes
+        .note(&mut all, (!is_whole).then_some(released), view, now);
     // Even where there are no pods, so that what is known of windows is kept.
     let windows = &mut memory.windows;
-    let holds = all.iter().map(|matched| hold(&matched.controlled.autoscaler, view, windows, now));
+    let holds = all
+        .iter()
+        .map(|matched| hold(&matched.controlled.autoscaler, view, windows, now));
     let holds: Vec<_> = holds.collect();
     let mut ledger = Ledger::new(Budgets::of(index, memory, now));
     let mut decided = Vec::with_capacity(all.len());
     for (matched, hold) in all.iter().zip(holds) {
-        let Matched { controlled, owners, settles_in, changes_with_time, .. } = matched;
+        let Matched {
+            controlled,
+            owners,
+            settles_in,
+            changes_with_time,
+            ..
+        } = matched;
         let decision = (!controlled.pods.is_empty()).then(|| {
-            Turn::take(Context { scene, memory, settings, now }, matched, hold, &mut ledger);
+            Turn::take(
+                Context {
+                    scene,
+                    memory,
+                    settings,
+                    now,
+                },
+                matched,
+                hold,
+                &mut ledger,
+            );
             if let Some(settles_in) = settles_in {
                 ledger.wake_in(*settles_in);
             }
@@ -89,11 +138,18 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
         decided.push((controlled.order.clone(), owners.clone(), decision));
     }
     if settings.make_room != MakeRoom::Off {
-        let acts = decided.iter().filter_map(|(_, _, decision)| decision.as_ref()).flat_map(Decision::acts);
+        let acts = decided
+            .iter()
+            .filter_map(|(_, _, decision)| decision.as_ref())
+            .flat_map(Decision::acts);
         let taken: BTreeSet<String> = acts.map(|act| act.pod_uid.clone()).collect();
         make_room(&mut ledger, taken, view, memory, settings.make_room, now);
     }
-    let Ledger { plan: rooms, infeasible, .. } = ledger;
+    let Ledger {
+        plan: rooms,
+        infeasible,
+        ..
+    } = ledger;
 
     for autoscaler in &gone {
         decisions.remove(autoscaler);
@@ -106,7 +162,9 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
     decisions.index.clear_budgets();
     for (autoscaler, uid, attempt) in infeasible {
         if memory.note_infeasible(&autoscaler, &uid, &attempt) {
-            decisions.index.mark_autoscaler(&autoscaler.namespace, &autoscaler.name);
+            decisions
+                .index
+                .mark_autoscaler(&autoscaler.namespace, &autoscaler.name);
         }
     }
     let mut plan = decisions.plan(now);

@@ -1,7 +1,8 @@
 //! How much a pod wants another size: by how far what it asks for is from what is recommended.
 //!
-//! Outside the bounds it is changed at once; within, only when it is old enough and the difference is large enough. Source:
-//! upstream `pkg/updater/priority/priority_processor.go` and `update_priority_calculator.go`.
+//! Outside the bounds it is changed at once; within, only when it is old enough and the difference
+//! is large enough. Source: upstream `pkg/updater/priority/priority_processor.go` and
+//! `update_priority_calculator.go`.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -31,25 +32,42 @@ pub(super) struct Priority {
 }
 
 /// The recommendation for one container.
-pub(super) fn recommended<'a>(recommendation: &'a Recommendation, name: &str) -> Option<&'a ContainerRecommendation> {
-    recommendation.containers.iter().find(|container| container.container_name == name)
+pub(super) fn recommended<'a>(
+    recommendation: &'a Recommendation,
+    name: &str,
+) -> Option<&'a ContainerRecommendation> {
+    recommendation
+        .containers
+        .iter()
+        .find(|container| container.container_name == name)
 }
 
 impl Priority {
     /// The priority of a pod, given its own recommendation.
-    pub(super) fn of(running: &Running, recommendation: &Recommendation, native_sidecars: bool) -> Self {
+    pub(super) fn of(
+        running: &Running,
+        recommendation: &Recommendation,
+        native_sidecars: bool,
+    ) -> Self {
         let observed = Observed::of(running);
         let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
         let mut priority = Self::default();
-        for container in sized(running, native_sidecars).filter(|container| observed.includes(&container.name)) {
-            let Some(recommended) = recommended(recommendation, &container.name) else { continue };
+        for container in
+            sized(running, native_sidecars).filter(|container| observed.includes(&container.name))
+        {
+            let Some(recommended) = recommended(recommendation, &container.name) else {
+                continue;
+            };
             for (name, target) in recommended.target.iter() {
                 let request = requests(container).and_then(|requests| requests.get(name));
                 let target_milli = target.milli_value();
-                let index = sums.iter().position(|(other, ..)| *other == name).unwrap_or_else(|| {
-                    sums.push((name, 0, 0));
-                    sums.len() - 1
-                });
+                let index = sums
+                    .iter()
+                    .position(|(other, ..)| *other == name)
+                    .unwrap_or_else(|| {
+                        sums.push((name, 0, 0));
+                        sums.len() - 1
+                    });
                 let (_, requested, wanted) = &mut sums[index];
                 *wanted = wanted.saturating_add(target_milli);
                 let Some(request) = request else {
@@ -59,8 +77,14 @@ impl Priority {
                 };
                 *requested = requested.saturating_add(request.milli_value());
                 priority.scale_up |= target_milli > request.milli_value();
-                let too_low = recommended.lower_bound.get(name).is_some_and(|lower| request < lower);
-                let too_high = recommended.upper_bound.get(name).is_some_and(|upper| request > upper);
+                let too_low = recommended
+                    .lower_bound
+                    .get(name)
+                    .is_some_and(|lower| request < lower);
+                let too_high = recommended
+                    .upper_bound
+                    .get(name)
+                    .is_some_and(|upper| request > upper);
                 priority.outside |= too_low || too_high;
             }
         }
@@ -76,29 +100,48 @@ impl Priority {
     }
 
     /// Whether the pod is to be changed.
-    pub(super) fn is_enough(&self, pod: &Pod, quick_oom: bool, settings: &Settings, now: Moment) -> bool {
+    pub(super) fn is_enough(
+        &self,
+        pod: &Pod,
+        quick_oom: bool,
+        settings: &Settings,
+        now: Moment,
+    ) -> bool {
         if self.outside || quick_oom {
             return !(quick_oom && self.difference == 0.0);
         }
-        let old = pod
-            .started_at
-            .is_some_and(|start| now.wall >= start && now.since(start) >= settings.lifetime_within_bounds);
+        let old = pod.started_at.is_some_and(|start| {
+            now.wall >= start && now.since(start) >= settings.lifetime_within_bounds
+        });
         old && self.difference >= settings.update_threshold
     }
 
-    /// The time after which a pod within the bounds is old enough to be changed; none where it is, or where it is not to be changed.
-    pub(super) fn enough_in(&self, pod: &Pod, settings: &Settings, now: Moment) -> Option<Duration> {
+    /// The time after which a pod within the bounds is old enough to be changed; none where it is,
+    /// or where it is not to be changed.
+    pub(super) fn enough_in(
+        &self,
+        pod: &Pod,
+        settings: &Settings,
+        now: Moment,
+    ) -> Option<Duration> {
         let waits = !self.outside && self.difference >= settings.update_threshold;
-        now.until(pod.started_at.filter(|_| waits)?, settings.lifetime_within_bounds)
+        now.until(
+            pod.started_at.filter(|_| waits)?,
+            settings.lifetime_within_bounds,
+        )
     }
 
     /// Those that grow first, then those that are further off.
     pub(super) fn before(&self, other: &Self) -> Ordering {
-        other.scale_up.cmp(&self.scale_up).then_with(|| other.difference.total_cmp(&self.difference))
+        other
+            .scale_up
+            .cmp(&self.scale_up)
+            .then_with(|| other.difference.total_cmp(&self.difference))
     }
 }
 
-/// A container of the pod that was OOM killed soon after it had started, how long it had run, and when it ended.
+/// A container of the pod that was OOM killed soon after it had started, how long it had run, and
+/// when it ended.
 pub(super) fn quick_oom<'a>(
     pod: &'a Pod,
     running: &Running,
@@ -106,16 +149,25 @@ pub(super) fn quick_oom<'a>(
     settings: &Settings,
     now: Moment,
 ) -> Option<(&'a str, Duration, Timestamp)> {
-    let own = spec.update_policy.as_ref().and_then(|policy| policy.evict_after_oom_seconds);
-    let own = own.filter(|_| settings.per_autoscaler).and_then(|seconds| u64::try_from(seconds).ok());
+    let own = spec
+        .update_policy
+        .as_ref()
+        .and_then(|policy| policy.evict_after_oom_seconds);
+    let own = own
+        .filter(|_| settings.per_autoscaler)
+        .and_then(|seconds| u64::try_from(seconds).ok());
     let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
     let observed = Observed::of(running);
     pod.containers.iter().find_map(|container| {
         let policy = spec.container_policy(&container.name);
-        let is_off = policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
-        let killed = last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
+        let is_off =
+            policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
+        let killed =
+            last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
         let (began, ended) = (killed.started_at?, killed.finished_at?);
-        let counts = settings.quick_oom_counts_for.is_none_or(|counts| now.since(ended) <= counts);
+        let counts = settings
+            .quick_oom_counts_for
+            .is_none_or(|counts| now.since(ended) <= counts);
         let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
         (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for, ended))
     })
@@ -123,5 +175,10 @@ pub(super) fn quick_oom<'a>(
 
 /// How a container ended before, if that was an OOM kill.
 pub(super) fn last_oom_kill(container: &Container) -> Option<&Termination> {
-    container.status.as_ref()?.last_termination.as_ref().filter(|last| last.reason == OOM_KILLED)
+    container
+        .status
+        .as_ref()?
+        .last_termination
+        .as_ref()
+        .filter(|last| last.reason == OOM_KILLED)
 }

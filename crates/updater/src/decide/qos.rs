@@ -1,4 +1,5 @@
-//! The quality of service class of a pod, which no resize may change: the API server would refuse it.
+//! The quality of service class of a pod, which no resize may change: the API server would refuse
+//! it.
 //!
 //! Source: `pkg/apis/core/v1/helper/qos` of Kubernetes.
 
@@ -19,19 +20,33 @@ enum Class {
 /// Whether the resize would change the class. What init containers ask for counts too.
 pub(super) fn would_change(running: &Running, wanted: &Wanted) -> bool {
     let asked = |container: &Specified| [container.requests.clone(), container.limits.clone()];
-    let init = running.init_containers.iter().filter(|container| !container.is_sidecar).map(asked);
+    let init = running
+        .init_containers
+        .iter()
+        .filter(|container| !container.is_sidecar)
+        .map(asked);
     let before = sized(running, true).map(asked);
     let after = sized(running, true).enumerate().map(|(index, container)| {
-        let Some(size) = wanted.get(index).and_then(Option::as_ref) else { return asked(container) };
-        [over(container.requests.as_ref(), &size.requests), over(container.limits.as_ref(), &size.limits)]
+        let Some(size) = wanted.get(index).and_then(Option::as_ref) else {
+            return asked(container);
+        };
+        [
+            over(container.requests.as_ref(), &size.requests),
+            over(container.limits.as_ref(), &size.limits),
+        ]
     });
     class(init.clone().chain(before)) != class(init.chain(after))
 }
 
 /// One list with the amounts of another put over it.
 fn over(list: Option<&ResourceList>, new: &ResourceList) -> Option<ResourceList> {
-    let all = list.into_iter().flat_map(ResourceList::iter).chain(new.iter());
-    let merged: ResourceList = all.map(|(name, quantity)| (name.clone(), quantity.clone())).collect();
+    let all = list
+        .into_iter()
+        .flat_map(ResourceList::iter)
+        .chain(new.iter());
+    let merged: ResourceList = all
+        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .collect();
     (list.is_some() || !new.is_empty()).then_some(merged)
 }
 
@@ -40,7 +55,10 @@ fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> Class {
     for [requests, limits] in containers {
         for name in [ResourceName::Cpu, ResourceName::Memory] {
             let amount = |list: &Option<ResourceList>| {
-                list.as_ref().and_then(|list| list.get(&name)).filter(|amount| !amount.is_zero()).cloned()
+                list.as_ref()
+                    .and_then(|list| list.get(&name))
+                    .filter(|amount| !amount.is_zero())
+                    .cloned()
             };
             let (request, limit) = (amount(&requests), amount(&limits));
             best_effort &= request.is_none() && limit.is_none();
@@ -62,26 +80,55 @@ mod tests {
     use super::*;
 
     fn list(cpu: &str, memory: &str) -> ResourceList {
-        let amounts = [("cpu", cpu), ("memory", memory)].into_iter().filter(|(_, text)| !text.is_empty());
-        amounts.map(|(name, text)| (name.into(), text.parse().expect("a quantity"))).collect()
+        let amounts = [("cpu", cpu), ("memory", memory)]
+            .into_iter()
+            .filter(|(_, text)| !text.is_empty());
+        amounts
+            .map(|(name, text)| (name.into(), text.parse().expect("a quantity")))
+            .collect()
     }
 
     /// Requests and limits of CPU and memory, before and after.
     fn check(before: [[&str; 2]; 2], after: [[&str; 2]; 2], expected: bool) {
-        let lists = |[requests, limits]: [[&str; 2]; 2]| (list(requests[0], requests[1]), list(limits[0], limits[1]));
+        let lists = |[requests, limits]: [[&str; 2]; 2]| {
+            (list(requests[0], requests[1]), list(limits[0], limits[1]))
+        };
         let (requests, limits) = lists(before);
-        let container = Specified { requests: Some(requests), limits: Some(limits), ..Specified::default() };
-        let running = Running { containers: vec![container], ..Running::default() };
+        let container = Specified {
+            requests: Some(requests),
+            limits: Some(limits),
+            ..Specified::default()
+        };
+        let running = Running {
+            containers: vec![container],
+            ..Running::default()
+        };
         let (requests, limits) = lists(after);
-        let wanted = vec![Some(ContainerSize { requests, limits, notes: Vec::new() })];
-        assert_eq!(would_change(&running, &wanted), expected, "{before:?} {after:?}");
+        let wanted = vec![Some(ContainerSize {
+            requests,
+            limits,
+            notes: Vec::new(),
+        })];
+        assert_eq!(
+            would_change(&running, &wanted),
+            expected,
+            "{before:?} {after:?}"
+        );
     }
 
     #[test]
     fn a_class_is_lost_and_won_by_requests_and_limits() {
-        check([["1", "1Gi"], ["1", "1Gi"]], [["2", "2Gi"], ["2", "2Gi"]], false);
+        check(
+            [["1", "1Gi"], ["1", "1Gi"]],
+            [["2", "2Gi"], ["2", "2Gi"]],
+            false,
+        );
         check([["1", "1Gi"], ["1", "1Gi"]], [["2", ""], ["", ""]], true);
-        check([["1", "1Gi"], ["2", "2Gi"]], [["2", "2Gi"], ["2", "2Gi"]], true);
+        check(
+            [["1", "1Gi"], ["2", "2Gi"]],
+            [["2", "2Gi"], ["2", "2Gi"]],
+            true,
+        );
         check([["1", "1Gi"], ["", ""]], [["2", "2Gi"], ["", ""]], false);
         check([["", ""], ["", ""]], [["2", ""], ["", ""]], true);
         check([["", ""], ["1", "1Gi"]], [["1", "1Gi"], ["", ""]], false);

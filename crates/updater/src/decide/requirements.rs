@@ -10,28 +10,41 @@ use model::{Recommendation, ResourceList, ResourceName};
 use super::priority::recommended;
 use super::size::{requests, sized};
 
-/// Whether the pod may be changed: for at least one container all conditions hold, or nothing is asked for yet.
+/// Whether the pod may be changed: for at least one container all conditions hold, or nothing is
+/// asked for yet.
 pub(super) fn admit(
     running: &Running,
     recommendation: &Recommendation,
     spec: &VerticalPodAutoscalerSpec,
     native_sidecars: bool,
 ) -> bool {
-    let Some(policy) = &spec.update_policy else { return true };
+    let Some(policy) = &spec.update_policy else {
+        return true;
+    };
     sized(running, native_sidecars).any(|container| {
-        let Some(recommended) = recommended(recommendation, &container.name) else { return false };
+        let Some(recommended) = recommended(recommendation, &container.name) else {
+            return false;
+        };
         let requests = requests(container);
         let asks = |name| requests.is_some_and(|requests| requests.get(&name).is_some());
         if !asks(ResourceName::Cpu) || !asks(ResourceName::Memory) {
             return true;
         }
-        policy.eviction_requirements.iter().all(|requirement| holds(requirement, &recommended.target, requests))
+        policy
+            .eviction_requirements
+            .iter()
+            .all(|requirement| holds(requirement, &recommended.target, requests))
     })
 }
 
-fn holds(requirement: &EvictionRequirement, target: &ResourceList, requests: Option<&ResourceList>) -> bool {
+fn holds(
+    requirement: &EvictionRequirement,
+    target: &ResourceList,
+    requests: Option<&ResourceList>,
+) -> bool {
     let milli = |list: Option<&ResourceList>, name| {
-        list.and_then(|list| list.get(name)).map_or(0, model::Quantity::milli_value)
+        list.and_then(|list| list.get(name))
+            .map_or(0, model::Quantity::milli_value)
     };
     requirement.resources.iter().any(|name| {
         let (target, request) = (milli(Some(target), name), milli(requests, name));

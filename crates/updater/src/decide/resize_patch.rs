@@ -1,6 +1,7 @@
 //! The patch of a resize (subresource `resize`), and the pod's annotations afterwards.
 //!
-//! Source: upstream `pkg/updater/inplace/resource_updates.go`, `inplace_updated.go` and `unboost_annotation.go`.
+//! Source: upstream `pkg/updater/inplace/resource_updates.go`, `inplace_updated.go` and
+//! `unboost_annotation.go`.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ pub(super) type Wanted = Vec<Option<ContainerSize>>;
 /// Annotations to set, and with `None` to remove. Others of the pod stay.
 pub type Annotations = BTreeMap<String, Option<String>>;
 
-/// From what is recommended to what is asked for: containers that have their boost still stay as they
-/// are; those whose boost is over get back what they had where nothing is recommended.
+/// From what is recommended to what is asked for: containers that have their boost still stay as
+/// they are; those whose boost is over get back what they had where nothing is recommended.
 pub(super) fn wanted(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
@@ -35,13 +36,21 @@ pub(super) fn wanted(
 ) -> Wanted {
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
     let wanted = |(container, size): (&Specified, ContainerSize)| {
-        let size = if is_off { ContainerSize::default() } else { size };
+        let size = if is_off {
+            ContainerSize::default()
+        } else {
+            size
+        };
         if boost::boosted(running).any(|boosted| boosted == container.name) {
             if !boost::is_expired(running, spec, &container.name, now) {
                 return None;
             }
             let is_empty = size.requests.is_empty() && size.limits.is_empty();
-            return if is_empty { boost::original(running, &container.name) } else { Some(size) };
+            return if is_empty {
+                boost::original(running, &container.name)
+            } else {
+                Some(size)
+            };
         }
         (!is_off).then_some(size)
     };
@@ -51,7 +60,8 @@ pub(super) fn wanted(
 /// The patch of the subresource `resize`.
 pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
     let mut operations = Vec::new();
-    for ((list, index), (container, size)) in places(running).zip(sized(running, true).zip(wanted)) {
+    for ((list, index), (container, size)) in places(running).zip(sized(running, true).zip(wanted))
+    {
         let Some(size) = size else { continue };
         let index = index.to_string();
         let at = ["spec", list, &index, "resources"];
@@ -59,14 +69,18 @@ pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
         if container.requests.is_none() && container.limits.is_none() && !container.has_claims {
             operations.push(add(&at, json!({})));
         }
-        for (field, list, before) in
-            [("requests", &size.requests, &container.requests), ("limits", &size.limits, &container.limits)]
-        {
+        for (field, list, before) in [
+            ("requests", &size.requests, &container.requests),
+            ("limits", &size.limits, &container.limits),
+        ] {
             if before.is_none() && !list.is_empty() {
                 operations.push(add(&[&at[..], &[field]].concat(), json!({})));
             }
             for (name, quantity) in list.iter() {
-                operations.push(add(&[&at[..], &[field, name.as_str()]].concat(), json!(quantity.to_string())));
+                operations.push(add(
+                    &[&at[..], &[field, name.as_str()]].concat(),
+                    json!(quantity.to_string()),
+                ));
             }
         }
     }
@@ -74,14 +88,23 @@ pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
 }
 
 /// The annotations of a resized pod: it was resized, and boosts that are over are gone.
-pub(super) fn annotate(running: &Running, spec: &VerticalPodAutoscalerSpec, now: Moment) -> Annotations {
-    let over = boost::boosted(running).filter(|container| boost::is_expired(running, spec, container, now));
+pub(super) fn annotate(
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    now: Moment,
+) -> Annotations {
+    let over = boost::boosted(running)
+        .filter(|container| boost::is_expired(running, spec, container, now));
     let over = over.map(|container| (boost::annotation(container), None));
-    over.chain([(UPDATED.to_owned(), Some("true".to_owned()))]).collect()
+    over.chain([(UPDATED.to_owned(), Some("true".to_owned()))])
+        .collect()
 }
 
 fn add(path: &[&str], value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(path.iter().copied()), value })
+    PatchOperation::Add(AddOperation {
+        path: PointerBuf::from_tokens(path.iter().copied()),
+        value,
+    })
 }
 
 /// What a resize changes in the specification, container by container.
@@ -89,11 +112,15 @@ pub(super) fn changes<'a>(
     running: &'a Running,
     wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a Specified, &'a ResourceName, &'a Quantity)> {
-    let sized = sized(running, true).zip(wanted).filter_map(|(container, size)| Some((container, size.as_ref()?)));
+    let sized = sized(running, true)
+        .zip(wanted)
+        .filter_map(|(container, size)| Some((container, size.as_ref()?)));
     sized.flat_map(|(container, size)| {
         let requests = differing(container.requests.as_ref(), &size.requests);
         let limits = differing(container.limits.as_ref(), &size.limits);
-        requests.chain(limits).map(move |(name, quantity)| (container, name, quantity))
+        requests
+            .chain(limits)
+            .map(move |(name, quantity)| (container, name, quantity))
     })
 }
 
@@ -102,7 +129,9 @@ fn differing<'a>(
     after: &'a ResourceList,
 ) -> impl Iterator<Item = (&'a ResourceName, &'a Quantity)> {
     let asked = move |name| before.and_then(|before| before.get(name));
-    after.iter().filter(move |(name, wanted)| asked(name) != Some(*wanted))
+    after
+        .iter()
+        .filter(move |(name, wanted)| asked(name) != Some(*wanted))
 }
 
 #[cfg(test)]
@@ -120,10 +149,18 @@ mod tests {
     #[test]
     fn annotations_that_others_write_meanwhile_stay() {
         let spec = json!({"targetRef": {"kind": "Deployment", "name": "web"}});
-        let spec: VerticalPodAutoscalerSpec = serde_json::from_value(spec).expect("a specification");
+        let spec: VerticalPodAutoscalerSpec =
+            serde_json::from_value(spec).expect("a specification");
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": []}}));
-        let annotations = annotate(&seen, &spec, Moment { wall, steady: std::time::Duration::ZERO });
+        let annotations = annotate(
+            &seen,
+            &spec,
+            Moment {
+                wall,
+                steady: std::time::Duration::ZERO,
+            },
+        );
         let mut pod = json!({"metadata": {"name": "web-0", "annotations": {"cni.example.com/address": "10.0.0.1"}}});
         json_patch::merge(&mut pod, &json!({"metadata": {"annotations": annotations}}));
         let expected = json!({"cni.example.com/address": "10.0.0.1", UPDATED: "true"});
@@ -133,9 +170,18 @@ mod tests {
     #[test]
     fn claims_of_a_container_stay() {
         let container = json!({"name": "app", "resources": {"claims": [{"name": "gpu"}]}});
-        let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": [container]}}));
-        let requests = [("cpu".into(), "1".parse().expect("a quantity"))].into_iter().collect();
-        let patch = resize(&seen, &vec![Some(ContainerSize { requests, ..ContainerSize::default() })]);
+        let seen =
+            running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": [container]}}));
+        let requests = [("cpu".into(), "1".parse().expect("a quantity"))]
+            .into_iter()
+            .collect();
+        let patch = resize(
+            &seen,
+            &vec![Some(ContainerSize {
+                requests,
+                ..ContainerSize::default()
+            })],
+        );
         let mut pod = json!({"spec": {"containers": [container]}});
         json_patch::patch(&mut pod, &patch).expect("it applies");
         let expected = json!({"claims": [{"name": "gpu"}], "requests": {"cpu": "1"}});

@@ -1,6 +1,7 @@
 //! What the kubelet makes of a resize, and when it is given up for an eviction.
 //!
-//! Source: upstream `pkg/updater/utils/types.go` and `pkg/updater/restriction/pods_inplace_restriction.go`.
+//! Source: upstream `pkg/updater/utils/types.go` and
+//! `pkg/updater/restriction/pods_inplace_restriction.go`.
 
 use std::time::Duration;
 
@@ -34,14 +35,27 @@ impl Resizing {
         if !running.resizes.first().is_some_and(|first| first.holds) {
             return Self::No;
         }
-        let first_of = |stage| running.resizes.iter().find(|condition| condition.stage == stage);
-        match (first_of(ResizeStage::Pending), first_of(ResizeStage::InProgress)) {
+        let first_of = |stage| {
+            running
+                .resizes
+                .iter()
+                .find(|condition| condition.stage == stage)
+        };
+        match (
+            first_of(ResizeStage::Pending),
+            first_of(ResizeStage::InProgress),
+        ) {
             (Some(ResizeCondition { reason, .. }), _) => match reason.as_str() {
                 "Deferred" => Self::Deferred,
                 "Infeasible" => Self::Infeasible,
                 _ => Self::Other,
             },
-            (None, Some(ResizeCondition { reason, message, .. })) => match (reason.as_str(), message.as_str()) {
+            (
+                None,
+                Some(ResizeCondition {
+                    reason, message, ..
+                }),
+            ) => match (reason.as_str(), message.as_str()) {
                 ("", "") => Self::InProgress,
                 ("Error", _) => Self::Failed,
                 _ => Self::Other,

@@ -1,4 +1,5 @@
-//! A pod that got less memory where it runs and was then killed for want of it gets back what it had, and keeps it for a while.
+//! A pod that got less memory where it runs and was then killed for want of it gets back what it
+//! had, and keeps it for a while.
 //!
 //! What it had is in an annotation of the pod, so that any replica finds it after any restart.
 
@@ -48,17 +49,31 @@ impl ResizedFrom {
     /// What a container had, if it was killed for want of memory since.
     fn missed_by(&self, pod: &Pod, container: &str) -> Option<&Had> {
         let had = self.containers.get(container)?;
-        let status = pod.containers.iter().find(|seen| seen.name == container)?.status.as_ref()?;
-        let killed = status.last_termination.as_ref().filter(|last| last.reason == OOM_KILLED)?;
+        let status = pod
+            .containers
+            .iter()
+            .find(|seen| seen.name == container)?
+            .status
+            .as_ref()?;
+        let killed = status
+            .last_termination
+            .as_ref()
+            .filter(|last| last.reason == OOM_KILLED)?;
         killed.finished_at.filter(|at| *at > self.at)?;
         Some(had)
     }
 }
 
-/// What the annotation should say of a resize: the memory of the containers that get less of it; none if none does. What was
-/// written down before stays, as long as no kill has answered it: it is what was known to be enough.
+/// What the annotation should say of a resize: the memory of the containers that get less of it;
+/// none if none does. What was written down before stays, as long as no kill has answered it: it is
+/// what was known to be enough.
 pub(super) fn note(pod: &Pod, running: &Running, wanted: &Wanted, now: Moment) -> Option<String> {
-    let is_open = |known: ResizedFrom| known.containers.keys().all(|name| known.missed_by(pod, name).is_none());
+    let is_open = |known: ResizedFrom| {
+        known
+            .containers
+            .keys()
+            .all(|name| known.missed_by(pod, name).is_none())
+    };
     if ResizedFrom::of(running).is_some_and(is_open) {
         return None;
     }
@@ -69,16 +84,24 @@ pub(super) fn note(pod: &Pod, running: &Running, wanted: &Wanted, now: Moment) -
         let limits = lost(container.limits.as_ref(), &size.limits);
         if !requests.is_empty() || !limits.is_empty() {
             // Both are put back, so that they go together.
-            let memory =
-                |list: Option<&ResourceList>| only_memory(list.and_then(|list| list.get(&ResourceName::Memory)));
-            let had = Had { requests: memory(container.requests.as_ref()), limits: memory(container.limits.as_ref()) };
+            let memory = |list: Option<&ResourceList>| {
+                only_memory(list.and_then(|list| list.get(&ResourceName::Memory)))
+            };
+            let had = Had {
+                requests: memory(container.requests.as_ref()),
+                limits: memory(container.limits.as_ref()),
+            };
             containers.insert(container.name.clone(), had);
         }
     }
     if containers.is_empty() {
         return None;
     }
-    serde_json::to_string(&ResizedFrom { at: now.wall, containers }).ok()
+    serde_json::to_string(&ResizedFrom {
+        at: now.wall,
+        containers,
+    })
+    .ok()
 }
 
 /// The memory that a list loses.
@@ -89,20 +112,36 @@ fn lost(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
 }
 
 fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
-    quantity.map(|quantity| (ResourceName::Memory, quantity.clone())).into_iter().collect()
+    quantity
+        .map(|quantity| (ResourceName::Memory, quantity.clone()))
+        .into_iter()
+        .collect()
 }
 
-/// What the containers of a pod get back; none if nothing is to be taken back. Where more is recommended meanwhile than it had,
-/// that is the better answer; and one that has got more already gets nothing back.
-pub(super) fn wanted_back(pod: &Pod, running: &Running, recommendation: &Recommendation) -> Option<Wanted> {
+/// What the containers of a pod get back; none if nothing is to be taken back. Where more is
+/// recommended meanwhile than it had, that is the better answer; and one that has got more already
+/// gets nothing back.
+pub(super) fn wanted_back(
+    pod: &Pod,
+    running: &Running,
+    recommendation: &Recommendation,
+) -> Option<Wanted> {
     let from = ResizedFrom::of(running)?;
     let wanted: Wanted = running
         .containers
         .iter()
         .map(|container| {
             let had = from.missed_by(pod, &container.name)?;
-            let gains = !lost(Some(&had.requests), container.requests.as_ref().unwrap_or(&NOTHING)).is_empty()
-                || !lost(Some(&had.limits), container.limits.as_ref().unwrap_or(&NOTHING)).is_empty();
+            let gains = !lost(
+                Some(&had.requests),
+                container.requests.as_ref().unwrap_or(&NOTHING),
+            )
+            .is_empty()
+                || !lost(
+                    Some(&had.limits),
+                    container.limits.as_ref().unwrap_or(&NOTHING),
+                )
+                .is_empty();
             let target = recommended(recommendation, &container.name)
                 .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
             let had_request = had.requests.get(&ResourceName::Memory);
@@ -119,20 +158,32 @@ pub(super) fn wanted_back(pod: &Pod, running: &Running, recommendation: &Recomme
 
 /// Whether a resize would take memory from a container.
 pub(super) fn takes_memory(running: &Running, wanted: &Wanted) -> bool {
-    running.containers.iter().zip(wanted).any(|(container, size)| {
-        let Some(size) = size else { return false };
-        !lost(container.requests.as_ref(), &size.requests).is_empty()
-            || !lost(container.limits.as_ref(), &size.limits).is_empty()
-    })
+    running
+        .containers
+        .iter()
+        .zip(wanted)
+        .any(|(container, size)| {
+            let Some(size) = size else { return false };
+            !lost(container.requests.as_ref(), &size.requests).is_empty()
+                || !lost(container.limits.as_ref(), &size.limits).is_empty()
+        })
 }
 
 /// The annotations of a pod once it has back what it had.
 pub(super) fn annotate(now: Moment) -> Annotations {
-    [(REVERTED_AT.to_owned(), Some(now.wall.to_string())), (RESIZED_FROM.to_owned(), None)].into()
+    [
+        (REVERTED_AT.to_owned(), Some(now.wall.to_string())),
+        (RESIZED_FROM.to_owned(), None),
+    ]
+    .into()
 }
 
 /// For how long a pod still keeps what it got back.
 pub(super) fn keeps_for(running: &Running, now: Moment) -> Option<Duration> {
-    let at = running.annotations.get(REVERTED_AT)?.parse::<Timestamp>().ok()?;
+    let at = running
+        .annotations
+        .get(REVERTED_AT)?
+        .parse::<Timestamp>()
+        .ok()?;
     now.until(at, KEEPS_FOR)
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cluster::{
-    Autoscaler, Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod, Quota, ReadScale, View,
-    WellKnown,
+    Autoscaler, Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod,
+    Quota, ReadScale, View, WellKnown,
 };
 use model::Recommendation;
 
@@ -20,7 +20,8 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T: Entry> Seen<T> {
-    /// The differences to `now`, which is in the order of its keys. The effort for objects that stay is one comparison of pointers.
+    /// The differences to `now`, which is in the order of its keys. The effort for objects that
+    /// stay is one comparison of pointers.
     pub(crate) fn changes<'a>(&mut self, now: impl Iterator<Item = &'a Arc<T>>) -> Vec<Change<T>>
     where
         T: 'a,
@@ -30,18 +31,29 @@ impl<T: Entry> Seen<T> {
         self.0.reserve(before.len());
         let mut before = before.into_iter().peekable();
         for new in now {
-            while let Some(gone) = before.next_if(|old| !Arc::ptr_eq(old, new) && old.key() < new.key()) {
-                changes.push(Change { old: Some(gone), new: None });
+            while let Some(gone) =
+                before.next_if(|old| !Arc::ptr_eq(old, new) && old.key() < new.key())
+            {
+                changes.push(Change {
+                    old: Some(gone),
+                    new: None,
+                });
             }
             match before.next_if(|old| Arc::ptr_eq(old, new) || old.key() == new.key()) {
                 Some(same) if Arc::ptr_eq(&same, new) => self.0.push(same),
                 old => {
-                    changes.push(Change { old, new: Some(Arc::clone(new)) });
+                    changes.push(Change {
+                        old,
+                        new: Some(Arc::clone(new)),
+                    });
                     self.0.push(Arc::clone(new));
                 }
             }
         }
-        changes.extend(before.map(|gone| Change { old: Some(gone), new: None }));
+        changes.extend(before.map(|gone| Change {
+            old: Some(gone),
+            new: None,
+        }));
         changes
     }
 }
@@ -73,17 +85,26 @@ pub(super) struct Changes {
     pub(super) budgets: Vec<Change<DisruptionBudget>>,
     pub(super) namespaces: Vec<Change<Namespace>>,
     pub(super) nodes: Vec<Change<Node>>,
-    /// Unique identifiers of the autoscalers for which another recommendation came over the feed, or none any more.
+    /// Unique identifiers of the autoscalers for which another recommendation came over the feed,
+    /// or none any more.
     pub(super) recommendations: BTreeSet<String>,
 }
 
 impl SeenObjects {
     /// What has changed since the last call.
-    pub(super) fn changes(&mut self, view: &View, recommendations: &BTreeMap<String, Arc<Recommendation>>) -> Changes {
+    pub(super) fn changes(
+        &mut self,
+        view: &View,
+        recommendations: &BTreeMap<String, Arc<Recommendation>>,
+    ) -> Changes {
         let mut controllers = Vec::new();
         for kind in WellKnown::ALL {
             let seen = self.controllers.entry(kind).or_default();
-            controllers.extend(seen.changes(view.controllers(kind)).into_iter().map(|change| (kind, change)));
+            controllers.extend(
+                seen.changes(view.controllers(kind))
+                    .into_iter()
+                    .map(|change| (kind, change)),
+            );
         }
         Changes {
             pods: self.pods.changes(view.pods.iter()),
@@ -101,7 +122,11 @@ impl SeenObjects {
 
     fn recommendations(&mut self, now: &BTreeMap<String, Arc<Recommendation>>) -> BTreeSet<String> {
         let is_same = self.recommendations.len() == now.len()
-            && self.recommendations.iter().zip(now).all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(old.1, new.1));
+            && self
+                .recommendations
+                .iter()
+                .zip(now)
+                .all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(old.1, new.1));
         if is_same {
             return BTreeSet::new();
         }
@@ -110,7 +135,12 @@ impl SeenObjects {
             (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
             _ => true,
         };
-        before.keys().chain(now.keys()).filter(differs).cloned().collect()
+        before
+            .keys()
+            .chain(now.keys())
+            .filter(differs)
+            .cloned()
+            .collect()
     }
 }
 

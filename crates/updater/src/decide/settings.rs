@@ -7,23 +7,24 @@ use std::time::Duration;
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Workloads with fewer live pods are left alone, unless their autoscaler says otherwise (`--min-replicas`).
+    /// Workloads with fewer live pods are left alone, unless their autoscaler says otherwise
+    /// (`--min-replicas`).
     pub min_replicas: i64,
     /// The share of a workload's pods that may be away at a time (`--eviction-tolerance`).
     pub eviction_tolerance: f64,
-    /// Within the recommended bounds, pods are changed only for at least this sum of relative differences
-    /// (`--pod-update-threshold`).
+    /// Within the recommended bounds, pods are changed only for at least this sum of relative
+    /// differences (`--pod-update-threshold`).
     pub update_threshold: f64,
     /// Within the recommended bounds, pods are changed only when they are at least this old
     /// (`--in-recommendation-bounds-eviction-lifetime-threshold`).
     pub lifetime_within_bounds: Duration,
-    /// A container that was killed for want of memory within this time of its start makes its pod a candidate
-    /// (`--evict-after-oom-threshold`).
+    /// A container that was killed for want of memory within this time of its start makes its pod a
+    /// candidate (`--evict-after-oom-threshold`).
     pub quick_oom: Duration,
     /// For how long such a kill counts; upstream: for ever.
     pub quick_oom_counts_for: Option<Duration>,
-    /// Pods wait for this long after a change of their autoscaler, or of the limit ranges, quotas and disruption budgets of its
-    /// namespace; upstream: no time (`--settling-time`).
+    /// Pods wait for this long after a change of their autoscaler, or of the limit ranges, quotas
+    /// and disruption budgets of its namespace; upstream: no time (`--settling-time`).
     pub settling: Duration,
     /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
     pub in_place_skips_budget: bool,

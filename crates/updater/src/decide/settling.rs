@@ -1,8 +1,9 @@
 //! How long a VPA object is left alone after a change of it, or of what its namespace demands.
 //!
-//! The objects of one manifest arrive one after the other, in any order. A pod that was evicted between a VPA object and its
-//! `LimitRange` or `PodDisruptionBudget` was evicted for nothing, or against a budget. So pods wait until nothing has changed
-//! for some seconds. Changes that go on and on hold them for at most [`LONGEST`] times as long.
+//! The objects of one manifest arrive one after the other, in any order. A pod that was evicted
+//! between a VPA object and its `LimitRange` or `PodDisruptionBudget` was evicted for nothing, or
+//! against a budget. So pods wait until nothing has changed for some seconds. Changes that go on
+//! and on hold them for at most [`LONGEST`] times as long.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -40,18 +41,26 @@ impl Changing {
 }
 
 impl Settling {
-    /// Notes what changed since the last look. At the first one everything is new: the age of a VPA object counts then, so that
-    /// a restart delays no object but those that were just made.
+    /// Notes what changed since the last look. At the first one everything is new: the age of a VPA
+    /// object counts then, so that a restart delays no object but those that were just made.
     pub(super) fn look(&mut self, view: &View, changes: &Changes, settling: Duration, now: Moment) {
         if settling.is_zero() || !view.is_synced() {
             return;
         }
-        self.changed_autoscalers.retain(|_, changing| changing.settled_at > now.steady);
-        self.changed_namespaces.retain(|_, changing| changing.settled_at > now.steady);
+        self.changed_autoscalers
+            .retain(|_, changing| changing.settled_at > now.steady);
+        self.changed_namespaces
+            .retain(|_, changing| changing.settled_at > now.steady);
         if !std::mem::replace(&mut self.has_looked, true) {
             for autoscaler in view.autoscalers.iter() {
                 let age = age(autoscaler, now);
-                note(&mut self.changed_autoscalers, autoscaler.key.clone(), settling, age, now);
+                note(
+                    &mut self.changed_autoscalers,
+                    autoscaler.key.clone(),
+                    settling,
+                    age,
+                    now,
+                );
             }
             return;
         }
@@ -60,7 +69,13 @@ impl Settling {
             before.uid() == after.uid() && before.object.spec == after.object.spec
         };
         for key in changed(&changes.autoscalers, same_spec) {
-            note(&mut self.changed_autoscalers, key.clone(), settling, Duration::ZERO, now);
+            note(
+                &mut self.changed_autoscalers,
+                key.clone(),
+                settling,
+                Duration::ZERO,
+                now,
+            );
         }
 
         // The status of a budget changes with each of its pods.
@@ -70,7 +85,13 @@ impl Settling {
             .map(|key| key.namespace.as_str())
             .collect();
         for namespace in namespaces {
-            note(&mut self.changed_namespaces, namespace.to_owned(), settling, Duration::ZERO, now);
+            note(
+                &mut self.changed_namespaces,
+                namespace.to_owned(),
+                settling,
+                Duration::ZERO,
+                now,
+            );
         }
     }
 
@@ -78,7 +99,10 @@ impl Settling {
     pub(super) fn left(&self, autoscaler: &ObjectKey, now: Moment) -> Option<Duration> {
         let own = self.changed_autoscalers.get(autoscaler);
         let namespace = self.changed_namespaces.get(&autoscaler.namespace);
-        own.into_iter().chain(namespace).filter_map(|changes| changes.left(now)).max()
+        own.into_iter()
+            .chain(namespace)
+            .filter_map(|changes| changes.left(now))
+            .max()
     }
 }
 
@@ -100,7 +124,10 @@ fn note<K: std::hash::Hash + Eq>(
         return;
     }
     let ends_at = now.steady.saturating_add(time.saturating_mul(LONGEST));
-    let changes = settling.entry(key).or_insert(Changing { settled_at: now.steady, ends_at });
+    let changes = settling.entry(key).or_insert(Changing {
+        settled_at: now.steady,
+        ends_at,
+    });
     changes.settled_at = now.steady.saturating_add(left);
 }
 
@@ -109,8 +136,10 @@ fn changed<T: Entry<Key = ObjectKey>>(
     changes: &[Change<T>],
     is_same: impl Fn(&T, &T) -> bool,
 ) -> impl Iterator<Item = &ObjectKey> {
-    changes.iter().filter_map(move |Change { old, new }| match (old, new) {
-        (Some(old), Some(new)) => (!is_same(old, new)).then(|| new.key()),
-        (old, new) => new.as_ref().or(old.as_ref()).map(|object| object.key()),
-    })
+    changes
+        .iter()
+        .filter_map(move |Change { old, new }| match (old, new) {
+            (Some(old), Some(new)) => (!is_same(old, new)).then(|| new.key()),
+            (old, new) => new.as_ref().or(old.as_ref()).map(|object| object.key()),
+        })
 }

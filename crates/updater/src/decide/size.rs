@@ -43,7 +43,8 @@ pub(super) fn own_recommendation(
     cap_for_pod(recommendation, &containers(sized, spec), namespace).recommendation
 }
 
-/// What each sized container would get, in the order of [`sized`]; nothing where nothing is recommended.
+/// What each sized container would get, in the order of [`sized`]; nothing where nothing is
+/// recommended.
 pub(super) fn sizes(
     recommendation: Option<&Recommendation>,
     running: &Running,
@@ -53,22 +54,37 @@ pub(super) fn sizes(
 ) -> Vec<ContainerSize> {
     let sized = sized(running, native_sidecars);
     match recommendation {
-        Some(recommendation) => pod_sizes(&Target::all(recommendation), &containers(sized, spec), namespace),
+        Some(recommendation) => pod_sizes(
+            &Target::all(recommendation),
+            &containers(sized, spec),
+            namespace,
+        ),
         None => sized.map(|_| ContainerSize::default()).collect(),
     }
 }
 
-/// The containers that are sized: those of `spec.containers`, then native sidecars where these are sized too.
+/// The containers that are sized: those of `spec.containers`, then native sidecars where these are
+/// sized too.
 pub(super) fn sized(running: &Running, native_sidecars: bool) -> impl Iterator<Item = &Specified> {
-    let sidecars = running.init_containers.iter().filter(move |container| native_sidecars && container.is_sidecar);
+    let sidecars = running
+        .init_containers
+        .iter()
+        .filter(move |container| native_sidecars && container.is_sidecar);
     running.containers.iter().chain(sidecars)
 }
 
-/// Where [`sized`] containers with native sidecars are in the specification: the list, and the index in it.
+/// Where [`sized`] containers with native sidecars are in the specification: the list, and the
+/// index in it.
 pub(super) fn places(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
-    let sidecars = running.init_containers.iter().enumerate().filter(|(_, container)| container.is_sidecar);
+    let sidecars = running
+        .init_containers
+        .iter()
+        .enumerate()
+        .filter(|(_, container)| container.is_sidecar);
     let sidecars = sidecars.map(|(index, _)| ("initContainers", index));
-    (0..running.containers.len()).map(|index| ("containers", index)).chain(sidecars)
+    (0..running.containers.len())
+        .map(|index| ("containers", index))
+        .chain(sidecars)
 }
 
 /// The OOM kill of a container, with its memory and what it is to get.
@@ -77,8 +93,14 @@ pub(super) fn oom_kill(
     running: &Running,
     own: &Recommendation,
 ) -> QuickOomKill {
-    let memory = |list: Option<&ResourceList>| list.and_then(|list| list.get(&ResourceName::Memory)).cloned();
-    let specified = running.containers.iter().find(|specified| specified.name == container);
+    let memory = |list: Option<&ResourceList>| {
+        list.and_then(|list| list.get(&ResourceName::Memory))
+            .cloned()
+    };
+    let specified = running
+        .containers
+        .iter()
+        .find(|specified| specified.name == container);
     QuickOomKill {
         container: container.to_owned(),
         ran_for,

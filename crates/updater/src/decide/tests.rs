@@ -24,7 +24,8 @@ fn evicted(plan: &Plan) -> Vec<&str> {
     evictions.map(|act| act.pod.name.as_str()).collect()
 }
 
-/// Carries out the first `count` acts in the name of the memory alone: the cluster does not show it yet.
+/// Carries out the first `count` acts in the name of the memory alone: the cluster does not show it
+/// yet.
 fn carry_out(world: &World, memory: &mut Memory, plan: &Plan, outcome: &Outcome) {
     for act in &plan.acts {
         memory.begin(act, world.now);
@@ -50,7 +51,11 @@ fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
     assert_eq!(world.decide(&mut memory).acts, [], "two are gone");
     world.pod("web", "web-4", &json!({"ready": false, "cpu": "1"}));
     world.pod("web", "web-5", &json!({"ready": true, "cpu": "1"}));
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-2"], "one of two replacements is ready");
+    assert_eq!(
+        evicted(&world.decide(&mut memory)),
+        ["web-2"],
+        "one of two replacements is ready"
+    );
 }
 
 #[test]
@@ -59,7 +64,12 @@ fn a_refused_eviction_is_tried_again_later() {
     world.deployment("web", 2, &json!({}));
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &Outcome::TooMany { retry_after: None });
+    carry_out(
+        &world,
+        &mut memory,
+        &plan,
+        &Outcome::TooMany { retry_after: None },
+    );
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-1"], "the other one may go meanwhile");
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
@@ -76,7 +86,11 @@ fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
     carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
     assert_eq!(world.decide(&mut memory).acts, []);
     world.now.steady += Duration::from_secs(1);
-    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"], "only the same one");
+    assert_eq!(
+        evicted(&world.decide(&mut memory)),
+        ["web-0"],
+        "only the same one"
+    );
 }
 
 #[test]
@@ -88,13 +102,27 @@ fn no_budget_is_asked_in_vain() {
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-0"]);
     assert_eq!(
-        plan.skips.iter().map(|skip| skip.reason).collect::<Vec<_>>(),
-        [SkipReason::DisruptionBudget, SkipReason::DisruptionBudget, SkipReason::DisruptionBudget]
+        plan.skips
+            .iter()
+            .map(|skip| skip.reason)
+            .collect::<Vec<_>>(),
+        [
+            SkipReason::DisruptionBudget,
+            SkipReason::DisruptionBudget,
+            SkipReason::DisruptionBudget
+        ]
     );
     carry_out(&world, &mut memory, &plan, &ACCEPTED);
-    assert_eq!(world.decide(&mut memory).acts, [], "the budget's status does not show it yet");
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "the budget's status does not show it yet"
+    );
     world.budget("web-too", 4);
-    assert_eq!(World::reasons(&world.decide(&mut Memory::default())), [SkipReason::SeveralBudgets]);
+    assert_eq!(
+        World::reasons(&world.decide(&mut Memory::default())),
+        [SkipReason::SeveralBudgets]
+    );
 }
 
 #[test]
@@ -124,19 +152,30 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
     // Nobody sizes new pods, and each is ready at once.
     let mut replace = |world: &mut World, waits_seconds: u64| {
         let plan = world.decide(&mut memory);
-        let [gone] = evicted(&plan)[..] else { panic!("one eviction: {plan:?}") };
+        let [gone] = evicted(&plan)[..] else {
+            panic!("one eviction: {plan:?}")
+        };
         let next = format!("{gone}x");
         carry_out(world, &mut memory, &plan, &ACCEPTED);
         world.delete(gone);
         world.now.steady += Duration::from_millis(1);
         world.pod("web", &next, &json!({}));
         let plan = world.decide(&mut memory);
-        assert_eq!((evicted(&plan).len(), World::reasons(&plan)), (0, vec![SkipReason::InVain]));
+        assert_eq!(
+            (evicted(&plan).len(), World::reasons(&plan)),
+            (0, vec![SkipReason::InVain])
+        );
         let left = plan.wake_in.expect("it is looked at again");
-        assert_eq!(left + Duration::from_millis(1), Duration::from_secs(waits_seconds), "{next}");
+        assert_eq!(
+            left + Duration::from_millis(1),
+            Duration::from_secs(waits_seconds),
+            "{next}"
+        );
         world.now.steady += left;
     };
-    for waits_seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600] {
+    for waits_seconds in [
+        1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600,
+    ] {
         replace(&mut world, waits_seconds);
     }
     assert_eq!(evicted(&world.decide(&mut memory)).len(), 1);
@@ -145,7 +184,9 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
 /// Evicts the only pod, which comes back as it was.
 fn evict_in_vain(world: &mut World, memory: &mut Memory) {
     let plan = world.decide(memory);
-    let [gone] = evicted(&plan)[..] else { panic!("one eviction: {plan:?}") };
+    let [gone] = evicted(&plan)[..] else {
+        panic!("one eviction: {plan:?}")
+    };
     carry_out(world, memory, &plan, &ACCEPTED);
     world.delete(gone);
     world.now.steady += Duration::from_millis(1);
@@ -159,7 +200,10 @@ fn a_bound_that_moves_with_time_is_no_other_recommendation() {
     let mut memory = Memory::default();
     evict_in_vain(&mut world, &mut memory);
     world.bound("web", "901m");
-    assert_eq!(World::reasons(&world.decide(&mut memory)), [SkipReason::InVain]);
+    assert_eq!(
+        World::reasons(&world.decide(&mut memory)),
+        [SkipReason::InVain]
+    );
 }
 
 #[test]
@@ -169,18 +213,34 @@ fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
     let mut memory = Memory::default();
     evict_in_vain(&mut world, &mut memory);
     for expected in [2, 4] {
-        world.now.steady += world.decide(&mut memory).wake_in.expect("it is looked at again");
+        world.now.steady += world
+            .decide(&mut memory)
+            .wake_in
+            .expect("it is looked at again");
         evict_in_vain(&mut world, &mut memory);
-        let left = world.decide(&mut memory).wake_in.map(|left| left + Duration::from_millis(1));
+        let left = world
+            .decide(&mut memory)
+            .wake_in
+            .map(|left| left + Duration::from_millis(1));
         assert_eq!(left, Some(Duration::from_secs(expected)));
     }
     world.recommend("web", "2");
     evict_in_vain(&mut world, &mut memory);
-    let left = world.decide(&mut memory).wake_in.map(|left| left + Duration::from_millis(1));
-    assert_eq!(left, Some(Duration::from_secs(4)), "as long as the pause that was cut short");
+    let left = world
+        .decide(&mut memory)
+        .wake_in
+        .map(|left| left + Duration::from_millis(1));
+    assert_eq!(
+        left,
+        Some(Duration::from_secs(4)),
+        "as long as the pause that was cut short"
+    );
     world.now.steady += Duration::from_hours(2);
     evict_in_vain(&mut world, &mut memory);
-    let left = world.decide(&mut memory).wake_in.map(|left| left + Duration::from_millis(1));
+    let left = world
+        .decide(&mut memory)
+        .wake_in
+        .map(|left| left + Duration::from_millis(1));
     assert_eq!(left, Some(Duration::from_secs(1)), "a new series");
 }
 
@@ -205,7 +265,10 @@ fn the_conditions_of_owners_are_told_as_the_reason() {
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
     world.deployment("web", 2, &json!({"evictionRequirements": less}));
     let plan = world.decide(&mut Memory::default());
-    assert_eq!((evicted(&plan).len(), World::reasons(&plan)), (0, vec![SkipReason::Requirements]));
+    assert_eq!(
+        (evicted(&plan).len(), World::reasons(&plan)),
+        (0, vec![SkipReason::Requirements])
+    );
 }
 
 #[test]
@@ -213,5 +276,8 @@ fn a_closing_window_is_waited_for() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({}));
     world.annotate("web", super::MAINTENANCE_WINDOW, "30 11 * * *; for=1h");
-    assert_eq!(world.decide(&mut Memory::default()).wake_in, Some(Duration::from_mins(30)));
+    assert_eq!(
+        world.decide(&mut Memory::default()).wake_in,
+        Some(Duration::from_mins(30))
+    );
 }

@@ -72,22 +72,34 @@ impl<'a> Turn<'a> {
         hold: Result<Option<Duration>, Hold>,
         ledger: &mut Ledger<'a>,
     ) {
-        let Controlled { autoscaler, pods, .. } = matched.controlled;
+        let Controlled {
+            autoscaler, pods, ..
+        } = matched.controlled;
         let spec = &autoscaler.object.spec;
         let mode = spec.effective_update_mode();
-        let mut tally =
-            Tally { autoscaler: autoscaler.key.clone(), controlled: pods.len(), evictable: 0, resizable: 0 };
+        let mut tally = Tally {
+            autoscaler: autoscaler.key.clone(),
+            controlled: pods.len(),
+            evictable: 0,
+            resizable: 0,
+        };
         if let Ok(Some(due)) | Err(Hold::OutsideWindow { opens_in: due }) = hold {
             ledger.wake_in(due);
         }
         if let Err(hold) = hold {
-            ledger.plan.held.push(Arc::new(Held { autoscaler: autoscaler.key.clone(), hold }));
+            ledger.plan.held.push(Arc::new(Held {
+                autoscaler: autoscaler.key.clone(),
+                hold,
+            }));
         } else {
             let recommendation = recommendation_of(context.scene, autoscaler);
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
             let Members { groups, members } = of(context, matched, mode);
-            let limits = context.scene.view.namespace_limits(&autoscaler.key.namespace);
+            let limits = context
+                .scene
+                .view
+                .namespace_limits(&autoscaler.key.namespace);
             let settles_in = context.memory.settling.left(&autoscaler.key, context.now);
             let mut turn = Self {
                 context,
@@ -124,7 +136,10 @@ impl<'a> Turn<'a> {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::Recreate => {
-                let candidates = self.candidates(others.into_iter().filter(|member| self.may_evict(member)), ledger);
+                let candidates = self.candidates(
+                    others.into_iter().filter(|member| self.may_evict(member)),
+                    ledger,
+                );
                 tally.evictable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, ledger);
@@ -150,14 +165,22 @@ impl<'a> Turn<'a> {
         match outcome {
             Ok(act) => ledger.plan.acts.push(Arc::new(act)),
             Err(reason) => {
-                let skip = Skip { autoscaler: self.autoscaler.key.clone(), pod: pod.key.clone(), reason };
+                let skip = Skip {
+                    autoscaler: self.autoscaler.key.clone(),
+                    pod: pod.key.clone(),
+                    reason,
+                };
                 ledger.plan.skips.push(Arc::new(skip));
             }
         }
     }
 
     /// Those that want another size, in the order in which they get it.
-    fn candidates<'m>(&self, members: impl Iterator<Item = &'m Member<'m>>, ledger: &mut Ledger) -> Vec<Candidate<'m>> {
+    fn candidates<'m>(
+        &self,
+        members: impl Iterator<Item = &'m Member<'m>>,
+        ledger: &mut Ledger,
+    ) -> Vec<Candidate<'m>> {
         let Context { settings, now, .. } = self.context;
         let mut candidates: Vec<Candidate> = members
             .filter_map(|member| {
@@ -173,11 +196,18 @@ impl<'a> Turn<'a> {
                     self.due_in(priority.enough_in(member.pod, settings, now));
                     return None;
                 }
-                if let Some(((_, _, ended_at), counts_for)) = quick_oom.zip(settings.quick_oom_counts_for) {
+                if let Some(((_, _, ended_at), counts_for)) =
+                    quick_oom.zip(settings.quick_oom_counts_for)
+                {
                     self.due_in(now.until(ended_at, counts_for + MOMENT));
                 }
                 let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
-                let candidate = Candidate { member, priority, why, oom_kill };
+                let candidate = Candidate {
+                    member,
+                    priority,
+                    why,
+                    oom_kill,
+                };
                 if let Some(left) = self.settles_in.filter(|_| why != Why::QuickOom) {
                     ledger.wake_in(left);
                     self.enter(&candidate, Err(SkipReason::Settling), ledger);
@@ -198,12 +228,20 @@ impl<'a> Turn<'a> {
     /// The recommendation for one pod.
     fn own_recommendation(&self, running: &Running) -> Recommendation {
         let native_sidecars = self.context.settings.native_sidecars;
-        size::own_recommendation(&self.recommendation, running, self.spec, &self.limits, native_sidecars)
+        size::own_recommendation(
+            &self.recommendation,
+            running,
+            self.spec,
+            &self.limits,
+            native_sidecars,
+        )
     }
 
     /// Whether the pod has its startup boost. Such a pod is not sized until the boost is over.
     fn is_boosted(&self, member: &Member) -> bool {
-        self.context.settings.startup_boost && boost::is_asked_for(self.spec) && boost::is_boosted(member.running)
+        self.context.settings.startup_boost
+            && boost::is_asked_for(self.spec)
+            && boost::is_boosted(member.running)
     }
 
     fn group(&self, member: &Member) -> Option<&Group> {
@@ -212,12 +250,19 @@ impl<'a> Turn<'a> {
 
     fn waited(&self, member: &Member) -> Duration {
         let Context { memory, now, .. } = self.context;
-        let since = member.running.resizes.first().and_then(|condition| condition.since);
-        let waited =
-            memory.resizing_for(&member.pod.uid, now).max(since.map_or(Duration::ZERO, |since| now.since(since)));
+        let since = member
+            .running
+            .resizes
+            .first()
+            .and_then(|condition| condition.since);
+        let waited = memory
+            .resizing_for(&member.pod.uid, now)
+            .max(since.map_or(Duration::ZERO, |since| now.since(since)));
         let patience = Resizing::of(member.running).patience();
         self.due_in(
-            patience.and_then(|patience| (patience + MOMENT).checked_sub(waited)).filter(|left| !left.is_zero()),
+            patience
+                .and_then(|patience| (patience + MOMENT).checked_sub(waited))
+                .filter(|left| !left.is_zero()),
         );
         waited
     }
@@ -229,19 +274,37 @@ impl<'a> Turn<'a> {
 
     /// An error while the pod is left alone after a refusal.
     fn rests(&self, member: &Member, ledger: &mut Ledger) -> Result<(), SkipReason> {
-        let Some(left) = self.context.memory.pause_left(&member.pod.uid, self.context.now) else { return Ok(()) };
+        let Some(left) = self
+            .context
+            .memory
+            .pause_left(&member.pod.uid, self.context.now)
+        else {
+            return Ok(());
+        };
         ledger.wake_in(left);
         Err(SkipReason::BackingOff)
     }
 
     /// Takes the pod out of its group and out of the budgets that cover it, if these allow it.
-    fn spend(&mut self, member: &Member, disruption: Disruption, ledger: &mut Ledger) -> Result<(), SkipReason> {
-        let stops_serving =
-            disruption == Disruption::Restart && member.standing == (Standing::Running { serves: true });
-        if stops_serving && !self.group(member).is_some_and(|group| group.allows(disruption, member.standing)) {
+    fn spend(
+        &mut self,
+        member: &Member,
+        disruption: Disruption,
+        ledger: &mut Ledger,
+    ) -> Result<(), SkipReason> {
+        let stops_serving = disruption == Disruption::Restart
+            && member.standing == (Standing::Running { serves: true });
+        if stops_serving
+            && !self
+                .group(member)
+                .is_some_and(|group| group.allows(disruption, member.standing))
+        {
             return Err(SkipReason::NoRoom);
         }
-        if let Some(reason) = ledger.budgets.refusal(disruption, member.pod, member.running) {
+        if let Some(reason) = ledger
+            .budgets
+            .refusal(disruption, member.pod, member.running)
+        {
             return Err(reason);
         }
         ledger.budgets.spend(disruption, member.pod, member.running);
@@ -265,11 +328,20 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// The pods of an autoscaler. Groups with too few pods are dealt with where something can be done that disrupts nothing.
+/// The pods of an autoscaler. Groups with too few pods are dealt with where something can be done
+/// that disrupts nothing.
 fn of<'a>(context: Context<'a>, matched: &Matched<'a>, mode: EffectiveUpdateMode) -> Members<'a> {
-    let in_place = matches!(mode, EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate);
+    let in_place = matches!(
+        mode,
+        EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
+    );
     let skips = in_place && context.settings.in_place_skips_budget;
-    let keeps_small = move |members: &[Member]| skips || members.iter().any(|member| boost::is_boosted(member.running));
+    let keeps_small = move |members: &[Member]| {
+        skips
+            || members
+                .iter()
+                .any(|member| boost::is_boosted(member.running))
+    };
     members(matched, context.memory, context.settings, &keeps_small)
 }
 
@@ -279,5 +351,8 @@ fn recommendation_of(scene: &Scene, autoscaler: &Autoscaler) -> Option<Arc<Recom
         return Some(Arc::clone(heard));
     }
     let status = autoscaler.object.status.as_ref()?;
-    status.recommendation.clone().map(|recommendation| Arc::new(recommendation.into()))
+    status
+        .recommendation
+        .clone()
+        .map(|recommendation| Arc::new(recommendation.into()))
 }

@@ -1,10 +1,11 @@
 //! Maintenance windows: when the pods of an autoscaler, or of a namespace, may be changed.
 //!
 //! Written in an annotation as `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`, for example
-//! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m`: it opens when the cron says, in that time zone (UTC unless it says
-//! otherwise), and nothing new is begun in the last part of it.
+//! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m`: it opens when the cron says, in that
+//! time zone (UTC unless it says otherwise), and nothing new is begun in the last part of it.
 //!
-//! A cron with no day in the next [`YEARS`] years never opens: searching on could take a pass seconds for each such text.
+//! A cron with no day in the next [`YEARS`] years never opens: searching on could take a pass
+//! seconds for each such text.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use runtime::GoDuration;
 
-/// The annotation, of an autoscaler or of a namespace. The autoscaler's stands before that of its namespace.
+/// The annotation, of an autoscaler or of a namespace. The autoscaler's stands before that of its
+/// namespace.
 pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 
 /// Why a window cannot be read.
@@ -51,7 +53,8 @@ pub struct Window {
 
 /// The longest window.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
-/// Days within which the longest window opened that is still open, whatever the clock was changed by.
+/// Days within which the longest window opened that is still open, whatever the clock was changed
+/// by.
 const LONGEST_DAYS: i64 = 367;
 
 /// The longest text of a window, in bytes.
@@ -68,7 +71,9 @@ impl std::str::FromStr for Window {
         }
         let mut parts = text.split(';').map(str::trim);
         let cron = parts.next().unwrap_or_default();
-        let opens = cron.parse::<Cron>().map_err(|error| WindowError::Cron(cron.to_owned(), error.to_string()))?;
+        let opens = cron
+            .parse::<Cron>()
+            .map_err(|error| WindowError::Cron(cron.to_owned(), error.to_string()))?;
         let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
         for part in parts.filter(|part| !part.is_empty()) {
             match part.split_once('=') {
@@ -81,7 +86,11 @@ impl std::str::FromStr for Window {
             }
         }
         let length = length.ok_or(WindowError::NoDuration)?;
-        Ok(Self { opens, zone, usable: length.saturating_sub(buffer) })
+        Ok(Self {
+            opens,
+            zone,
+            usable: length.saturating_sub(buffer),
+        })
     }
 }
 
@@ -92,7 +101,8 @@ fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
 }
 
 impl Window {
-    /// For how long something may still be begun; or after how long it may, [`Duration::MAX`] where it never may again.
+    /// For how long something may still be begun; or after how long it may, [`Duration::MAX`] where
+    /// it never may again.
     pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
         let local = now.to_zoned(self.zone.clone());
         let today = local.date();
@@ -102,7 +112,8 @@ impl Window {
         } else {
             None
         };
-        let since = last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
+        let since =
+            last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
         if let Some(since) = since.filter(|since| *since < self.usable) {
             return Ok(self.usable.saturating_sub(since));
         }
@@ -111,8 +122,11 @@ impl Window {
         } else {
             None
         };
-        let until = next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
-        Err(until.filter(|_| !self.usable.is_zero()).unwrap_or(Duration::MAX))
+        let until =
+            next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
+        Err(until
+            .filter(|_| !self.usable.is_zero())
+            .unwrap_or(Duration::MAX))
     }
 
     /// Whether the cron comes on any day from `first` to `last`.
@@ -121,15 +135,24 @@ impl Window {
         let mut date = first;
         while date <= last {
             let (year, month) = (i32::from(date.year()), date.month().unsigned_abs().into());
-            let has_month = pattern.year_match(year).unwrap_or(false) && pattern.month_match(month).unwrap_or(false);
+            let has_month = pattern.year_match(year).unwrap_or(false)
+                && pattern.month_match(month).unwrap_or(false);
             if has_month {
-                let weekday =
-                    Weekday::from_days_from_sunday(date.weekday().to_sunday_zero_offset().unsigned_abs().into());
-                if pattern.day_match(year, month, date.day().unsigned_abs().into(), weekday).unwrap_or(false) {
+                let weekday = Weekday::from_days_from_sunday(
+                    date.weekday().to_sunday_zero_offset().unsigned_abs().into(),
+                );
+                if pattern
+                    .day_match(year, month, date.day().unsigned_abs().into(), weekday)
+                    .unwrap_or(false)
+                {
                     return true;
                 }
             }
-            let day = if has_month { date } else { date.last_of_month() };
+            let day = if has_month {
+                date
+            } else {
+                date.last_of_month()
+            };
             let Ok(next) = day.tomorrow() else { break };
             date = next;
         }
@@ -158,7 +181,11 @@ mod tests {
         check(NIGHTS, "2026-01-03T04:44:59Z", None);
         check(NIGHTS, "2026-01-03T04:45:00Z", Some(7 * 24 * 60 - 225));
         check("0 2 * * *; for=1h", "2026-01-03T02:30:00Z", None);
-        check("0 2 * * *; for=1h", "2026-01-03T03:30:00Z", Some(22 * 60 + 30));
+        check(
+            "0 2 * * *; for=1h",
+            "2026-01-03T03:30:00Z",
+            Some(22 * 60 + 30),
+        );
     }
 
     #[test]
@@ -166,8 +193,16 @@ mod tests {
         // On this Saturday Berlin is two hours ahead.
         check(NIGHTS, "2026-07-04T00:00:00Z", None);
         // Two o'clock comes twice that night in New York; the window opens at the first.
-        check("30 1 * * SUN; for=30m; zone=America/New_York", "2026-11-01T05:45:00Z", None);
-        check("30 1 * * SUN; for=30m; zone=America/New_York", "2026-11-01T05:15:00Z", Some(15));
+        check(
+            "30 1 * * SUN; for=30m; zone=America/New_York",
+            "2026-11-01T05:45:00Z",
+            None,
+        );
+        check(
+            "30 1 * * SUN; for=30m; zone=America/New_York",
+            "2026-11-01T05:15:00Z",
+            Some(15),
+        );
     }
 
     #[test]
@@ -186,10 +221,17 @@ mod tests {
 
     #[test]
     fn february_29th_is_found_and_a_day_that_never_comes_is_not() {
-        check("0 0 29 2 *; for=24h", "2026-02-28T00:00:00Z", Some(731 * 24 * 60));
+        check(
+            "0 0 29 2 *; for=24h",
+            "2026-02-28T00:00:00Z",
+            Some(731 * 24 * 60),
+        );
         check("0 0 29 2 *; for=24h", "2028-02-29T23:00:00Z", None);
         let never: Window = "0 0 31 2 *; for=24h".parse().expect("a window");
-        assert_eq!(never.open_for("2026-02-28T00:00:00Z".parse().expect("a time")), Err(Duration::MAX));
+        assert_eq!(
+            never.open_for("2026-02-28T00:00:00Z".parse().expect("a time")),
+            Err(Duration::MAX)
+        );
         // It was open for all of the year after that in which it opened.
         check("0 0 0 1 1 * 2025; for=8784h", "2026-01-01T23:59:00Z", None);
     }
@@ -200,18 +242,35 @@ mod tests {
             let window: Window = text.parse().expect("a window");
             window.open_for("2026-01-03T00:00:00Z".parse().expect("a time"))
         };
-        assert_eq!(opens_in("0 0 0 3 1 * 2034; for=1h"), Err(Duration::from_hours(24 * (8 * 365 + 2))));
+        assert_eq!(
+            opens_in("0 0 0 3 1 * 2034; for=1h"),
+            Err(Duration::from_hours(24 * (8 * 365 + 2)))
+        );
         assert_eq!(opens_in("0 0 0 4 1 * 2034; for=1h"), Err(Duration::MAX));
     }
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        let error = |text: &str| text.parse::<Window>().map(drop).expect_err("no window").to_string();
+        let error = |text: &str| {
+            text.parse::<Window>()
+                .map(drop)
+                .expect_err("no window")
+                .to_string()
+        };
         assert_eq!(error("0 2 * * *"), "for=DURATION is missing");
-        assert_eq!(error(&format!("0 2 * * *; for=1h{}", " ".repeat(256))), "longer than 256 bytes");
+        assert_eq!(
+            error(&format!("0 2 * * *; for=1h{}", " ".repeat(256))),
+            "longer than 256 bytes"
+        );
         assert!(error("0 25 * * *; for=1h").starts_with("\"0 25 * * *\" is no cron"));
-        assert_eq!(error("0 2 * * *; for=1h; zone=Mars/Olympus"), "\"Mars/Olympus\" is no time zone");
+        assert_eq!(
+            error("0 2 * * *; for=1h; zone=Mars/Olympus"),
+            "\"Mars/Olympus\" is no time zone"
+        );
         assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
-        assert_eq!(error("0 2 * * *; for=1h; until=3h"), "\"until=3h\" is none of for=, zone= and end-buffer=");
+        assert_eq!(
+            error("0 2 * * *; for=1h; until=3h"),
+            "\"until=3h\" is none of for=, zone= and end-buffer="
+        );
     }
 }

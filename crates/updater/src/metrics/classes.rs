@@ -1,4 +1,5 @@
-//! What the labels of an object are, and which labels objects have had: series stay until their object goes.
+//! What the labels of an object are, and which labels objects have had: series stay until their
+//! object goes.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,8 +16,8 @@ pub(super) struct Class {
     pub(super) mode: &'static str,
 }
 
-/// The labels of objects when they last had pods, those that they ever had, and what was done to their pods since the round
-/// began.
+/// The labels of objects when they last had pods, those that they ever had, and what was done to
+/// their pods since the round began.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     pub(super) of: HashMap<ObjectKey, Class>,

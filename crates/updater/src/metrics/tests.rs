@@ -14,8 +14,16 @@ fn web() -> ObjectKey {
 }
 
 fn plan(pods: usize) -> Plan {
-    let tally = Tally { autoscaler: web(), controlled: pods, evictable: pods, resizable: 0 };
-    Plan { tallies: vec![Arc::new(tally)], ..Plan::default() }
+    let tally = Tally {
+        autoscaler: web(),
+        controlled: pods,
+        evictable: pods,
+        resizable: 0,
+    };
+    Plan {
+        tallies: vec![Arc::new(tally)],
+        ..Plan::default()
+    }
 }
 
 fn eviction() -> Act {
@@ -35,7 +43,13 @@ fn eviction() -> Act {
 fn evictions(metrics: &Metrics) -> (f64, usize) {
     let families = metrics.evicted.collect();
     let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
-    (series.iter().map(|series| series.get_counter().get_value()).sum(), series.len())
+    (
+        series
+            .iter()
+            .map(|series| series.get_counter().get_value())
+            .sum(),
+        series.len(),
+    )
 }
 
 #[test]
@@ -47,7 +61,8 @@ fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods
     });
     let object = api::vpa::parse(object).expect("an autoscaler");
     let mut view = View::default();
-    view.autoscalers.apply(Arc::new(Autoscaler { key: web(), object }));
+    view.autoscalers
+        .apply(Arc::new(Autoscaler { key: web(), object }));
     let metrics = Metrics::register(&Registry::new()).expect("names are valid");
     let mut classes = Classes::default();
     let done = Outcome::Accepted { generation: None };
@@ -70,15 +85,27 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
     let shown = || {
         let families = registry.gather();
         let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
-        let sum: f64 =
-            series.iter().map(|series| series.get_counter().get_value() + series.get_gauge().get_value()).sum();
+        let sum: f64 = series
+            .iter()
+            .map(|series| series.get_counter().get_value() + series.get_gauge().get_value())
+            .sum();
         (sum, series.len())
     };
     let before = shown();
     let mut classes = Classes::default();
     metrics.planned(&plan(2), &View::default(), &mut classes);
-    classes.of.insert(web(), Class { size: 1, mode: "Recreate" });
-    metrics.acted(&eviction(), &Outcome::Accepted { generation: None }, &mut classes);
+    classes.of.insert(
+        web(),
+        Class {
+            size: 1,
+            mode: "Recreate",
+        },
+    );
+    metrics.acted(
+        &eviction(),
+        &Outcome::Accepted { generation: None },
+        &mut classes,
+    );
     metrics.held(Some(Halt::Stopped));
     metrics.queue(1, 1);
     assert_ne!(shown(), before);

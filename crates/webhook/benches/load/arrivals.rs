@@ -1,4 +1,5 @@
-//! When reviews are due: at random, each independent of all others (a Poisson process), as pods of many owners are made.
+//! When reviews are due: at random, each independent of all others (a Poisson process), as pods of
+//! many owners are made.
 
 use std::time::Duration;
 
@@ -11,10 +12,15 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn new(per_second: f64, series: u32) -> Self {
-        Self { mean: Duration::from_secs_f64(1.0 / per_second), last: Duration::ZERO, state: series.into() }
+        Self {
+            mean: Duration::from_secs_f64(1.0 / per_second),
+            last: Duration::ZERO,
+            state: series.into(),
+        }
     }
 
-    /// Evenly from above 0 to 1. Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014), `SplitMix64`.
+    /// Evenly from above 0 to 1. Steele, Lea, Flood: Fast splittable pseudorandom number generators
+    /// (2014), `SplitMix64`.
     fn uniform(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

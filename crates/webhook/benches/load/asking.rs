@@ -1,7 +1,10 @@
-//! Asks for reviews and notes how long each answer took since it was due, whether or not the review was sent in time: a server, or
-//! an asker, that is held up for a moment shows in every review that was due meanwhile.
+//! Asks for reviews and notes how long each answer took since it was due, whether or not the review
+//! was sent in time: a server, or an asker, that is held up for a moment shows in every review that
+//! was due meanwhile.
 //!
-//! One thread that never sleeps while anything is due, and no timers: it sends what is due, and takes the answers that are there. It asks in rounds: the kernel takes the core from a thread of real-time priority that never lets go of it.
+//! One thread that never sleeps while anything is due, and no timers: it sends what is due, and
+//! takes the answers that are there. It asks in rounds: the kernel takes the core from a thread of
+//! real-time priority that never lets go of it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,8 +25,8 @@ use crate::server::Server;
 const CONNECTIONS: usize = 32;
 /// Different reviews, each sent again and again.
 const REVIEWS: usize = 2000;
-/// A round and the pause before it. Linux lets such threads have 95 % of each second (`sched_rt_runtime_us`). Rounds are short, so that
-/// a stall of the machine is in one of them.
+/// A round and the pause before it. Linux lets such threads have 95 % of each second
+/// (`sched_rt_runtime_us`). Rounds are short, so that a stall of the machine is in one of them.
 pub(crate) const ROUND: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(12);
 
@@ -42,7 +45,8 @@ pub(crate) struct Asked {
     pub(crate) latencies: Latencies,
     /// The 99th percentile of each round, in milliseconds.
     pub(crate) p99_by_round: Vec<f64>,
-    /// By how much reviews were sent late although a connection was free for them: the asker's own fault, part of the latencies.
+    /// By how much reviews were sent late although a connection was free for them: the asker's own
+    /// fault, part of the latencies.
     pub(crate) late: Latencies,
     /// Reviews that found no connection free when they were due.
     pub(crate) crowded: usize,
@@ -70,7 +74,9 @@ impl Asked {
 impl Asker {
     pub(crate) fn new(server: &Server) -> Result<Self> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(server.certificate.as_bytes())?)?;
+        roots.add(CertificateDer::from_pem_slice(
+            server.certificate.as_bytes(),
+        )?)?;
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
@@ -92,7 +98,9 @@ impl Asker {
     /// Asks on all connections at once: each review is due when a connection is free for it.
     pub(crate) fn as_fast_as_possible(&mut self, rounds: u32) -> Result<Asked> {
         self.in_rounds(rounds, |_, begin| {
-            std::iter::from_fn(move || Some(Instant::now()).filter(|now| now.duration_since(begin) < ROUND))
+            std::iter::from_fn(move || {
+                Some(Instant::now()).filter(|now| now.duration_since(begin) < ROUND)
+            })
         })
     }
 
@@ -121,7 +129,11 @@ impl Asker {
 
     /// `due` says when the next review is due, and ends with the last one.
     fn ask(&mut self, mut due: impl Iterator<Item = Instant>, asked: &mut Asked) -> Result<()> {
-        let Self { connections, readiness, requests } = self;
+        let Self {
+            connections,
+            readiness,
+            requests,
+        } = self;
         let mut requests = requests.iter().cycle();
         let mut free: Vec<usize> = (0..connections.len()).collect();
         let mut waiting = 0_usize;
@@ -139,14 +151,19 @@ impl Asker {
                 asked.late.add(now.duration_since(due_now.max(free_since)));
                 asked.crowded += usize::from(free_since > due_now);
                 let request = requests.next().context("a review")?;
-                connections.get_mut(number).context("a connection")?.ask(request, due_now)?;
+                connections
+                    .get_mut(number)
+                    .context("a connection")?
+                    .ask(request, due_now)?;
                 waiting += 1;
                 next = None;
             }
             let was_crowded = free.is_empty();
             for number in readiness.now()? {
-                if let Some(Answered { due, is_changed }) =
-                    connections.get_mut(number).context("a connection")?.look()?
+                if let Some(Answered { due, is_changed }) = connections
+                    .get_mut(number)
+                    .context("a connection")?
+                    .look()?
                 {
                     asked.latencies.add(due.elapsed());
                     asked.unchanged += usize::from(!is_changed);

@@ -12,7 +12,10 @@ const WORKLOADS: usize = 500;
 /// Namespace and name of a workload.
 fn workload(number: usize) -> (String, String) {
     let number = number % (NAMESPACES * WORKLOADS);
-    (format!("team-{}", number / WORKLOADS), format!("web-{}", number % WORKLOADS))
+    (
+        format!("team-{}", number / WORKLOADS),
+        format!("web-{}", number % WORKLOADS),
+    )
 }
 
 /// The cluster as the webhook has seen it.
@@ -26,14 +29,15 @@ pub(crate) fn view() -> Result<View> {
             "metadata": {"namespace": namespace, "name": name},
             "spec": {"selector": selector, "template": {}},
         }))?;
-        let owner =
-            json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": "d", "controller": true}]);
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": "d", "controller": true}]);
         let set: ReplicaSet = serde_json::from_value(json!({
             "metadata": {"namespace": namespace, "name": set, "ownerReferences": owner},
             "spec": {"selector": selector},
         }))?;
-        view.controllers_mut(WellKnown::Deployment).apply(Arc::new(Controller::from(deployment)));
-        view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(Controller::from(set)));
+        view.controllers_mut(WellKnown::Deployment)
+            .apply(Arc::new(Controller::from(deployment)));
+        view.controllers_mut(WellKnown::ReplicaSet)
+            .apply(Arc::new(Controller::from(set)));
         let target = |container: &str| json!({"containerName": container, "target": {"cpu": format!("{}m", 100 + number % 900), "memory": "380258472"}});
         let object = api::vpa::parse(json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -44,7 +48,10 @@ pub(crate) fn view() -> Result<View> {
             },
             "status": {"recommendation": {"containerRecommendations": [target("app"), target("proxy")]}},
         }))?;
-        view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new(namespace, name), object }));
+        view.autoscalers.apply(Arc::new(Autoscaler {
+            key: ObjectKey::new(namespace, name),
+            object,
+        }));
     }
     Ok(view)
 }
@@ -53,8 +60,9 @@ pub(crate) fn view() -> Result<View> {
 pub(crate) fn review(number: usize) -> Value {
     let (namespace, name) = workload(number);
     let container = |container: &str| {
-        let variables: Vec<_> =
-            (0..8).map(|n| json!({"name": format!("SETTING_{n}"), "value": "some value of usual length"})).collect();
+        let variables: Vec<_> = (0..8)
+            .map(|n| json!({"name": format!("SETTING_{n}"), "value": "some value of usual length"}))
+            .collect();
         json!({
             "name": container, "image": "registry.example.com/team/app:1.2.3", "env": variables,
             "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"cpu": "200m", "memory": "200Mi"}},
@@ -65,8 +73,14 @@ pub(crate) fn review(number: usize) -> Value {
     };
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{name}-5d8f"), "uid": "r",
                         "controller": true, "blockOwnerDeletion": true}]);
-    let fields: Vec<_> =
-        (0..20).map(|n| (format!("f:field-{n}"), json!({".": {}, "f:name": {}, "f:value": {}}))).collect();
+    let fields: Vec<_> = (0..20)
+        .map(|n| {
+            (
+                format!("f:field-{n}"),
+                json!({".": {}, "f:name": {}, "f:value": {}}),
+            )
+        })
+        .collect();
     let managed = json!([{"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
                           "fieldsV1": serde_json::Map::from_iter(fields)}]);
     let pod = json!({

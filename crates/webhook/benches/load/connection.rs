@@ -1,4 +1,5 @@
-//! One connection to the server, which never waits: who asks looks from time to time whether the answer has come.
+//! One connection to the server, which never waits: who asks looks from time to time whether the
+//! answer has come.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -35,7 +36,12 @@ impl Connection {
             tls.complete_io(&mut stream)?;
         }
         stream.set_nonblocking(true)?;
-        Ok(Self { stream: StreamOwned::new(tls, stream), due: None, answer: vec![0; LONGEST_ANSWER], filled: 0 })
+        Ok(Self {
+            stream: StreamOwned::new(tls, stream),
+            due: None,
+            answer: vec![0; LONGEST_ANSWER],
+            filled: 0,
+        })
     }
 
     pub(crate) fn ask(&mut self, request: &[u8], due: Instant) -> Result<()> {
@@ -54,7 +60,10 @@ impl Connection {
     pub(crate) fn look(&mut self) -> Result<Option<Answered>> {
         let Some(due) = self.due else { return Ok(None) };
         loop {
-            let room = self.answer.get_mut(self.filled..).context("a long answer")?;
+            let room = self
+                .answer
+                .get_mut(self.filled..)
+                .context("a long answer")?;
             match self.stream.read(room) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 read => self.filled += read?,
@@ -69,12 +78,20 @@ impl Connection {
     /// Whether the pod was changed, once the answer is there whole.
     fn answered(&self) -> Result<Option<bool>> {
         let text = std::str::from_utf8(self.answer.get(..self.filled).context("what was read")?)?;
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            return Ok(None);
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .context("no length")?;
         if body.len() < length.parse()? {
             return Ok(None);
         }
-        ensure!(head.starts_with("HTTP/1.1 200") && body.contains("\"allowed\":true"), "{text}");
+        ensure!(
+            head.starts_with("HTTP/1.1 200") && body.contains("\"allowed\":true"),
+            "{text}"
+        );
         Ok(Some(body.contains("\"patch\":")))
     }
 }

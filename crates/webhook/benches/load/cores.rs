@@ -1,4 +1,5 @@
-//! A core for each thread, so that the one that answers and the one that asks wait neither for each other nor for anything else.
+//! A core for each thread, so that the one that answers and the one that asks wait neither for each
+//! other nor for anything else.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -9,17 +10,24 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
-/// Keeps the calling thread on one core: the `number`th of those that it may use. Where there are fewer, it stays free.
+/// Keeps the calling thread on one core: the `number`th of those that it may use. Where there are
+/// fewer, it stays free.
 pub(crate) fn stay_on(number: usize) -> Result<()> {
     let allowed = sched_getaffinity(None)?;
-    let Some(core) = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).nth(number) else { return Ok(()) };
+    let Some(core) = (0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .nth(number)
+    else {
+        return Ok(());
+    };
     let mut only = CpuSet::new();
     only.set(core);
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// While this lives, cores that have nothing to do wait for work awake: how long it takes to wake the sleeping core of a virtual
-/// machine is its host's affair. That takes a right. Linux: `Documentation/power/pm_qos_interface.rst`.
+/// While this lives, cores that have nothing to do wait for work awake: how long it takes to wake
+/// the sleeping core of a virtual machine is its host's affair. That takes a right. Linux:
+/// `Documentation/power/pm_qos_interface.rst`.
 pub(crate) struct Awake {
     _request: File,
 }
@@ -50,34 +58,57 @@ pub(crate) struct Used {
 
 impl Thread {
     pub(crate) fn current() -> Result<Self> {
-        Ok(Self { process: std::process::id(), number: u32::try_from(gettid().as_raw_nonzero().get())? })
+        Ok(Self {
+            process: std::process::id(),
+            number: u32::try_from(gettid().as_raw_nonzero().get())?,
+        })
     }
 
     /// The one with which a process began.
     pub(crate) fn first_of(process: u32) -> Self {
-        Self { process, number: process }
+        Self {
+            process,
+            number: process,
+        }
     }
 
-    /// Has it run before everything that has no real-time priority. That takes a right, and util-linux.
+    /// Has it run before everything that has no real-time priority. That takes a right, and
+    /// util-linux.
     pub(crate) fn raise(&self) -> Result<()> {
         let arguments = ["--fifo", "--pid", "10", &self.number.to_string()];
-        let done = Command::new("chrt").args(arguments).output().context("cannot run chrt")?;
-        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr).trim());
+        let done = Command::new("chrt")
+            .args(arguments)
+            .output()
+            .context("cannot run chrt")?;
+        ensure!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr).trim()
+        );
         Ok(())
     }
 
     /// What the kernel has noted of it.
     pub(crate) fn used(&self) -> Result<Used> {
-        let schedule: PathBuf = format!("/proc/{}/task/{}/schedstat", self.process, self.number).into();
+        let schedule: PathBuf =
+            format!("/proc/{}/task/{}/schedstat", self.process, self.number).into();
         let text = std::fs::read_to_string(schedule)?;
-        let mut fields = text.split_whitespace().map(|field| field.parse().map(Duration::from_nanos));
+        let mut fields = text
+            .split_whitespace()
+            .map(|field| field.parse().map(Duration::from_nanos));
         let mut next = || anyhow::Ok(fields.next().context("a field of schedstat")??);
-        Ok(Used { ran: next()?, waited: next()? })
+        Ok(Used {
+            ran: next()?,
+            waited: next()?,
+        })
     }
 
     /// What was used after `before`.
     pub(crate) fn used_since(&self, before: Used) -> Result<Used> {
         let now = self.used()?;
-        Ok(Used { ran: now.ran.saturating_sub(before.ran), waited: now.waited.saturating_sub(before.waited) })
+        Ok(Used {
+            ran: now.ran.saturating_sub(before.ran),
+            waited: now.waited.saturating_sub(before.waited),
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! Which connections have something to read. To look at each of them instead would take their locks again and again, for which the
-//! server would wait whenever it answers.
+//! Which connections have something to read. To look at each of them instead would take their locks
+//! again and again, for which the server would wait whenever it answers.
 
 use std::os::fd::OwnedFd;
 
@@ -18,16 +18,34 @@ impl Readiness {
     pub(crate) fn of(connections: &[Connection]) -> Result<Self> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (number, connection) in (0..).zip(connections) {
-            epoll::add(&queue, connection, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+            epoll::add(
+                &queue,
+                connection,
+                epoll::EventData::new_u64(number),
+                epoll::EventFlags::IN,
+            )?;
         }
-        Ok(Self { queue, events: Vec::with_capacity(connections.len()) })
+        Ok(Self {
+            queue,
+            events: Vec::with_capacity(connections.len()),
+        })
     }
 
     /// Their numbers, at present; this does not wait.
     pub(crate) fn now(&mut self) -> Result<impl Iterator<Item = usize>> {
         self.events.clear();
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&self.queue, spare_capacity(&mut self.events), Some(&at_once))?;
-        Ok(self.events.iter().filter_map(|event| usize::try_from(event.data.u64()).ok()))
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        epoll::wait(
+            &self.queue,
+            spare_capacity(&mut self.events),
+            Some(&at_once),
+        )?;
+        Ok(self
+            .events
+            .iter()
+            .filter_map(|event| usize::try_from(event.data.u64()).ok()))
     }
 }

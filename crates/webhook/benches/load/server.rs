@@ -31,20 +31,34 @@ impl Server {
             .spawn()
             .context("cannot start the server")?;
         let mut lines = BufReader::new(process.stdout.take().context("its output")?).lines();
-        let address = lines.next().context("the server ended")??.parse().context("its address")?;
+        let address = lines
+            .next()
+            .context("the server ended")??
+            .parse()
+            .context("its address")?;
         let mut certificate = String::new();
         while !certificate.contains(LAST_LINE) {
             certificate += &lines.next().context("its certificate ended")??;
             certificate.push('\n');
         }
         let thread = Thread::first_of(process.id());
-        Ok(Self { process, address, certificate, thread })
+        Ok(Self {
+            process,
+            address,
+            certificate,
+            thread,
+        })
     }
 
     /// Memory that it has at present.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()))?;
-        Ok(statm.split(' ').nth(1).context("the second field of statm")?.parse::<u64>()? * 4096)
+        Ok(statm
+            .split(' ')
+            .nth(1)
+            .context("the second field of statm")?
+            .parse::<u64>()?
+            * 4096)
     }
 }
 

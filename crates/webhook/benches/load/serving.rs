@@ -20,7 +20,8 @@ use webhook::state::Settings;
 use crate::cluster::view;
 use crate::cores::stay_on;
 
-/// Answers on one thread until who started it ends. Tells on standard output where, and then with which certificate.
+/// Answers on one thread until who started it ends. Tells on standard output where, and then with
+/// which certificate.
 pub(crate) fn run() -> Result<()> {
     std::thread::spawn(|| {
         // There is nothing to read: this ends with the other side, and so does this process.
@@ -33,7 +34,11 @@ pub(crate) fn run() -> Result<()> {
     let path = |name| files.path().join(name);
     std::fs::write(path("cert"), cert.pem())?;
     std::fs::write(path("key"), signing_key.serialize_pem())?;
-    let tls = TlsFiles { certificate: path("cert"), private_key: path("key"), authorities: None };
+    let tls = TlsFiles {
+        certificate: path("cert"),
+        private_key: path("key"),
+        authorities: None,
+    };
     let (_known, view) = watch::channel(view()?);
     let reviews = Reviews {
         view,
@@ -43,13 +48,29 @@ pub(crate) fn run() -> Result<()> {
         load: Load::default(),
         leaving: CancellationToken::new(),
     };
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let tls = ServingTls::load(tls).await?;
-        drop(files);
-        write!(std::io::stdout(), "{}\n{}", listener.local_addr()?, cert.pem()).context("standard output")?;
-        tokio::spawn(reviews.load.clone().measure());
-        serve(listener, reviews.router(), Some(tls.current()), LIMITS, CancellationToken::new()).await;
-        Ok(())
-    })
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            let tls = ServingTls::load(tls).await?;
+            drop(files);
+            write!(
+                std::io::stdout(),
+                "{}\n{}",
+                listener.local_addr()?,
+                cert.pem()
+            )
+            .context("standard output")?;
+            tokio::spawn(reviews.load.clone().measure());
+            serve(
+                listener,
+                reviews.router(),
+                Some(tls.current()),
+                LIMITS,
+                CancellationToken::new(),
+            )
+            .await;
+            Ok(())
+        })
 }

@@ -1,5 +1,6 @@
-//! Keeps the `MutatingWebhookConfiguration` as it should be. Upstream deletes it and makes it anew at each start of each replica;
-//! here it is changed in place, only where it differs, and never without the version that the change is based on.
+//! Keeps the `MutatingWebhookConfiguration` as it should be. Upstream deletes it and makes it anew
+//! at each start of each replica; here it is changed in place, only where it differs, and never
+//! without the version that the change is based on.
 
 use std::collections::BTreeMap;
 
@@ -26,12 +27,14 @@ pub struct Registered {
     pub changed: bool,
     /// Whether it is left as a newer revision of the Deployment has made it.
     pub is_newer: bool,
-    /// Whether a replica of that revision is ready. None without a newer revision, and where it is not known.
+    /// Whether a replica of that revision is ready. None without a newer revision, and where it is
+    /// not known.
     pub is_newer_ready: Option<bool>,
 }
 
-/// Puts the registration in place if it is not, unless replicas of a newer revision than that of `replica` made the present one. With
-/// `takes_back` it is also put in place where no replica of the newer revision is ready.
+/// Puts the registration in place if it is not, unless replicas of a newer revision than that of
+/// `replica` made the present one. With `takes_back` it is also put in place where no replica of
+/// the newer revision is ready.
 pub async fn register(
     configurations: &Api<MutatingWebhookConfiguration>,
     registration: &Registration,
@@ -39,7 +42,9 @@ pub async fn register(
     replica: Option<&Replica>,
     takes_back: bool,
 ) -> kube::Result<Registered> {
-    Backoff::default().retry(|| try_register(configurations, registration, bundle, replica, takes_back)).await
+    Backoff::default()
+        .retry(|| try_register(configurations, registration, bundle, replica, takes_back))
+        .await
 }
 
 async fn try_register(
@@ -54,9 +59,17 @@ async fn try_register(
     let registered = |configuration: &MutatingWebhookConfiguration, changed| {
         let bundle = bundle_of(configuration).unwrap_or_default();
         let bundle = String::from_utf8_lossy(&bundle).into_owned();
-        Registered { bundle, changed, is_newer: false, is_newer_ready: None }
+        Registered {
+            bundle,
+            changed,
+            is_newer: false,
+            is_newer_ready: None,
+        }
     };
-    if let Some(present) = present.as_ref().filter(|present| is_current(present, &wanted)) {
+    if let Some(present) = present
+        .as_ref()
+        .filter(|present| is_current(present, &wanted))
+    {
         return Ok(registered(present, false));
     }
     let revision = match replica {
@@ -65,26 +78,49 @@ async fn try_register(
     };
     // Null takes an annotation away: this replica's revision is not known.
     let annotations = BTreeMap::from([
-        (REVISION_ANNOTATION, revision.as_ref().map(ToString::to_string)),
-        (REPLICA_SET_ANNOTATION, revision.as_ref().and(replica).map(|replica| replica.replica_set().to_owned())),
+        (
+            REVISION_ANNOTATION,
+            revision.as_ref().map(ToString::to_string),
+        ),
+        (
+            REPLICA_SET_ANNOTATION,
+            revision
+                .as_ref()
+                .and(replica)
+                .map(|replica| replica.replica_set().to_owned()),
+        ),
     ]);
     let Some(present) = present else {
-        let annotations: BTreeMap<_, _> =
-            annotations.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        let annotations: BTreeMap<_, _> = annotations
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect();
         if !annotations.is_empty() {
-            wanted.metadata.annotations.get_or_insert_default().extend(annotations);
+            wanted
+                .metadata
+                .annotations
+                .get_or_insert_default()
+                .extend(annotations);
         }
         // Applied, not posted: the right to apply can be limited to one name.
         let params = PatchParams::apply(MANAGER).force();
-        let made = configurations.patch(CONFIGURATION, &params, &Patch::Apply(wanted)).await?;
+        let made = configurations
+            .patch(CONFIGURATION, &params, &Patch::Apply(wanted))
+            .await?;
         return Ok(registered(&made, true));
     };
     if let Some(replica) = replica.filter(|_| revision.is_some_and(|own| own.is_before(&present))) {
         let is_newer_ready = replica.is_registrant_ready(&present).await;
         if !takes_back || is_newer_ready != Some(false) {
-            return Ok(Registered { is_newer: true, is_newer_ready, ..registered(&present, false) });
+            return Ok(Registered {
+                is_newer: true,
+                is_newer_ready,
+                ..registered(&present, false)
+            });
         }
-        tracing::warn!("taking the registration back: no replica of the newer revision of the Deployment is ready");
+        tracing::warn!(
+            "taking the registration back: no replica of the newer revision of the Deployment is ready"
+        );
     }
     let change = json!({
         "metadata": {
@@ -94,6 +130,12 @@ async fn try_register(
         },
         "webhooks": wanted.webhooks,
     });
-    let changed = configurations.patch(CONFIGURATION, &PatchParams::default(), &Patch::Merge(change)).await?;
+    let changed = configurations
+        .patch(
+            CONFIGURATION,
+            &PatchParams::default(),
+            &Patch::Merge(change),
+        )
+        .await?;
     Ok(registered(&changed, true))
 }

@@ -1,5 +1,6 @@
-//! The revision of the Deployment that a replica belongs to. During a rollout the replicas of two revisions run, and only those of the
-//! newer one may change the registration, unless none of them has been ready for a while.
+//! The revision of the Deployment that a replica belongs to. During a rollout the replicas of two
+//! revisions run, and only those of the newer one may change the registration, unless none of them
+//! has been ready for a while.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,10 @@ impl Replica {
     /// The replica that is the pod of this name, which begins with that of its `ReplicaSet`.
     pub fn of(client: kube::Client, namespace: &str, pod: &str) -> Option<Self> {
         let (replica_set, _) = pod.rsplit_once('-')?;
-        Some(Self { replica_sets: Api::namespaced(client, namespace), replica_set: replica_set.to_owned() })
+        Some(Self {
+            replica_sets: Api::namespaced(client, namespace),
+            replica_set: replica_set.to_owned(),
+        })
     }
 
     /// The name of its `ReplicaSet`.
@@ -28,9 +32,17 @@ impl Replica {
         &self.replica_set
     }
 
-    /// Whether a replica of the revision that made the registration is ready. None where that is not known.
-    pub(crate) async fn is_registrant_ready(&self, present: &MutatingWebhookConfiguration) -> Option<bool> {
-        let replica_set = present.metadata.annotations.as_ref()?.get(REPLICA_SET_ANNOTATION)?;
+    /// Whether a replica of the revision that made the registration is ready. None where that is
+    /// not known.
+    pub(crate) async fn is_registrant_ready(
+        &self,
+        present: &MutatingWebhookConfiguration,
+    ) -> Option<bool> {
+        let replica_set = present
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(REPLICA_SET_ANNOTATION)?;
         match self.replica_sets.get_opt(replica_set).await {
             Ok(found) => {
                 let status = found.and_then(|replica_set| replica_set.status);
@@ -43,7 +55,8 @@ impl Replica {
         }
     }
 
-    /// Its revision now. A rollback gives the `ReplicaSet` of running pods a new one. None where it cannot be read.
+    /// Its revision now. A rollback gives the `ReplicaSet` of running pods a new one. None where it
+    /// cannot be read.
     pub(crate) async fn revision(&self) -> Option<Revision> {
         match self.replica_sets.get_opt(&self.replica_set).await {
             Ok(replica_set) => Revision::of(&replica_set?),
@@ -62,7 +75,8 @@ pub(crate) struct NewerRevision {
 }
 
 impl NewerRevision {
-    /// Takes what was last seen of it: absent when there is no newer revision, or when nothing is known of it.
+    /// Takes what was last seen of it: absent when there is no newer revision, or when nothing is
+    /// known of it.
     pub(crate) fn observe(&mut self, is_ready: Option<bool>, now: Instant) {
         self.unready_since = match is_ready {
             Some(false) => self.unready_since.or(Some(now)),
@@ -72,7 +86,8 @@ impl NewerRevision {
 
     /// Whether it has not been ready for this long.
     pub(crate) fn is_unready_for(&self, patience: Duration, now: Instant) -> bool {
-        self.unready_since.is_some_and(|since| now.saturating_duration_since(since) >= patience)
+        self.unready_since
+            .is_some_and(|since| now.saturating_duration_since(since) >= patience)
     }
 }
 
@@ -86,9 +101,23 @@ mod tests {
         for (seen, expected) in [
             (vec![(0, Some(false)), (119, Some(false))], false),
             (vec![(0, Some(false)), (120, Some(false))], true),
-            (vec![(0, Some(false)), (60, Some(true)), (120, Some(false))], false),
-            (vec![(0, Some(false)), (60, None), (120, Some(false))], false),
-            (vec![(0, Some(false)), (60, Some(true)), (80, Some(false)), (200, Some(false))], true),
+            (
+                vec![(0, Some(false)), (60, Some(true)), (120, Some(false))],
+                false,
+            ),
+            (
+                vec![(0, Some(false)), (60, None), (120, Some(false))],
+                false,
+            ),
+            (
+                vec![
+                    (0, Some(false)),
+                    (60, Some(true)),
+                    (80, Some(false)),
+                    (200, Some(false)),
+                ],
+                true,
+            ),
             (vec![(0, None), (600, None)], false),
             (vec![(0, Some(true)), (600, Some(true))], false),
         ] {

@@ -15,7 +15,8 @@ pub struct HeartbeatArgs {
     /// Name of the Lease by which the updater knows that the webhook lives.
     #[arg(long, default_value = "vpa-admission-controller", value_name = "NAME")]
     pub status_lease_name: String,
-    /// Namespace of that Lease. Empty means that of the environment variable NAMESPACE, or else kube-system.
+    /// Namespace of that Lease. Empty means that of the environment variable NAMESPACE, or else
+    /// kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub status_lease_namespace: String,
     /// Time between two renewals.
@@ -32,10 +33,24 @@ impl HeartbeatArgs {
         own_namespace: &str,
         holder: String,
     ) -> Heartbeat {
-        let Self { status_lease_name, status_lease_namespace, status_lease_update_interval } = self;
-        let namespace = if status_lease_namespace.is_empty() { own_namespace } else { &status_lease_namespace };
+        let Self {
+            status_lease_name,
+            status_lease_namespace,
+            status_lease_update_interval,
+        } = self;
+        let namespace = if status_lease_namespace.is_empty() {
+            own_namespace
+        } else {
+            &status_lease_namespace
+        };
         let leases: Api<Lease> = Api::namespaced(client, namespace);
-        Heartbeat { leases, clock, name: status_lease_name, holder, interval: status_lease_update_interval.0 }
+        Heartbeat {
+            leases,
+            clock,
+            name: status_lease_name,
+            holder,
+            interval: status_lease_update_interval.0,
+        }
     }
 }
 

@@ -17,17 +17,20 @@ pub struct RegistrationArgs {
     /// Register a URL made of --webhook-address and --webhook-port in place of a Service.
     #[arg(long)]
     pub register_by_url: bool,
-    /// The beginning of that URL, such as <https://vpa.example>; a host alone is reached over HTTPS.
+    /// The beginning of that URL, such as <https://vpa.example>; a host alone is reached over
+    /// HTTPS.
     #[arg(long, default_value = "", value_name = "ADDRESS")]
     pub webhook_address: String,
     /// The port of that URL. Without --register-by-url it has no effect: Services are asked at 443.
     #[arg(long, default_value = "", value_name = "PORT")]
     pub webhook_port: String,
-    /// How long the API server waits for an answer. Each pod that is created waits so long when the webhook hangs.
+    /// How long the API server waits for an answer. Each pod that is created waits so long when the
+    /// webhook hangs.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..=30), value_name = "SECONDS")]
     pub webhook_timeout_seconds: i32,
-    /// Have the API server refuse pods when it gets no answer. Pods of the webhook's own namespace and of kube-system never come
-    /// to it then, so that it cannot stand in its own way; nor can either be the one of --vpa-object-namespace.
+    /// Have the API server refuse pods when it gets no answer. Pods of the webhook's own namespace
+    /// and of kube-system never come to it then, so that it cannot stand in its own way; nor can
+    /// either be the one of --vpa-object-namespace.
     #[arg(long)]
     pub webhook_failure_policy_fail: bool,
     /// Labels of the configuration, as name:value,name:value with blanks and quotes around.
@@ -59,9 +62,16 @@ impl RegistrationArgs {
         let address = if register_by_url {
             Address::Url(url(&webhook_address, &webhook_port)?)
         } else {
-            Address::Service { namespace: own_namespace.to_owned(), name: webhook_service }
+            Address::Service {
+                namespace: own_namespace.to_owned(),
+                name: webhook_service,
+            }
         };
-        let failure_policy = if webhook_failure_policy_fail { FailurePolicy::Fail } else { FailurePolicy::Ignore };
+        let failure_policy = if webhook_failure_policy_fail {
+            FailurePolicy::Fail
+        } else {
+            FailurePolicy::Ignore
+        };
         Ok(Some(Registration {
             address,
             labels: labels(&webhook_labels)?,
@@ -72,12 +82,26 @@ impl RegistrationArgs {
     }
 }
 
-/// Upstream joins the two with a colon and adds nothing, so that its users write the scheme themselves.
+/// Upstream joins the two with a colon and adds nothing, so that its users write the scheme
+/// themselves.
 fn url(address: &str, port: &str) -> anyhow::Result<String> {
-    ensure!(!address.is_empty(), "--register-by-url needs --webhook-address");
-    ensure!(!address.starts_with("http://"), "--webhook-address={address}: the API server asks over HTTPS only");
-    ensure!(port.is_empty() || port.parse::<u16>().is_ok(), "--webhook-port={port} is no port");
-    let scheme = if address.starts_with("https://") { "" } else { "https://" };
+    ensure!(
+        !address.is_empty(),
+        "--register-by-url needs --webhook-address"
+    );
+    ensure!(
+        !address.starts_with("http://"),
+        "--webhook-address={address}: the API server asks over HTTPS only"
+    );
+    ensure!(
+        port.is_empty() || port.parse::<u16>().is_ok(),
+        "--webhook-port={port} is no port"
+    );
+    let scheme = if address.starts_with("https://") {
+        ""
+    } else {
+        "https://"
+    };
     let colon = if port.is_empty() { "" } else { ":" };
     Ok(format!("{scheme}{address}{colon}{port}"))
 }
@@ -94,11 +118,19 @@ mod tests {
         for (address, port, expected) in [
             ("https://10.0.0.1", "8443", Some("https://10.0.0.1:8443")),
             ("vpa.example", "443", Some("https://vpa.example:443")),
-            ("https://vpa.example/hook", "", Some("https://vpa.example/hook")),
+            (
+                "https://vpa.example/hook",
+                "",
+                Some("https://vpa.example/hook"),
+            ),
             ("http://vpa.example", "80", None),
             ("", "443", None),
         ] {
-            assert_eq!(url(address, port).ok().as_deref(), expected, "{address} {port}");
+            assert_eq!(
+                url(address, port).ok().as_deref(),
+                expected,
+                "{address} {port}"
+            );
         }
     }
 
@@ -121,11 +153,16 @@ mod tests {
                 None,
             ),
         ] {
-            let webhooks = registered(line).and_then(|wanted| wanted.webhooks).expect(line);
+            let webhooks = registered(line)
+                .and_then(|wanted| wanted.webhooks)
+                .expect(line);
             let client = &webhooks[0].client_config;
             let found = client.service.as_ref().and_then(|service| service.port);
             assert_eq!((client.url.as_deref(), found), (url, port), "{line}");
         }
-        assert!(registered("--register-by-url --webhook-address=vpa.example --webhook-port=https").is_none());
+        assert!(
+            registered("--register-by-url --webhook-address=vpa.example --webhook-port=https")
+                .is_none()
+        );
     }
 }

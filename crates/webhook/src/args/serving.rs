@@ -17,34 +17,46 @@ pub struct ServingArgs {
     /// Port of the webhook.
     #[arg(long, default_value_t = 8000, value_name = "PORT")]
     pub port: u16,
-    /// Make and replace the certificates without anybody's help, in a Secret that all replicas share, and put the authorities into
-    /// the configuration. The flags about certificate files have no meaning then.
+    /// Make and replace the certificates without anybody's help, in a Secret that all replicas
+    /// share, and put the authorities into the configuration. The flags about certificate files
+    /// have no meaning then.
     #[arg(long)]
     pub manage_certificates: bool,
     /// The Secret of --manage-certificates, in the webhook's own namespace.
     #[arg(long, default_value = "vpa-tls-certs", value_name = "NAME")]
     pub certificate_secret_name: String,
     /// Certificate chain (PEM) of the webhook.
-    #[arg(long = "tls-cert-file", default_value = "/etc/tls-certs/serverCert.pem", value_name = "FILE")]
+    #[arg(
+        long = "tls-cert-file",
+        default_value = "/etc/tls-certs/serverCert.pem",
+        value_name = "FILE"
+    )]
     pub serving_cert_file: PathBuf,
     /// Private key (PEM) of --tls-cert-file.
-    #[arg(long = "tls-private-key", default_value = "/etc/tls-certs/serverKey.pem", value_name = "FILE")]
+    #[arg(
+        long = "tls-private-key",
+        default_value = "/etc/tls-certs/serverKey.pem",
+        value_name = "FILE"
+    )]
     pub serving_private_key: PathBuf,
-    /// Authorities (PEM) that the API server is told to trust. Empty where somebody else tells it, such as cert-manager.
+    /// Authorities (PEM) that the API server is told to trust. Empty where somebody else tells it,
+    /// such as cert-manager.
     // Paths are refused by clap where they are empty.
     #[arg(
         long, default_value = "/etc/tls-certs/caCert.pem", value_name = "FILE",
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub client_ca_file: PathBuf,
-    /// Authorities (PEM) of the certificate that the API server shows as a client. With it, a connection without a certificate of
-    /// one of them is refused. The API server shows one when its `AdmissionConfiguration` has a kubeconfig for webhooks.
+    /// Authorities (PEM) of the certificate that the API server shows as a client. With it, a
+    /// connection without a certificate of one of them is refused. The API server shows one when
+    /// its `AdmissionConfiguration` has a kubeconfig for webhooks.
     #[arg(long, value_name = "FILE")]
     pub api_server_client_ca_file: Option<PathBuf>,
     /// Follow the files as they change.
     #[arg(long)]
     pub reload_cert: bool,
-    /// Cipher suites of TLS 1.2, named as Go names them and separated by commas or colons. Empty means all.
+    /// Cipher suites of TLS 1.2, named as Go names them and separated by commas or colons. Empty
+    /// means all.
     #[arg(long, default_value = "", value_name = "SUITES")]
     pub tls_ciphers: CipherSuites,
     /// The oldest version of TLS that is spoken.
@@ -73,7 +85,10 @@ impl ServingArgs {
             min_tls_version,
         } = self;
         if !tls_ciphers.unknown().is_empty() {
-            tracing::warn!("--tls-ciphers: there are no suites {}", tls_ciphers.unknown().join(", "));
+            tracing::warn!(
+                "--tls-ciphers: there are no suites {}",
+                tls_ciphers.unknown().join(", ")
+            );
         }
         let serving = ServingProfile {
             min_version: min_tls_version,
@@ -82,12 +97,20 @@ impl ServingArgs {
             ..ServingProfile::default()
         };
         if !manage_certificates {
-            let files =
-                TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };
+            let files = TlsFiles {
+                certificate: serving_cert_file,
+                private_key: serving_private_key,
+                authorities: None,
+            };
             // Who registers nothing needs no authorities, and may well not have them.
-            let authorities =
-                Some(client_ca_file).filter(|path| registration.is_some() && !path.as_os_str().is_empty());
-            return Ok(Source::Files(Files { files, authorities, follow: reload_cert, serving }));
+            let authorities = Some(client_ca_file)
+                .filter(|path| registration.is_some() && !path.as_os_str().is_empty());
+            return Ok(Source::Files(Files {
+                files,
+                authorities,
+                follow: reload_cert,
+                serving,
+            }));
         }
         ensure!(
             registration.is_some(),
@@ -97,7 +120,9 @@ impl ServingArgs {
             secrets: Api::<Secret>::namespaced(client, own_namespace),
             secret: certificate_secret_name,
             authority: "plimsoll webhook".to_owned(),
-            names: registration.map(|registration| registration.address.names()).unwrap_or_default(),
+            names: registration
+                .map(|registration| registration.address.names())
+                .unwrap_or_default(),
             profile: Profile::default(),
             serving,
         })))

@@ -1,8 +1,9 @@
-//! What the containers of a pod have together, as the API server counts it: all that run side by side, sidecars among them, or an
-//! init container with the sidecars that were started before it, whichever is more.
+//! What the containers of a pod have together, as the API server counts it: all that run side by
+//! side, sidecars among them, or an init container with the sidecars that were started before it,
+//! whichever is more.
 //!
-//! Source: Kubernetes, `AggregateContainerRequests` of `k8s.io/component-helpers/resource`, and `podRequests` and `podLimits` of
-//! `plugin/pkg/admission/limitranger`.
+//! Source: Kubernetes, `AggregateContainerRequests` of `k8s.io/component-helpers/resource`, and
+//! `podRequests` and `podLimits` of `plugin/pkg/admission/limitranger`.
 
 use model::{Quantity, ResourceName};
 use sizing::ContainerSize;
@@ -40,7 +41,11 @@ enum Role {
 impl<'a> Member<'a> {
     /// A container that gets this size.
     pub(super) fn sized(sized: &Sized<'a>, size: &'a ContainerSize) -> Self {
-        Self { role: Role::Main, written: sized.effective, size: Some(size) }
+        Self {
+            role: Role::Main,
+            written: sized.effective,
+            size: Some(size),
+        }
     }
 
     /// Whether it is one of those that get a size.
@@ -49,32 +54,51 @@ impl<'a> Member<'a> {
     }
 
     /// What it has of a resource.
-    pub(super) fn amount(&self, map: Map, resource: &ResourceName, when: When) -> Option<&'a Quantity> {
+    pub(super) fn amount(
+        &self,
+        map: Map,
+        resource: &ResourceName,
+        when: When,
+    ) -> Option<&'a Quantity> {
         let size = self.size.filter(|_| when == When::After);
         let new = size.map(|size| match map {
             Map::Requests => &size.requests,
             Map::Limits => &size.limits,
         });
-        new.and_then(|list| list.get(resource)).or_else(|| self.written.list(map)?.get(resource))
+        new.and_then(|list| list.get(resource))
+            .or_else(|| self.written.list(map)?.get(resource))
     }
 }
 
-/// All containers of a pod in the order in which they are written, those of `initContainers` last. `containers` and `sizes` are in the
-/// same order.
+/// All containers of a pod in the order in which they are written, those of `initContainers` last.
+/// `containers` and `sizes` are in the same order.
 pub(super) fn members<'a>(
     pod: &'a Pod<'_>,
     containers: &'a [Sized<'_>],
     sizes: &'a [ContainerSize],
 ) -> impl Iterator<Item = Member<'a>> + Clone {
-    let role = |container: &Container<'_>| if container.is_sidecar() { Role::Sidecar } else { Role::Init };
+    let role = |container: &Container<'_>| {
+        if container.is_sidecar() {
+            Role::Sidecar
+        } else {
+            Role::Init
+        }
+    };
     let main = pod.spec.containers.iter().enumerate();
     let main = main.map(|(index, container)| (Role::Main, Place::Container(index), container));
     let init = pod.spec.init_containers.iter().flatten().enumerate();
-    let init = init.map(move |(index, container)| (role(container), Place::InitContainer(index), container));
+    let init = init
+        .map(move |(index, container)| (role(container), Place::InitContainer(index), container));
     let mut sizes = containers.iter().zip(sizes).peekable();
     main.chain(init).map(move |(role, place, container)| {
-        let size = sizes.next_if(|(sized, _)| sized.place == place).map(|(_, size)| size);
-        Member { role, written: pod.effective(container), size }
+        let size = sizes
+            .next_if(|(sized, _)| sized.place == place)
+            .map(|(_, size)| size);
+        Member {
+            role,
+            written: pod.effective(container),
+            size,
+        }
     })
 }
 

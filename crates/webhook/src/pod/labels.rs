@@ -7,7 +7,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::review::Text;
 
-/// Keys and values in the order of the keys. Of values for one key the last one counts, as it does for the API server.
+/// Keys and values in the order of the keys. Of values for one key the last one counts, as it does
+/// for the API server.
 #[derive(Debug, Default)]
 pub(crate) struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
 
@@ -65,6 +66,10 @@ mod tests {
 
     #[test]
     fn the_last_of_several_counts() {
-        check(r#"{"app":"web","a":"","app":"\u0041pi"}"#, "app", Some("Api"));
+        check(
+            r#"{"app":"web","a":"","app":"\u0041pi"}"#,
+            "app",
+            Some("Api"),
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! What the API server's `LimitRanger` says to a new size. It looks at pods after all webhooks, and what it refuses is not created.
+//! What the API server's `LimitRanger` says to a new size. It looks at pods after all webhooks, and
+//! what it refuses is not created.
 //!
-//! Upstream holds sizes to the minimum and maximum of ranges, but lets policies win, knows nothing of ratios, and does not look
-//! again after it has rounded. Source: Kubernetes, `plugin/pkg/admission/limitranger` (`PodValidateLimitFunc`).
+//! Upstream holds sizes to the minimum and maximum of ranges, but lets policies win, knows nothing
+//! of ratios, and does not look again after it has rounded. Source: Kubernetes,
+//! `plugin/pkg/admission/limitranger` (`PodValidateLimitFunc`).
 
 use std::slice;
 
@@ -16,7 +18,12 @@ use super::sound::{RESOURCES, take_back};
 use crate::patch::Map;
 
 /// Takes back what a range would refuse, unless it would refuse the pod as it is written as well.
-pub(super) fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize], ranges: &[&LimitRange]) {
+pub(super) fn hold(
+    pod: &Pod<'_>,
+    containers: &[Sized<'_>],
+    sizes: &mut [ContainerSize],
+    ranges: &[&LimitRange],
+) {
     if ranges.is_empty() {
         return;
     }
@@ -28,16 +35,29 @@ pub(super) fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [Contain
                 limit: member.amount(Map::Limits, &resource, when).cloned(),
             };
             if refuse_only_after(ranges, LimitType::Container, &resource, amounts) {
-                take_back(slice::from_mut(size), &resource, "a LimitRange would refuse the container");
+                take_back(
+                    slice::from_mut(size),
+                    &resource,
+                    "a LimitRange would refuse the container",
+                );
             }
         }
     }
     for resource in RESOURCES {
         let of_pod = |map, when| {
-            let written = pod.spec.resources.as_ref().and_then(|all| all.list(map)?.get(&resource));
-            written.cloned().or_else(|| total(members(pod, containers, sizes), map, &resource, when))
+            let written = pod
+                .spec
+                .resources
+                .as_ref()
+                .and_then(|all| all.list(map)?.get(&resource));
+            written
+                .cloned()
+                .or_else(|| total(members(pod, containers, sizes), map, &resource, when))
         };
-        let amounts = |when| Amounts { request: of_pod(Map::Requests, when), limit: of_pod(Map::Limits, when) };
+        let amounts = |when| Amounts {
+            request: of_pod(Map::Requests, when),
+            limit: of_pod(Map::Limits, when),
+        };
         if refuse_only_after(ranges, LimitType::Pod, &resource, amounts) {
             take_back(sizes, &resource, "a LimitRange would refuse the pod");
         }
@@ -51,8 +71,13 @@ fn refuse_only_after(
     resource: &ResourceName,
     amounts: impl Fn(When) -> Amounts,
 ) -> bool {
-    let items = ranges.iter().flat_map(|range| &range.items).filter(|item| item.kind == kind);
-    let items = items.map(|item| bounds(item, resource)).filter(|bounds| bounds.iter().any(Option::is_some));
+    let items = ranges
+        .iter()
+        .flat_map(|range| &range.items)
+        .filter(|item| item.kind == kind);
+    let items = items
+        .map(|item| bounds(item, resource))
+        .filter(|bounds| bounds.iter().any(Option::is_some));
     if items.clone().next().is_none() {
         return false;
     }
@@ -82,19 +107,28 @@ impl Amounts {
     /// A request must be there; a limit need not.
     fn are_below(&self, min: &Quantity) -> bool {
         let Self { request, limit } = self;
-        request.as_ref().is_none_or(|request| request < min) || limit.as_ref().is_some_and(|limit| limit < min)
+        request.as_ref().is_none_or(|request| request < min)
+            || limit.as_ref().is_some_and(|limit| limit < min)
     }
 
     /// A limit must be there; a request need not.
     fn are_above(&self, max: &Quantity) -> bool {
         let Self { request, limit } = self;
-        limit.as_ref().is_none_or(|limit| limit > max) || request.as_ref().is_some_and(|request| request > max)
+        limit.as_ref().is_none_or(|limit| limit > max)
+            || request.as_ref().is_some_and(|request| request > max)
     }
 
     /// Both must be there. The product of two 64-bit numbers fits.
     fn are_apart(&self, ratio: &Quantity) -> bool {
-        let present = |amount: &Option<Quantity>| amount.as_ref().filter(|amount| !amount.is_zero()).map(thousandths);
-        let (Some(request), Some(limit)) = (present(&self.request), present(&self.limit)) else { return true };
+        let present = |amount: &Option<Quantity>| {
+            amount
+                .as_ref()
+                .filter(|amount| !amount.is_zero())
+                .map(thousandths)
+        };
+        let (Some(request), Some(limit)) = (present(&self.request), present(&self.limit)) else {
+            return true;
+        };
         limit.saturating_mul(1000) > request.saturating_mul(thousandths(ratio))
     }
 }
@@ -107,13 +141,16 @@ fn thousandths(quantity: &Quantity) -> i128 {
 mod tests {
     use super::*;
 
-    /// Minimum, maximum and ratio; request and limit; empty where there is none; and whether they are refused.
+    /// Minimum, maximum and ratio; request and limit; empty where there is none; and whether they
+    /// are refused.
     fn check(bounds: [&str; 3], amounts: [&str; 2], expected: bool) {
-        let quantity =
-            |text: &str| -> Option<Quantity> { (!text.is_empty()).then(|| text.parse().expect("a quantity")) };
+        let quantity = |text: &str| -> Option<Quantity> {
+            (!text.is_empty()).then(|| text.parse().expect("a quantity"))
+        };
         let [min, max, ratio] = bounds.map(quantity);
         let [request, limit] = amounts.map(quantity);
-        let are_refused = Amounts { request, limit }.are_refused([min.as_ref(), max.as_ref(), ratio.as_ref()]);
+        let are_refused =
+            Amounts { request, limit }.are_refused([min.as_ref(), max.as_ref(), ratio.as_ref()]);
         assert_eq!(are_refused, expected, "{bounds:?} {amounts:?}");
     }
 

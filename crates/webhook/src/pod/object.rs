@@ -1,4 +1,5 @@
-//! A pod as a review holds it: only what can change the answer, and every map may be absent or null.
+//! A pod as a review holds it: only what can change the answer, and every map may be absent or
+//! null.
 
 use std::fmt;
 
@@ -99,33 +100,55 @@ impl<'de> Visitor<'de> for AnnotationsVisitor {
 }
 
 impl<'t> Pod<'t> {
-    /// The resources of a container in effect: what the kubelet reports, else what it is written with.
+    /// The resources of a container in effect: what the kubelet reports, else what it is written
+    /// with.
     pub(crate) fn effective<'a>(&'a self, container: &'a Container<'_>) -> &'a Requirements {
-        let statuses = self.status.iter().flat_map(|status| &status.container_statuses).flatten();
-        let status = statuses.into_iter().find(|status| *status.name == *container.name);
-        status.and_then(|status| status.resources.as_ref()).unwrap_or(container.resources())
+        let statuses = self
+            .status
+            .iter()
+            .flat_map(|status| &status.container_statuses)
+            .flatten();
+        let status = statuses
+            .into_iter()
+            .find(|status| *status.name == *container.name);
+        status
+            .and_then(|status| status.resources.as_ref())
+            .unwrap_or(container.resources())
     }
 
     /// Whether a kubelet reports about it already.
     pub(crate) fn runs(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.container_statuses.is_some())
+        self.status
+            .as_ref()
+            .is_some_and(|status| status.container_statuses.is_some())
     }
 
     /// How many containers it has, of those that are sized or might be.
     pub(crate) fn container_count(&self) -> usize {
-        self.spec.containers.len().saturating_add(self.spec.init_containers.as_ref().map_or(0, Vec::len))
+        self.spec
+            .containers
+            .len()
+            .saturating_add(self.spec.init_containers.as_ref().map_or(0, Vec::len))
     }
 
     /// The controller that is making it.
     pub(crate) fn owner(&self) -> Option<&Owner<'t>> {
-        self.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+        self.metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .find(|owner| owner.controller == Some(true))
     }
 }
 
 impl Container<'_> {
     /// What it is written with.
     pub(crate) fn resources(&self) -> &Requirements {
-        const NONE: &Requirements = &Requirements { requests: None, limits: None, has_others: false };
+        const NONE: &Requirements = &Requirements {
+            requests: None,
+            limits: None,
+            has_others: false,
+        };
         self.resources.as_ref().unwrap_or(NONE)
     }
 

@@ -20,5 +20,10 @@ pub(super) fn sized<'a>(pod: &'a Pod<'_>, native_sidecars: bool) -> Vec<Sized<'a
     let sidecars = sidecars.filter(|(_, container)| native_sidecars && container.is_sidecar());
     let sidecars = sidecars.map(|(index, container)| (Place::InitContainer(index), container));
     let both = containers.chain(sidecars);
-    both.map(|(place, container)| Sized { place, container, effective: pod.effective(container) }).collect()
+    both.map(|(place, container)| Sized {
+        place,
+        container,
+        effective: pod.effective(container),
+    })
+    .collect()
 }

@@ -1,4 +1,5 @@
-//! What is said about a pod that is changed: `Pod resources updated by web: container 0: cpu request; container 1: memory request`.
+//! What is said about a pod that is changed:
+//! `Pod resources updated by web: container 0: cpu request; container 1: memory request`.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go`.
 
@@ -23,7 +24,12 @@ impl Updates {
         text.push_str("Pod resources updated by ");
         text.push_str(autoscaler);
         let end = text.len();
-        Self { text, first: end, last: end, said: end }
+        Self {
+            text,
+            first: end,
+            last: end,
+            said: end,
+        }
     }
 
     /// What is said next is about this container.
@@ -80,7 +86,13 @@ mod tests {
     fn containers_that_are_changed_are_told_of() {
         check(&[], None);
         check(&[&[]], None);
-        check(&[&[], &["a", "b"]], Some("Pod resources updated by web: container 1: a, b"));
-        check(&[&["a"], &[], &["b"]], Some("Pod resources updated by web: container 0: a; container 2: b"));
+        check(
+            &[&[], &["a", "b"]],
+            Some("Pod resources updated by web: container 1: a, b"),
+        );
+        check(
+            &[&["a"], &[], &["b"]],
+            Some("Pod resources updated by web: container 0: a; container 2: b"),
+        );
     }
 }

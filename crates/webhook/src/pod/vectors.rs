@@ -52,19 +52,29 @@ impl Case {
         let status = object.status.clone().unwrap_or_default();
         let recommendation = status.recommendation.map(Recommendation::from);
         let targets = recommendation.as_ref().map(Target::all);
-        let most: Option<Quantity> =
-            (!self.max_allowed_cpu_boost.is_empty()).then(|| self.max_allowed_cpu_boost.parse().expect("a quantity"));
+        let most: Option<Quantity> = (!self.max_allowed_cpu_boost.is_empty())
+            .then(|| self.max_allowed_cpu_boost.parse().expect("a quantity"));
         let settings = Settings {
-            gates: Gates { startup_boost: self.gate_cpu_startup_boost, ..Gates::default() },
+            gates: Gates {
+                startup_boost: self.gate_cpu_startup_boost,
+                ..Gates::default()
+            },
             max_cpu_boost: most,
             ..Settings::default()
         };
-        let sizing = Sizing { object: &object, recommendation: targets.as_deref() };
+        let sizing = Sizing {
+            object: &object,
+            recommendation: targets.as_deref(),
+        };
         let text = self.pod.to_string();
         let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
         let view = self.view();
-        let patch = patch(&pod, sizing, &view.limit_ranges_in("default"), &settings).unwrap_or_default();
-        patch.into_json().map(|json| serde_json::from_slice(&json).expect("a patch")).unwrap_or_default()
+        let patch =
+            patch(&pod, sizing, &view.limit_ranges_in("default"), &settings).unwrap_or_default();
+        patch
+            .into_json()
+            .map(|json| serde_json::from_slice(&json).expect("a patch"))
+            .unwrap_or_default()
     }
 }
 

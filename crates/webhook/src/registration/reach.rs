@@ -19,10 +19,19 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// From the flags about namespaces. Where no answer means a refusal, the webhook must not depend on itself, nor the cluster's
-    /// own pods on it.
-    pub fn of(policy: FailurePolicy, own_namespace: &str, only: &str, ignored: &[String]) -> anyhow::Result<Self> {
-        let needed = if policy == FailurePolicy::Fail { vec![own_namespace, SYSTEM] } else { Vec::new() };
+    /// From the flags about namespaces. Where no answer means a refusal, the webhook must not
+    /// depend on itself, nor the cluster's own pods on it.
+    pub fn of(
+        policy: FailurePolicy,
+        own_namespace: &str,
+        only: &str,
+        ignored: &[String],
+    ) -> anyhow::Result<Self> {
+        let needed = if policy == FailurePolicy::Fail {
+            vec![own_namespace, SYSTEM]
+        } else {
+            Vec::new()
+        };
         if !only.is_empty() {
             ensure!(
                 !needed.contains(&only),
@@ -38,7 +47,8 @@ impl Reach {
         Ok(Self::AllBut(but))
     }
 
-    /// The selector as it should be, given the one that is there: what that says of other labels is not ours.
+    /// The selector as it should be, given the one that is there: what that says of other labels is
+    /// not ours.
     pub(super) fn selector(&self, present: Option<&LabelSelector>) -> LabelSelector {
         let own = match self {
             Self::AllBut(namespaces) if namespaces.is_empty() => None,
@@ -49,19 +59,33 @@ impl Reach {
     }
 }
 
-/// A selector that requires `own` of the label `key`, and of other labels what the present one does.
+/// A selector that requires `own` of the label `key`, and of other labels what the present one
+/// does.
 pub(super) fn with_requirement(
     present: Option<&LabelSelector>,
     key: &str,
     own: Option<(&str, Vec<String>)>,
 ) -> LabelSelector {
-    let LabelSelector { match_expressions, match_labels } = present.cloned().unwrap_or_default();
+    let LabelSelector {
+        match_expressions,
+        match_labels,
+    } = present.cloned().unwrap_or_default();
     let mut expressions = match_expressions.unwrap_or_default();
-    let place = expressions.iter().position(|one| one.key == key).unwrap_or(expressions.len());
+    let place = expressions
+        .iter()
+        .position(|one| one.key == key)
+        .unwrap_or(expressions.len());
     expressions.retain(|one| one.key != key);
     if let Some((operator, values)) = own {
         let (key, operator) = (key.to_owned(), operator.to_owned());
-        expressions.insert(place, LabelSelectorRequirement { key, operator, values: Some(values) });
+        expressions.insert(
+            place,
+            LabelSelectorRequirement {
+                key,
+                operator,
+                values: Some(values),
+            },
+        );
     }
     let mut labels = match_labels.unwrap_or_default();
     labels.remove(key);
@@ -79,21 +103,34 @@ mod tests {
 
     fn selector(policy: FailurePolicy, only: &str, ignored: &[&str]) -> Option<Value> {
         let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
-        let selector = Reach::of(policy, "suite", only, &ignored).ok()?.selector(None);
+        let selector = Reach::of(policy, "suite", only, &ignored)
+            .ok()?
+            .selector(None);
         Some(serde_json::to_value(selector).expect("it serializes"))
     }
 
     #[test]
     fn a_webhook_that_must_answer_does_not_stand_in_its_own_way() {
         let among = |operator: &str, values: &[&str]| {
-            Some(json!({"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": operator, "values": values}]}))
+            Some(
+                json!({"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": operator, "values": values}]}),
+            )
         };
         assert_eq!(selector(FailurePolicy::Ignore, "", &[]), Some(json!({})));
-        assert_eq!(selector(FailurePolicy::Ignore, "", &["b", "a"]), among("NotIn", &["a", "b"]));
+        assert_eq!(
+            selector(FailurePolicy::Ignore, "", &["b", "a"]),
+            among("NotIn", &["a", "b"])
+        );
         for only in ["a", "suite", "kube-system"] {
-            assert_eq!(selector(FailurePolicy::Ignore, only, &[]), among("In", &[only]));
+            assert_eq!(
+                selector(FailurePolicy::Ignore, only, &[]),
+                among("In", &[only])
+            );
         }
-        assert_eq!(selector(FailurePolicy::Fail, "", &["suite"]), among("NotIn", &["kube-system", "suite"]));
+        assert_eq!(
+            selector(FailurePolicy::Fail, "", &["suite"]),
+            among("NotIn", &["kube-system", "suite"])
+        );
         assert_eq!(selector(FailurePolicy::Fail, "a", &[]), among("In", &["a"]));
         for only in ["suite", "kube-system"] {
             assert_eq!(selector(FailurePolicy::Fail, only, &[]), None);

@@ -5,7 +5,8 @@ use std::fmt;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
-/// The annotation of the registration, with the unique identifier of the Deployment and the number of the revision.
+/// The annotation of the registration, with the unique identifier of the Deployment and the number
+/// of the revision.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-by";
 /// The annotation of the registration, with the name of the `ReplicaSet` of that revision.
 pub(crate) const REPLICA_SET_ANNOTATION: &str = "plimsoll.dev/registered-by-replica-set";
@@ -23,18 +24,31 @@ impl Revision {
     /// The revision of a `ReplicaSet`, if a Deployment controls it.
     pub fn of(replica_set: &ReplicaSet) -> Option<Self> {
         let owners = replica_set.metadata.owner_references.iter().flatten();
-        let deployment =
-            owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind == "Deployment")?;
-        let number = replica_set.metadata.annotations.as_ref()?.get(DEPLOYMENT_REVISION)?;
-        Some(Self { deployment: deployment.uid.clone(), number: number.parse().ok()? })
+        let deployment = owners
+            .into_iter()
+            .find(|owner| owner.controller == Some(true) && owner.kind == "Deployment")?;
+        let number = replica_set
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(DEPLOYMENT_REVISION)?;
+        Some(Self {
+            deployment: deployment.uid.clone(),
+            number: number.parse().ok()?,
+        })
     }
 
     /// Whether a newer revision of the same Deployment made the registration.
     pub(crate) fn is_before(&self, present: &MutatingWebhookConfiguration) -> bool {
-        let annotation = present.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+        let annotation = present
+            .metadata
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(ANNOTATION));
         let made_by = annotation.and_then(|text| text.rsplit_once('/'));
         made_by.is_some_and(|(deployment, number)| {
-            deployment == self.deployment && number.parse().is_ok_and(|number: u64| number > self.number)
+            deployment == self.deployment
+                && number.parse().is_ok_and(|number: u64| number > self.number)
         })
     }
 }
@@ -52,7 +66,8 @@ mod tests {
     use super::*;
 
     fn revision(owner: &Value, number: &str) -> Option<Revision> {
-        let metadata = json!({"annotations": {DEPLOYMENT_REVISION: number}, "ownerReferences": [owner]});
+        let metadata =
+            json!({"annotations": {DEPLOYMENT_REVISION: number}, "ownerReferences": [owner]});
         Revision::of(&serde_json::from_value(json!({"metadata": metadata})).expect("a ReplicaSet"))
     }
 
@@ -62,9 +77,15 @@ mod tests {
 
     #[test]
     fn a_revision_is_that_of_the_controlling_deployment() {
-        assert_eq!(revision(&deployment(), "7").map(|revision| revision.to_string()), Some("u-1/7".to_owned()));
+        assert_eq!(
+            revision(&deployment(), "7").map(|revision| revision.to_string()),
+            Some("u-1/7".to_owned())
+        );
         let other = json!({"apiVersion": "v1", "kind": "Other", "name": "webhook", "uid": "u-1", "controller": true});
-        assert_eq!((revision(&other, "7"), revision(&deployment(), "seven")), (None, None));
+        assert_eq!(
+            (revision(&other, "7"), revision(&deployment(), "seven")),
+            (None, None)
+        );
     }
 
     #[test]

@@ -73,8 +73,16 @@ mod tests {
     #[test]
     fn what_else_is_there_is_seen() {
         check("{}", [None, None], false);
-        check(r#"{"requests":{"cpu":"1"},"limits":null}"#, [Some(1), None], false);
-        check(r#"{"requests":{},"limits":{"cpu":"1","memory":"1"}}"#, [Some(0), Some(2)], false);
+        check(
+            r#"{"requests":{"cpu":"1"},"limits":null}"#,
+            [Some(1), None],
+            false,
+        );
+        check(
+            r#"{"requests":{},"limits":{"cpu":"1","memory":"1"}}"#,
+            [Some(0), Some(2)],
+            false,
+        );
         check(r#"{"claims":[{"name":"gpu"}]}"#, [None, None], true);
     }
 }

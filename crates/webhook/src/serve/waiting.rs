@@ -1,5 +1,6 @@
-//! Requests whose bodies have not come yet: no more than so many at a time. Of more, the one goes that has waited longest, so that
-//! those who never send what they promise are in nobody's way but their own.
+//! Requests whose bodies have not come yet: no more than so many at a time. Of more, the one goes
+//! that has waited longest, so that those who never send what they promise are in nobody's way but
+//! their own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,10 @@ struct Place<'a> {
 
 impl Waiting {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, requests: Arc::default() }
+        Self {
+            most,
+            requests: Arc::default(),
+        }
     }
 
     /// Waits for what a request brings; none if others needed its place.
@@ -49,7 +53,11 @@ impl Waiting {
         let (number, sent_away) = (requests.number, CancellationToken::new());
         requests.number = number.wrapping_add(1);
         requests.open.insert(number, sent_away.clone());
-        Place { requests: &self.requests, number, sent_away }
+        Place {
+            requests: &self.requests,
+            number,
+            sent_away,
+        }
     }
 }
 
@@ -75,9 +83,18 @@ mod tests {
     #[test]
     fn the_one_that_has_waited_longest_makes_room() {
         let waiting = Waiting::new(2);
-        let mut open: Vec<_> = (0..3).map(|_| Box::pin(waiting.wait(pending::<()>()))).collect();
-        let ended: Vec<bool> = open.iter_mut().map(|wait| wait.now_or_never().is_some()).collect();
-        assert_eq!(ended, [false, false, false], "the first one learns of it at its next turn");
+        let mut open: Vec<_> = (0..3)
+            .map(|_| Box::pin(waiting.wait(pending::<()>())))
+            .collect();
+        let ended: Vec<bool> = open
+            .iter_mut()
+            .map(|wait| wait.now_or_never().is_some())
+            .collect();
+        assert_eq!(
+            ended,
+            [false, false, false],
+            "the first one learns of it at its next turn"
+        );
         assert_eq!(open.remove(0).now_or_never(), Some(None));
         assert_eq!(open[0].as_mut().now_or_never(), None, "the others go on");
         drop(open);

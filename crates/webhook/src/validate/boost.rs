@@ -12,16 +12,31 @@ pub(super) fn validate(boost: &StartupBoost, path: &str, accepted: &Accepted) ->
         let detail = "in order to use startupBoost, you must enable feature gate CPUStartupBoost in the admission-controller args";
         return Some(Problem::forbidden(path.to_owned(), detail));
     }
-    let CpuBoost { kind, factor, quantity } = boost.cpu.as_ref()?;
+    let CpuBoost {
+        kind,
+        factor,
+        quantity,
+    } = boost.cpu.as_ref()?;
     let field = |name: &str| format!("{path}.cpu.{name}");
     match (kind.as_deref().unwrap_or_default(), factor, quantity) {
-        ("", _, _) => Some(Problem::required(field("type"), "must be either Factor or Quantity")),
-        ("Factor", None, _) => Some(Problem::required(field("factor"), "required when type is Factor")),
-        ("Factor", Some(factor), _) if *factor < 1 => {
-            Some(Problem::invalid(field("factor"), factor, "must be >= 1 for type Factor"))
-        }
+        ("", _, _) => Some(Problem::required(
+            field("type"),
+            "must be either Factor or Quantity",
+        )),
+        ("Factor", None, _) => Some(Problem::required(
+            field("factor"),
+            "required when type is Factor",
+        )),
+        ("Factor", Some(factor), _) if *factor < 1 => Some(Problem::invalid(
+            field("factor"),
+            factor,
+            "must be >= 1 for type Factor",
+        )),
         ("Factor", Some(_), _) => None,
-        ("Quantity", _, None) => Some(Problem::required(field("quantity"), "required when type is Quantity")),
+        ("Quantity", _, None) => Some(Problem::required(
+            field("quantity"),
+            "required when type is Quantity",
+        )),
         ("Quantity", _, Some(quantity)) => cpu_resolution(field("quantity"), quantity),
         (other, _, _) => Some(Problem::unsupported(field("type"), other, &KINDS)),
     }

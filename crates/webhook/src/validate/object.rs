@@ -1,4 +1,5 @@
-//! A `VerticalPodAutoscaler` as somebody wrote it: names may be any text, since the schema is checked only afterwards.
+//! A `VerticalPodAutoscaler` as somebody wrote it: names may be any text, since the schema is
+//! checked only afterwards.
 
 use model::{Quantity, ResourceList};
 use serde::Deserialize;
@@ -26,7 +27,9 @@ struct Metadata {
 
 impl Going {
     pub(crate) fn is_going(&self) -> bool {
-        self.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some())
+        self.metadata
+            .as_ref()
+            .is_some_and(|metadata| metadata.deletion_timestamp.is_some())
     }
 }
 
@@ -88,7 +91,9 @@ pub(crate) struct CpuBoost {
 
 impl Spec {
     pub(crate) fn policies(&self) -> impl Iterator<Item = &Policy> {
-        self.resource_policy.iter().flat_map(|policy| policy.container_policies.iter().flatten())
+        self.resource_policy
+            .iter()
+            .flat_map(|policy| policy.container_policies.iter().flatten())
     }
 }
 

@@ -21,7 +21,10 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate()?;
         let pem = params.self_signed(&key)?.pem();
-        Ok(Self { issuer: Issuer::new(params, key), pem })
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            pem,
+        })
     }
 
     /// A certificate and its key; of ninety days, of which so many are left, where that is said.

@@ -27,14 +27,21 @@ pub(crate) struct Connection {
 
 /// A connector that trusts these authorities.
 pub(crate) fn trusting(bundle: &str) -> Result<TlsConnector> {
-    Ok(TlsConnector::from(Arc::new(verifying(bundle)?.with_no_client_auth())))
+    Ok(TlsConnector::from(Arc::new(
+        verifying(bundle)?.with_no_client_auth(),
+    )))
 }
 
 /// The same, which shows a certificate, given with its key in PEM.
-pub(crate) fn trusting_as(bundle: &str, (certificate, key): (String, String)) -> Result<TlsConnector> {
+pub(crate) fn trusting_as(
+    bundle: &str,
+    (certificate, key): (String, String),
+) -> Result<TlsConnector> {
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes())?];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
-    Ok(TlsConnector::from(Arc::new(verifying(bundle)?.with_client_auth_cert(chain, key)?)))
+    Ok(TlsConnector::from(Arc::new(
+        verifying(bundle)?.with_client_auth_cert(chain, key)?,
+    )))
 }
 
 fn verifying(bundle: &str) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
@@ -43,22 +50,37 @@ fn verifying(bundle: &str) -> Result<ConfigBuilder<ClientConfig, WantsClientCert
         roots.add(authority?)?;
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots))
+    Ok(builder
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots))
 }
 
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr, name: &str, connector: &TlsConnector) -> Result<Self> {
+    pub(crate) async fn open(
+        address: SocketAddr,
+        name: &str,
+        connector: &TlsConnector,
+    ) -> Result<Self> {
         let opening = async {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            connector.connect(ServerName::try_from(name.to_owned())?, stream).await.context("handshake")
+            connector
+                .connect(ServerName::try_from(name.to_owned())?, stream)
+                .await
+                .context("handshake")
         };
-        Ok(Self { stream: timeout(PATIENCE, opening).await.context("no connection")?? })
+        Ok(Self {
+            stream: timeout(PATIENCE, opening)
+                .await
+                .context("no connection")??,
+        })
     }
 
     /// Sends a body and gives the code and text of the answer.
     pub(crate) async fn post(&mut self, body: &[u8]) -> Result<(u16, String)> {
-        timeout(PATIENCE, self.exchange(body)).await.context("no answer")?
+        timeout(PATIENCE, self.exchange(body))
+            .await
+            .context("no answer")?
     }
 
     async fn exchange(&mut self, body: &[u8]) -> Result<(u16, String)> {
@@ -87,12 +109,22 @@ impl Connection {
         loop {
             let mut part = [0; 4096];
             let read = self.stream.read(&mut part).await?;
-            ensure!(read > 0, "the connection was closed after {} bytes", seen.len());
+            ensure!(
+                read > 0,
+                "the connection was closed after {} bytes",
+                seen.len()
+            );
             seen.extend_from_slice(&part[..read]);
             let text = String::from_utf8_lossy(&seen);
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let length =
-                head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let length = head.lines().find_map(|line| {
+                line.to_ascii_lowercase()
+                    .strip_prefix("content-length: ")?
+                    .parse()
+                    .ok()
+            });
             if body.len() >= length.unwrap_or(0) {
                 let code = head.split(' ').nth(1).context("no code")?.parse()?;
                 return Ok((code, body.to_owned()));
@@ -105,7 +137,10 @@ impl Connection {
         let (code, text) = self.post(pod_review(uid).to_string().as_bytes()).await?;
         ensure!(code == 200, "{code} {text}");
         let answer: Value = serde_json::from_str(&text)?;
-        ensure!(answer["response"]["allowed"] == true && answer["response"]["uid"] == uid, "{answer}");
+        ensure!(
+            answer["response"]["allowed"] == true && answer["response"]["uid"] == uid,
+            "{answer}"
+        );
         Ok(answer)
     }
 }

@@ -44,16 +44,28 @@ fn heartbeat(objects: &Objects, holder: &str, time: Time, own: SystemTime) -> He
 }
 
 fn renewed_at(lease: &Value) -> Option<SystemTime> {
-    let time: Timestamp = lease["spec"]["renewTime"].as_str()?.parse().expect("a time");
+    let time: Timestamp = lease["spec"]["renewTime"]
+        .as_str()?
+        .parse()
+        .expect("a time");
     Some(time.into())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() {
-    let (objects, time) = (Objects::default(), Time { start: Instant::now() });
+    let (objects, time) = (
+        Objects::default(),
+        Time {
+            start: Instant::now(),
+        },
+    );
     let (_sender, in_effect) = watch::channel(true);
     let now = time.now();
-    for (holder, own) in [("ahead", now + DAY * 200), ("behind", now - Duration::from_hours(1)), ("right", now)] {
+    for (holder, own) in [
+        ("ahead", now + DAY * 200),
+        ("behind", now - Duration::from_hours(1)),
+        ("right", now),
+    ] {
         tokio::spawn(heartbeat(&objects, holder, time, own).run(in_effect.clone()));
         sleep(Duration::from_secs(3)).await;
     }
@@ -62,31 +74,49 @@ async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() 
         sleep(Duration::from_secs(5)).await;
         let lease = objects.get(PATH).expect("a lease");
         let renewed = renewed_at(&lease).expect("a time of renewal");
-        let (age, ahead) = (time.now().duration_since(renewed), renewed.duration_since(time.now()));
+        let (age, ahead) = (
+            time.now().duration_since(renewed),
+            renewed.duration_since(time.now()),
+        );
         // The date of an answer has whole seconds.
         let is_of_the_present = age.is_ok_and(|age| age <= INTERVAL + Duration::from_secs(2))
             || ahead.is_ok_and(|ahead| ahead <= Duration::from_secs(1));
         // As a replica of an earlier version writes it, or a person by hand.
         let is_wrong = second % 300 == 0;
         assert!(is_of_the_present, "after {second} s: {lease}");
-        assert!(last.is_none_or(|last| renewed + Duration::from_secs(1) >= last), "taken back at {second} s");
+        assert!(
+            last.is_none_or(|last| renewed + Duration::from_secs(1) >= last),
+            "taken back at {second} s"
+        );
         last = Some(renewed);
         if is_wrong {
             let mut wrong = lease;
-            wrong["spec"]["renewTime"] =
-                json!(Timestamp::try_from(time.now() + DAY * 200).expect("a time").to_string());
+            wrong["spec"]["renewTime"] = json!(
+                Timestamp::try_from(time.now() + DAY * 200)
+                    .expect("a time")
+                    .to_string()
+            );
             objects.put(PATH, &wrong);
             sleep(INTERVAL).await;
         }
         let versions = objects.versions(PATH).len();
-        assert!(versions - before <= 15, "{} writes in a few seconds", versions - before);
+        assert!(
+            versions - before <= 15,
+            "{} writes in a few seconds",
+            versions - before
+        );
         before = versions;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_is_no_heartbeat_while_the_webhook_is_not_in_effect() {
-    let (objects, time) = (Objects::default(), Time { start: Instant::now() });
+    let (objects, time) = (
+        Objects::default(),
+        Time {
+            start: Instant::now(),
+        },
+    );
     let (sender, in_effect) = watch::channel(false);
     tokio::spawn(heartbeat(&objects, "right", time, time.now()).run(in_effect));
     let hour = Duration::from_hours(1);
@@ -100,6 +130,9 @@ async fn there_is_no_heartbeat_while_the_webhook_is_not_in_effect() {
         sender.send(false).expect("a heartbeat");
         sleep(hour).await;
         let renewed = renewed_at(&objects.get(PATH).expect("a lease")).expect("a time of renewal");
-        assert!(renewed + hour - INTERVAL * 2 < time.now(), "renewed {renewed:?}");
+        assert!(
+            renewed + hour - INTERVAL * 2 < time.now(),
+            "renewed {renewed:?}"
+        );
     }
 }

@@ -21,8 +21,11 @@ use crate::objects::Objects;
 use crate::running::{NAME, Replica};
 
 /// A little less patient than in production.
-const SHORT: Limits =
-    Limits { header_timeout: Duration::from_secs(2), request_timeout: Duration::from_secs(2), ..LIMITS };
+const SHORT: Limits = Limits {
+    header_timeout: Duration::from_secs(2),
+    request_timeout: Duration::from_secs(2),
+    ..LIMITS
+};
 /// Answers come within the API server's patience.
 const IN_TIME: Duration = Duration::from_secs(10);
 const IDLE: usize = 5000;
@@ -49,8 +52,15 @@ impl Stage {
         let replica = Replica::start(Source::Managed(Box::new(managed)), &objects, limits).await?;
         let secret = objects.get("vpa-tls-certs").context("no secret")?;
         let secret: k8s_openapi::api::core::v1::Secret = serde_json::from_value(secret)?;
-        let bundle = secret.data.context("no data")?.remove("caCert.pem").context("no authorities")?;
-        Ok(Self { replica, connector: trusting(&String::from_utf8(bundle.0)?)? })
+        let bundle = secret
+            .data
+            .context("no data")?
+            .remove("caCert.pem")
+            .context("no authorities")?;
+        Ok(Self {
+            replica,
+            connector: trusting(&String::from_utf8(bundle.0)?)?,
+        })
     }
 
     fn address(&self) -> SocketAddr {
@@ -65,7 +75,11 @@ impl Stage {
     async fn answers(&self) -> Result<()> {
         let asked = Instant::now();
         self.open().await?.admit("in-time").await?;
-        ensure!(asked.elapsed() < IN_TIME, "an answer took {:?}", asked.elapsed());
+        ensure!(
+            asked.elapsed() < IN_TIME,
+            "an answer took {:?}",
+            asked.elapsed()
+        );
         Ok(())
     }
 }
@@ -95,15 +109,29 @@ async fn a_body_of_ten_megabytes_is_refused_and_costs_little() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_is_admitted_or_refused_but_never_the_end() -> Result<()> {
     let stage = Stage::new(LIMITS).await?;
-    for body in ["", "{}", "null", "[", "\u{0}", r#"{"request":null}"#, r#"{"request":{"uid":7}}"#] {
+    for body in [
+        "",
+        "{}",
+        "null",
+        "[",
+        "\u{0}",
+        r#"{"request":null}"#,
+        r#"{"request":{"uid":7}}"#,
+    ] {
         let (code, text) = stage.open().await?.post(body.as_bytes()).await?;
         let answer: serde_json::Value =
             serde_json::from_str(&text).with_context(|| format!("{body:?}: {code} {text}"))?;
-        ensure!(code == 200 && answer["response"]["allowed"] == true, "{body:?}: {code} {text}");
+        ensure!(
+            code == 200 && answer["response"]["allowed"] == true,
+            "{body:?}: {code} {text}"
+        );
     }
     let nested = "[".repeat(1 << 20);
     let (code, text) = stage.open().await?.post(nested.as_bytes()).await?;
-    ensure!(code == 200 && text.contains(r#""allowed":true"#), "{code} {text}");
+    ensure!(
+        code == 200 && text.contains(r#""allowed":true"#),
+        "{code} {text}"
+    );
     stage.answers().await
 }
 
@@ -114,7 +142,9 @@ async fn those_who_dawdle_are_shown_out() -> Result<()> {
     let mut halfway = Vec::new();
     for _ in 0..100 {
         let mut stream = TcpStream::connect(stage.address()).await?;
-        stream.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).await?;
+        stream
+            .write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01])
+            .await?;
         halfway.push(stream);
     }
     // A body that does not come.
@@ -125,7 +155,10 @@ async fn those_who_dawdle_are_shown_out() -> Result<()> {
     assert_eq!(code, 504);
     for mut stream in halfway {
         let mut rest = Vec::new();
-        timeout(Pace::WITHIN.limit, stream.read_to_end(&mut rest)).await.context("it stays open")?.ok();
+        timeout(Pace::WITHIN.limit, stream.read_to_end(&mut rest))
+            .await
+            .context("it stays open")?
+            .ok();
     }
     // Headers that come drop by drop.
     let mut dripping = stage.open().await?;
@@ -146,7 +179,11 @@ async fn five_thousand_idle_connections_keep_nobody_waiting() -> Result<()> {
     let before = resident_bytes()?;
     let mut idle = Vec::new();
     for number in 0..IDLE {
-        idle.push(TcpStream::connect(stage.address()).await.with_context(|| format!("connection {number}"))?);
+        idle.push(
+            TcpStream::connect(stage.address())
+                .await
+                .with_context(|| format!("connection {number}"))?,
+        );
     }
     for _ in 0..20 {
         stage.answers().await?;

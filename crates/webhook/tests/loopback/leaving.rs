@@ -27,29 +27,43 @@ use crate::authority::Authority;
 use crate::client::{Connection, trusting};
 use crate::running::NAME;
 
-/// Lists of one `StatefulSet` and its autoscaler, and a watch of the latter that tells what is sent here.
+/// Lists of one `StatefulSet` and its autoscaler, and a watch of the latter that tells what is sent
+/// here.
 fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
     let events = Arc::new(Mutex::new(Some(events)));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let path = request.uri().path().to_owned();
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let events =
-            if is_watch && path.ends_with("verticalpodautoscalers") { events.lock().unwrap().take() } else { None };
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let events = if is_watch && path.ends_with("verticalpodautoscalers") {
+            events.lock().unwrap().take()
+        } else {
+            None
+        };
         async move {
             let body = if let Some(mut events) = events {
                 let lines = futures::stream::poll_fn(move |context| events.poll_recv(context));
-                Body::from_stream(lines.map(|event| Ok::<_, Infallible>(Bytes::from(format!("{event}\n")))))
+                Body::from_stream(
+                    lines.map(|event| Ok::<_, Infallible>(Bytes::from(format!("{event}\n")))),
+                )
             } else if is_watch {
                 Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>())
             } else if path.contains("/leases/") {
-                return Ok(Response::builder().status(StatusCode::NOT_FOUND).body(Body::empty()).unwrap());
+                return Ok(Response::builder()
+                    .status(StatusCode::NOT_FOUND)
+                    .body(Body::empty())
+                    .unwrap());
             } else {
                 let items = match path.rsplit('/').next() {
                     Some("statefulsets") => json!([stateful_set()]),
                     Some("verticalpodautoscalers") => json!([autoscaler()]),
                     _ => json!([]),
                 };
-                Body::from(json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string())
+                Body::from(
+                    json!({"metadata": {"resourceVersion": "1"}, "items": items}).to_string(),
+                )
             };
             Ok::<_, Infallible>(Response::new(body))
         }
@@ -94,10 +108,22 @@ async fn the_view_goes_on_as_long_as_reviews_are_answered() -> Result<()> {
     let (certificate, key) = authority.issue(None)?;
     let path = |name: &str, text: &str| -> Result<String> {
         std::fs::write(folder.path().join(name), text)?;
-        Ok(folder.path().join(name).to_str().context("a path")?.to_owned())
+        Ok(folder
+            .path()
+            .join(name)
+            .to_str()
+            .context("a path")?
+            .to_owned())
     };
     let (certificate, key) = (path("cert", &certificate)?, path("key", &key)?);
-    let words = ["webhook", "--register-webhook=false", "--tls-cert-file", &certificate, "--tls-private-key", &key];
+    let words = [
+        "webhook",
+        "--register-webhook=false",
+        "--tls-cert-file",
+        &certificate,
+        "--tls-private-key",
+        &key,
+    ];
     let args: Args = PROGRAM.try_parse_from(words)?;
 
     let (events, cluster) = {
@@ -125,7 +151,10 @@ async fn the_view_goes_on_as_long_as_reviews_are_answered() -> Result<()> {
     let connector = trusting(&authority.pem)?;
     let review = review().to_string();
     let is_sized = async || -> Result<bool> {
-        let (code, text) = Connection::open(address, NAME, &connector).await?.post(review.as_bytes()).await?;
+        let (code, text) = Connection::open(address, NAME, &connector)
+            .await?
+            .post(review.as_bytes())
+            .await?;
         ensure!(code == 200, "{code} {text}");
         Ok(serde_json::from_str::<Value>(&text)?["response"]["patch"].is_string())
     };
@@ -136,11 +165,18 @@ async fn the_view_goes_on_as_long_as_reviews_are_answered() -> Result<()> {
     ensure!(is_sized().await?, "it still has");
     events.send(json!({"type": "DELETED", "object": autoscaler()}))?;
     eventually("the pod has none any more", Pace::WITHIN, async || {
-        ensure!(!is_sized().await?, "sized by an object that is gone, {:?} after the end", asked_to_end.elapsed());
+        ensure!(
+            !is_sized().await?,
+            "sized by an object that is gone, {:?} after the end",
+            asked_to_end.elapsed()
+        );
         Ok(())
     })
     .await?;
     running.await??;
-    ensure!(tasks.drain(Pace::WITHIN.limit).await == 0, "the watches have ended");
+    ensure!(
+        tasks.drain(Pace::WITHIN.limit).await == 0,
+        "the watches have ended"
+    );
     Ok(())
 }

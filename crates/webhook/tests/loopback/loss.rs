@@ -1,5 +1,5 @@
-//! The Secret with the certificates is deleted while the API server asks 500 times per second, also while it cannot be written
-//! again, and not one question fails.
+//! The Secret with the certificates is deleted while the API server asks 500 times per second, also
+//! while it cannot be written again, and not one question fails.
 
 use std::time::Duration;
 
@@ -19,7 +19,10 @@ const REFUSED: u32 = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_deleted_under_load_is_put_back() -> Result<()> {
     let objects = Objects::default();
-    let profile = Profile { tick: Duration::from_millis(100), ..Profile::default() };
+    let profile = Profile {
+        tick: Duration::from_millis(100),
+        ..Profile::default()
+    };
     let replicas = vec![
         Replica::start(managed(&objects, profile), &objects, LIMITS).await?,
         Replica::start(managed(&objects, profile), &objects, LIMITS).await?,
@@ -47,6 +50,9 @@ async fn a_secret_that_is_deleted_under_load_is_put_back() -> Result<()> {
         is_back().await
     };
     under_load(replicas, &objects, false, (1, 1), deletions).await?;
-    ensure!(bundles(&objects)?.len() == 1, "the API server was told something else meanwhile");
+    ensure!(
+        bundles(&objects)?.len() == 1,
+        "the API server was told something else meanwhile"
+    );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The webhook over real TLS on the loopback interface: certificates that are replaced under load or do not fit, and clients
-//! that mean no good.
+//! The webhook over real TLS on the loopback interface: certificates that are replaced under load
+//! or do not fit, and clients that mean no good.
 
 mod authority;
 mod client;

@@ -1,5 +1,6 @@
-//! The part of the API server that keeps Secrets and configurations. Like the real one it numbers versions, refuses changes to
-//! an old version, and lets only whoever made an object apply it again.
+//! The part of the API server that keeps Secrets and configurations. Like the real one it numbers
+//! versions, refuses changes to an old version, and lets only whoever made an object apply it
+//! again.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -63,10 +64,17 @@ impl Objects {
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
             let (router, date) = (router.clone(), date());
             async move {
-                let mut response = router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
+                let mut response = router
+                    .oneshot(request.map(Body::new))
+                    .await
+                    .unwrap_or_else(|never| match never {});
                 if let Some(date) = date {
-                    let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&date).unwrap();
-                    response.headers_mut().insert(header::DATE, date.parse().unwrap());
+                    let date = DateTimePrinter::new()
+                        .timestamp_to_rfc9110_string(&date)
+                        .unwrap();
+                    response
+                        .headers_mut()
+                        .insert(header::DATE, date.parse().unwrap());
                 }
                 Ok::<_, Infallible>(response)
             }
@@ -82,31 +90,49 @@ impl Objects {
     /// How often objects were read whose paths end so.
     pub(crate) fn reads(&self, name: &str) -> u32 {
         let reads = self.reads.lock().unwrap();
-        reads.iter().filter(|(path, _)| path.ends_with(name)).map(|(_, count)| count).sum()
+        reads
+            .iter()
+            .filter(|(path, _)| path.ends_with(name))
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// The object whose path ends so.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         let kept = self.kept.lock().unwrap();
-        kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept.object.clone())
+        kept.iter()
+            .find(|(path, _)| path.ends_with(name))
+            .map(|(_, kept)| kept.object.clone())
     }
 
     /// The objects whose paths have this in them.
     pub(crate) fn among(&self, part: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
-        kept.iter().filter(|(path, _)| path.contains(part)).map(|(_, kept)| kept.object.clone()).collect()
+        kept.iter()
+            .filter(|(path, _)| path.contains(part))
+            .map(|(_, kept)| kept.object.clone())
+            .collect()
     }
 
     /// All versions of the object whose path ends so, from the first one on.
     pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
-        let kept = kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept);
-        kept.into_iter().flat_map(|kept| kept.earlier.iter().chain([&kept.object])).cloned().collect()
+        let kept = kept
+            .iter()
+            .find(|(path, _)| path.ends_with(name))
+            .map(|(_, kept)| kept);
+        kept.into_iter()
+            .flat_map(|kept| kept.earlier.iter().chain([&kept.object]))
+            .cloned()
+            .collect()
     }
 
     /// Deletes the objects whose paths end so.
     pub(crate) fn delete(&self, name: &str) {
-        self.kept.lock().unwrap().retain(|path, _| !path.ends_with(name));
+        self.kept
+            .lock()
+            .unwrap()
+            .retain(|path, _| !path.ends_with(name));
     }
 
     /// Refuses writes to paths that have this in them; none lets all in again.
@@ -129,21 +155,36 @@ impl Objects {
         let (mut object, version, made_by, earlier) = match objects.get(path) {
             None if how != Write::Merge => (change.clone(), 0, by.to_owned(), Vec::new()),
             None => return Err(StatusCode::NOT_FOUND),
-            Some(kept) if how == Write::Apply && kept.made_by != by => return Err(StatusCode::CONFLICT),
+            Some(kept) if how == Write::Apply && kept.made_by != by => {
+                return Err(StatusCode::CONFLICT);
+            }
             Some(kept) => {
                 let based_on = &change["metadata"]["resourceVersion"];
                 if based_on.is_string() && *based_on != kept.object["metadata"]["resourceVersion"] {
                     return Err(StatusCode::CONFLICT);
                 }
-                let mut object = if how == Write::Replace { json!({}) } else { kept.object.clone() };
+                let mut object = if how == Write::Replace {
+                    json!({})
+                } else {
+                    kept.object.clone()
+                };
                 json_patch::merge(&mut object, change);
-                let earlier = [kept.earlier.as_slice(), std::slice::from_ref(&kept.object)].concat();
+                let earlier =
+                    [kept.earlier.as_slice(), std::slice::from_ref(&kept.object)].concat();
                 (object, kept.version, kept.made_by.clone(), earlier)
             }
         };
         let version = version + 1;
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        objects.insert(path.to_owned(), Kept { object: object.clone(), version, made_by, earlier });
+        objects.insert(
+            path.to_owned(),
+            Kept {
+                object: object.clone(),
+                version,
+                made_by,
+                earlier,
+            },
+        );
         Ok(object)
     }
 }
@@ -159,10 +200,20 @@ async fn serve(
     let path = uri.path();
     let found = match method {
         Method::GET => {
-            *objects.reads.lock().unwrap().entry(path.to_owned()).or_default() += 1;
+            *objects
+                .reads
+                .lock()
+                .unwrap()
+                .entry(path.to_owned())
+                .or_default() += 1;
             objects.get(path).ok_or(StatusCode::NOT_FOUND)
         }
-        Method::PUT => objects.write(path, Write::Replace, "", &serde_json::from_str(&body).unwrap()),
+        Method::PUT => objects.write(
+            path,
+            Write::Replace,
+            "",
+            &serde_json::from_str(&body).unwrap(),
+        ),
         Method::PATCH => {
             let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
             let by = query.get("fieldManager").map_or("", String::as_str);
@@ -180,8 +231,7 @@ async fn serve(
         Ok(object) => Json(object).into_response(),
         Err(code) => {
             let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
-            let status =
-                json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
+            let status = json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
             (code, Json(status)).into_response()
         }
     }

@@ -19,18 +19,34 @@ fn replica_set(objects: &Objects, name: &str, revision: u32) {
 }
 
 fn replica_set_with(objects: &Objects, name: &str, revision: u32, ready: u32) {
-    let owner =
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "webhook", "uid": "u-1", "controller": true});
+    let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "webhook", "uid": "u-1", "controller": true});
     let annotations = json!({"deployment.kubernetes.io/revision": revision.to_string()});
     let metadata = json!({"name": name, "annotations": annotations, "ownerReferences": [owner]});
-    let replica_set = json!({"metadata": metadata, "status": {"replicas": 1, "readyReplicas": ready}});
-    objects.put(&format!("/apis/apps/v1/namespaces/suite/replicasets/{name}"), &replica_set);
+    let replica_set =
+        json!({"metadata": metadata, "status": {"replicas": 1, "readyReplicas": ready}});
+    objects.put(
+        &format!("/apis/apps/v1/namespaces/suite/replicasets/{name}"),
+        &replica_set,
+    );
 }
 
 async fn replica(objects: &Objects, pod: &str, timeout_seconds: i32) -> Result<Replica> {
-    let profile = Profile { tick: Duration::from_millis(20), ..Profile::default() };
-    let registration = Registration { timeout_seconds, ..registration() };
-    Replica::start_as(managed(objects, profile), objects, LIMITS, registration, pod).await
+    let profile = Profile {
+        tick: Duration::from_millis(20),
+        ..Profile::default()
+    };
+    let registration = Registration {
+        timeout_seconds,
+        ..registration()
+    };
+    Replica::start_as(
+        managed(objects, profile),
+        objects,
+        LIMITS,
+        registration,
+        pod,
+    )
+    .await
 }
 
 async fn timeout_becomes(objects: &Objects, expected: i32) -> Result<()> {
@@ -74,7 +90,8 @@ async fn replicas_of_two_revisions_change_the_registration_once() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_revision_without_ready_replicas_loses_the_registration_until_it_is_back() -> Result<()> {
+async fn a_newer_revision_without_ready_replicas_loses_the_registration_until_it_is_back()
+-> Result<()> {
     let objects = Objects::default();
     replica_set(&objects, "webhook-a", 1);
     replica_set(&objects, "webhook-b", 2);

@@ -1,5 +1,6 @@
-//! Certificates and authorities are replaced again and again while the API server asks 500 times per second, and not one
-//! question fails: neither with the bundle that is registered, nor with the one before it.
+//! Certificates and authorities are replaced again and again while the API server asks 500 times
+//! per second, and not one question fails: neither with the bundle that is registered, nor with the
+//! one before it.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -63,9 +64,14 @@ fn bundle(configuration: &Value) -> Result<String> {
     Ok(String::from_utf8(bundle.0)?)
 }
 
-/// What was registered so far, in order: API servers trust the last of these, or the one before it where news travel slowly.
+/// What was registered so far, in order: API servers trust the last of these, or the one before it
+/// where news travel slowly.
 pub(crate) fn bundles(objects: &Objects) -> Result<Vec<String>> {
-    let mut bundles: Vec<String> = objects.versions(CONFIGURATION).iter().map(bundle).collect::<Result<_>>()?;
+    let mut bundles: Vec<String> = objects
+        .versions(CONFIGURATION)
+        .iter()
+        .map(bundle)
+        .collect::<Result<_>>()?;
     bundles.dedup();
     Ok(bundles)
 }
@@ -85,19 +91,29 @@ impl Asking {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         while !self.stop.is_cancelled() {
-            let wrong = || format!("client {client}, after {} questions", self.asked.load(Ordering::Relaxed));
-            let Some(mut connection) = self.connect(client).await.with_context(wrong)? else { continue };
+            let wrong = || {
+                format!(
+                    "client {client}, after {} questions",
+                    self.asked.load(Ordering::Relaxed)
+                )
+            };
+            let Some(mut connection) = self.connect(client).await.with_context(wrong)? else {
+                continue;
+            };
             for question in 0..KEPT {
                 ticks.tick().await;
-                connection.admit(&format!("{client}-{question}")).await.with_context(wrong)?;
+                connection
+                    .admit(&format!("{client}-{question}"))
+                    .await
+                    .with_context(wrong)?;
                 self.asked.fetch_add(1, Ordering::Relaxed);
             }
         }
         Ok(())
     }
 
-    /// A connection with a bundle that is to be trusted. None where it no longer was when the connection failed, since a busy
-    /// machine held this client up for so long.
+    /// A connection with a bundle that is to be trusted. None where it no longer was when the
+    /// connection failed, since a busy machine held this client up for so long.
     async fn connect(&self, client: usize) -> Result<Option<Connection>> {
         let replica = &self.replicas[(client / 2) % self.replicas.len()];
         // Every other client has heard of the last bundle but not of the present one.
@@ -120,37 +136,63 @@ pub(crate) async fn under_load(
     (enough_bundles, enough_certificates): (usize, usize),
     meanwhile: impl Future<Output = Result<()>>,
 ) -> Result<()> {
-    eventually("something is registered", Pace::WITHIN, async || objects.get(CONFIGURATION).context("nothing is"))
-        .await?;
+    eventually("something is registered", Pace::WITHIN, async || {
+        objects.get(CONFIGURATION).context("nothing is")
+    })
+    .await?;
     let started = Instant::now();
     let (objects, asked, stop) = (objects.clone(), AtomicU32::new(0), CancellationToken::new());
-    let asking = Arc::new(Asking { replicas, objects: objects.clone(), news_travel_slowly, asked, stop });
+    let asking = Arc::new(Asking {
+        replicas,
+        objects: objects.clone(),
+        news_travel_slowly,
+        asked,
+        stop,
+    });
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
         let asking = Arc::clone(&asking);
         clients.spawn(async move { asking.ask(client).await });
     }
-    let enough = eventually("there were enough bundles, certificates and questions", Pace::WITHIN, async || {
-        let bundles = bundles(&objects).map_or(0, |bundles| bundles.len());
-        let (certificates, asked) = (certificates(&objects), asking.asked.load(Ordering::Relaxed));
-        let is_enough = bundles >= enough_bundles && certificates >= enough_certificates && asked >= QUESTIONS;
-        ensure!(is_enough, "{bundles} bundles, {certificates} certificates, {asked} questions");
-        Ok(())
-    });
+    let enough = eventually(
+        "there were enough bundles, certificates and questions",
+        Pace::WITHIN,
+        async || {
+            let bundles = bundles(&objects).map_or(0, |bundles| bundles.len());
+            let (certificates, asked) =
+                (certificates(&objects), asking.asked.load(Ordering::Relaxed));
+            let is_enough = bundles >= enough_bundles
+                && certificates >= enough_certificates
+                && asked >= QUESTIONS;
+            ensure!(
+                is_enough,
+                "{bundles} bundles, {certificates} certificates, {asked} questions"
+            );
+            Ok(())
+        },
+    );
     let (enough, done) = tokio::join!(enough, meanwhile);
     asking.stop.cancel();
     for client in clients.join_all().await {
         client?;
     }
     done?;
-    eprintln!("{} questions in {:?}, none failed", asking.asked.load(Ordering::Relaxed), started.elapsed());
+    eprintln!(
+        "{} questions in {:?}, none failed",
+        asking.asked.load(Ordering::Relaxed),
+        started.elapsed()
+    );
     enough
 }
 
 /// How many different certificates were in the Secret so far.
 fn certificates(objects: &Objects) -> usize {
     let secrets = objects.versions("vpa-tls-certs");
-    secrets.iter().map(|secret| secret["data"]["serverCert.pem"].to_string()).collect::<BTreeSet<_>>().len()
+    secrets
+        .iter()
+        .map(|secret| secret["data"]["serverCert.pem"].to_string())
+        .collect::<BTreeSet<_>>()
+        .len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,24 +232,43 @@ impl Mounted {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_swapped_under_load() -> Result<()> {
     let objects = Objects::default();
-    let mut mounted = Mounted { folder: tempfile::tempdir()?, revision: 0 };
+    let mut mounted = Mounted {
+        folder: tempfile::tempdir()?,
+        revision: 0,
+    };
     for name in ["cert", "key", "ca"] {
         symlink(Path::new("..data").join(name), mounted.path(name))?;
     }
     let mut authority = Authority::new("first")?;
     let (certificate, key) = authority.issue(None)?;
     mounted.put(&certificate, &key, &authority.pem)?;
-    let files = TlsFiles { certificate: mounted.path("cert"), private_key: mounted.path("key"), authorities: None };
-    let files =
-        Files { files, authorities: Some(mounted.path("ca")), follow: true, serving: ServingProfile::default() };
+    let files = TlsFiles {
+        certificate: mounted.path("cert"),
+        private_key: mounted.path("key"),
+        authorities: None,
+    };
+    let files = Files {
+        files,
+        authorities: Some(mounted.path("ca")),
+        follow: true,
+        serving: ServingProfile::default(),
+    };
     let replica = Replica::start(Source::Files(files), &objects, LIMITS).await?;
     let address = replica.address;
     let bundle_becomes = async |expected: &str| {
-        let is_so = || objects.get(CONFIGURATION).is_some_and(|now| bundle(&now).is_ok_and(|now| now == expected));
-        eventually("the new authorities are registered", Pace::WITHIN, async || {
-            ensure!(is_so(), "the old ones are");
-            Ok(())
-        })
+        let is_so = || {
+            objects
+                .get(CONFIGURATION)
+                .is_some_and(|now| bundle(&now).is_ok_and(|now| now == expected))
+        };
+        eventually(
+            "the new authorities are registered",
+            Pace::WITHIN,
+            async || {
+                ensure!(is_so(), "the old ones are");
+                Ok(())
+            },
+        )
         .await
     };
     let swaps = async {

@@ -67,7 +67,13 @@ impl Replica {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let tls = Some(certificates.current());
-        let server = tokio::spawn(serve(listener, reviews.router(), tls, limits, CancellationToken::new()));
+        let server = tokio::spawn(serve(
+            listener,
+            reviews.router(),
+            tls,
+            limits,
+            CancellationToken::new(),
+        ));
         let registration = Some((Api::all(objects.client()), registration));
         let (registry, readiness) = (Registry::new(), Readiness::default());
         let scrutiny = Scrutiny::new(
@@ -79,10 +85,27 @@ impl Replica {
         let (activity, (sender, in_effect)) = (Activity::default(), watch::channel(false));
         let replica = act::rollout::Replica::of(objects.client(), "suite", pod);
         let patience = Duration::from_millis(100);
-        let attendant =
-            Attendant { certificates, registration, activity, scrutiny, clock, replica, patience, in_effect: sender };
-        let tasks = vec![server.abort_handle(), tokio::spawn(attendant.run()).abort_handle()];
-        Ok(Self { address, registry, readiness, in_effect, tasks })
+        let attendant = Attendant {
+            certificates,
+            registration,
+            activity,
+            scrutiny,
+            clock,
+            replica,
+            patience,
+            in_effect: sender,
+        };
+        let tasks = vec![
+            server.abort_handle(),
+            tokio::spawn(attendant.run()).abort_handle(),
+        ];
+        Ok(Self {
+            address,
+            registry,
+            readiness,
+            in_effect,
+            tasks,
+        })
     }
 }
 
@@ -94,7 +117,10 @@ impl Drop for Replica {
 
 pub(crate) fn registration() -> Registration {
     Registration {
-        address: Address::Service { namespace: "suite".to_owned(), name: "vpa-webhook".to_owned() },
+        address: Address::Service {
+            namespace: "suite".to_owned(),
+            name: "vpa-webhook".to_owned(),
+        },
         labels: std::collections::BTreeMap::new(),
         timeout_seconds: 10,
         failure_policy: FailurePolicy::Ignore,

@@ -1,4 +1,5 @@
-//! Reviews that nobody would send, by the million: reviews as they are sent, with bytes or values changed.
+//! Reviews that nobody would send, by the million: reviews as they are sent, with bytes or values
+//! changed.
 //!
 //! `PLIMSOLL_HOSTILE_REVIEWS` says how many (`make fuzz`: a million).
 
@@ -18,11 +19,13 @@ use mutation::Mutation;
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_REVIEWS";
 const FEW: u32 = 3000;
-/// An answer may be so much longer than its review: each container gets a handful of operations and notes.
+/// An answer may be so much longer than its review: each container gets a handful of operations and
+/// notes.
 const LONGEST: usize = 200;
 const MEBIBYTES: u64 = 512;
 
-/// Two clusters: one with nothing special, and one with everything switched on and values that make no sense.
+/// Two clusters: one with nothing special, and one with everything switched on and values that make
+/// no sense.
 fn stages() -> Vec<Stage> {
     let odd = json!({
         "spec": {
@@ -43,31 +46,57 @@ fn stages() -> Vec<Stage> {
         {"type": "Container", "maxLimitRequestRatio": {"cpu": "-9E", "memory": "1e40"}},
         {"type": "Pod", "min": {"cpu": "1n", "memory": "-9E"}, "max": {"memory": "9E"}, "maxLimitRequestRatio": {"cpu": "0"}},
     ]);
-    let mut all = Stage::new().autoscaler("web", &odd).limit_range(&odd_limits);
+    let mut all = Stage::new()
+        .autoscaler("web", &odd)
+        .limit_range(&odd_limits);
     all.settings = Settings {
-        gates: Gates { startup_boost: true, in_place: true, per_autoscaler_rules: true },
+        gates: Gates {
+            startup_boost: true,
+            in_place: true,
+            per_autoscaler_rules: true,
+        },
         max_cpu_boost: Some("7E".parse().expect("a quantity")),
         native_sidecars: true,
     };
-    let limits = json!([container(json!({"cpu": "10m", "memory": "1Mi"}), json!({"cpu": "4", "memory": "8Gi"}))]);
-    vec![Stage::new().autoscaler("web", &json!({})).limit_range(&limits), all]
+    let limits = json!([container(
+        json!({"cpu": "10m", "memory": "1Mi"}),
+        json!({"cpu": "4", "memory": "8Gi"})
+    )]);
+    vec![
+        Stage::new()
+            .autoscaler("web", &json!({}))
+            .limit_range(&limits),
+        all,
+    ]
 }
 
 /// What must hold for every answer.
 fn is_harmless(body: &[u8], answer: &Answer) -> Result<(), TestCaseError> {
     let length = answer.length;
-    prop_assert!(length <= 4096 + body.len().saturating_mul(LONGEST), "an answer of {length} bytes");
+    prop_assert!(
+        length <= 4096 + body.len().saturating_mul(LONGEST),
+        "an answer of {length} bytes"
+    );
     let response = &answer.review["response"];
-    prop_assert_eq!(response.get("patch").is_some(), response.get("patchType").is_some(), "{}", response);
+    prop_assert_eq!(
+        response.get("patch").is_some(),
+        response.get("patchType").is_some(),
+        "{}",
+        response
+    );
     if answer.subject == Subject::Autoscaler && response["allowed"] == false {
         return Ok(());
     }
     prop_assert_eq!(&response["allowed"], &json!(true));
-    let Some(patch) = patch_in(&answer.review) else { return Ok(()) };
+    let Some(patch) = patch_in(&answer.review) else {
+        return Ok(());
+    };
     let failed = |error: serde_json::Error| TestCaseError::fail(error.to_string());
     let patch: Patch = serde_json::from_value(patch).map_err(failed)?;
     // The API server sends text, and of pods what it could read.
-    let Ok(mut review) = serde_json::from_slice::<Value>(body) else { return Ok(()) };
+    let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
+        return Ok(());
+    };
     let mut object = review["request"]["object"].take();
     let is_read = match answer.subject {
         Subject::Pod => serde_json::from_value::<Pod>(object.clone()).is_ok(),
@@ -83,10 +112,19 @@ fn is_harmless(body: &[u8], answer: &Answer) -> Result<(), TestCaseError> {
 
 #[test]
 fn no_review_makes_it_panic_refuse_a_pod_or_write_a_patch_that_does_not_apply() {
-    let count = std::env::var(COUNT).map_or(FEW, |count| count.parse().expect("a number of reviews"));
+    let count =
+        std::env::var(COUNT).map_or(FEW, |count| count.parse().expect("a number of reviews"));
     let (stages, corpus) = (stages(), corpus::reviews());
-    let config = Config { cases: count, failure_persistence: None, ..Config::default() };
-    let strategy = (0..stages.len(), 0..corpus.len(), prop::collection::vec(Mutation::any(), 0..6));
+    let config = Config {
+        cases: count,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let strategy = (
+        0..stages.len(),
+        0..corpus.len(),
+        prop::collection::vec(Mutation::any(), 0..6),
+    );
     let outcome = TestRunner::new(config).run(&strategy, |(stage, review, mutations)| {
         let body = mutation::apply(&corpus[review], &mutations);
         is_harmless(&body, &stages[stage].answer(&body))
@@ -102,7 +140,9 @@ fn no_review_makes_it_panic_refuse_a_pod_or_write_a_patch_that_does_not_apply() 
 /// The most memory that this process had at once, where the system says so.
 fn peak_mebibytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes / 1024)
 }
@@ -114,5 +154,8 @@ fn a_pod_with_very_many_containers_is_left_alone_at_once() {
     let pod = crate::stage::pod(&json!({}));
     let mut review = crate::stage::pod_review(&pod);
     review["request"]["object"]["spec"]["containers"] = containers.into();
-    assert_eq!(patch_in(&stage.answer(review.to_string().as_bytes()).review), None);
+    assert_eq!(
+        patch_in(&stage.answer(review.to_string().as_bytes()).review),
+        None
+    );
 }

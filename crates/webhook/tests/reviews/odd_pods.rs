@@ -25,10 +25,17 @@ struct Case {
 
 impl Case {
     fn patch(&self) -> Value {
-        let autoscaler = if self.autoscaler.is_null() { json!({}) } else { self.autoscaler.clone() };
+        let autoscaler = if self.autoscaler.is_null() {
+            json!({})
+        } else {
+            self.autoscaler.clone()
+        };
         let mut stage = Stage::new().autoscaler("web", &autoscaler);
         stage.settings = Settings {
-            gates: Gates { startup_boost: self.boosts, ..Gates::default() },
+            gates: Gates {
+                startup_boost: self.boosts,
+                ..Gates::default()
+            },
             native_sidecars: self.sidecars,
             ..Settings::default()
         };
@@ -40,12 +47,17 @@ impl Case {
 
 #[test]
 fn odd_pods_get_the_patches_that_were_agreed() {
-    let cases: Vec<Case> = serde_json::from_str(include_str!("golden/odd_pods.json")).expect("cases");
+    let cases: Vec<Case> =
+        serde_json::from_str(include_str!("golden/odd_pods.json")).expect("cases");
     assert!(!cases.is_empty());
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|case| Some((case, case.patch())).filter(|(case, patch)| *patch != case.patch))
         .map(|(case, patch)| format!("{}: {patch}", case.name))
         .collect();
-    assert!(wrong.is_empty(), "other patches than agreed:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "other patches than agreed:\n{}",
+        wrong.join("\n")
+    );
 }

@@ -1,4 +1,5 @@
-//! A small cluster: namespace `shop` with a Deployment `web` whose `ReplicaSet` is `web-abc`, and others.
+//! A small cluster: namespace `shop` with a Deployment `web` whose `ReplicaSet` is `web-abc`, and
+//! others.
 
 use std::sync::Arc;
 
@@ -22,8 +23,17 @@ pub(crate) struct Answer {
 
 impl From<decide::Answer> for Answer {
     fn from(answer: decide::Answer) -> Self {
-        let decide::Answer { subject, outcome, body } = answer;
-        Self { subject, outcome, review: serde_json::from_slice(&body).expect("a review"), length: body.len() }
+        let decide::Answer {
+            subject,
+            outcome,
+            body,
+        } = answer;
+        Self {
+            subject,
+            outcome,
+            review: serde_json::from_slice(&body).expect("a review"),
+            length: body.len(),
+        }
     }
 }
 
@@ -40,7 +50,11 @@ impl Stage {
     pub(crate) fn new() -> Self {
         let mut stage = Self::default();
         stage.controller(WellKnown::Deployment, "web", None);
-        stage.controller(WellKnown::ReplicaSet, "web-abc", Some(("Deployment", "web")));
+        stage.controller(
+            WellKnown::ReplicaSet,
+            "web-abc",
+            Some(("Deployment", "web")),
+        );
         stage.controller(WellKnown::StatefulSet, "db", None);
         stage.controller(WellKnown::CronJob, "nightly", None);
         stage.controller(WellKnown::Job, "nightly-1", Some(("CronJob", "nightly")));
@@ -65,7 +79,8 @@ impl Stage {
         }));
     }
 
-    /// An autoscaler for `web`, with `over` laid over it: it recommends 100 millicores and 200 MiB for `app`.
+    /// An autoscaler for `web`, with `over` laid over it: it recommends 100 millicores and 200 MiB
+    /// for `app`.
     pub(crate) fn autoscaler(mut self, name: &str, over: &Value) -> Self {
         let mut object = json!({
             "metadata": {"namespace": NAMESPACE, "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -76,7 +91,10 @@ impl Stage {
         });
         lay(&mut object, over);
         let object = vpa::parse(object).expect("an autoscaler");
-        self.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new(NAMESPACE, name), object }));
+        self.view.autoscalers.apply(Arc::new(Autoscaler {
+            key: ObjectKey::new(NAMESPACE, name),
+            object,
+        }));
         self
     }
 
@@ -84,13 +102,23 @@ impl Stage {
     pub(crate) fn limit_range(mut self, items: &Value) -> Self {
         let object = json!({"metadata": {"namespace": NAMESPACE, "name": "limits"}, "spec": {"limits": items}});
         let object = serde_json::from_value(object).expect("a limit range");
-        self.view.limit_ranges.apply(Arc::new(LimitRange::trim(object)));
+        self.view
+            .limit_ranges
+            .apply(Arc::new(LimitRange::trim(object)));
         self
     }
 
     /// The answer to this body.
     pub(crate) fn answer(&self, body: &[u8]) -> Answer {
-        review(&State { view: &self.view, heard: self.heard.as_ref(), settings: &self.settings }, body).into()
+        review(
+            &State {
+                view: &self.view,
+                heard: self.heard.as_ref(),
+                settings: &self.settings,
+            },
+            body,
+        )
+        .into()
     }
 
     /// The patch of this pod; none where it stays as it is.

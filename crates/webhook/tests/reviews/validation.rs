@@ -7,14 +7,20 @@ use webhook::state::{Gates, Settings};
 use crate::stage::{Stage, lay, patch_in};
 
 /// Everything that has a gate is accepted.
-const ALL: Gates = Gates { startup_boost: true, in_place: true, per_autoscaler_rules: true };
+const ALL: Gates = Gates {
+    startup_boost: true,
+    in_place: true,
+    per_autoscaler_rules: true,
+};
 
 fn response(spec: &Value, old: Option<&Value>, gates: Gates) -> Value {
     let mut stage = Stage::new();
-    stage.settings = Settings { gates, ..Settings::default() };
+    stage.settings = Settings {
+        gates,
+        ..Settings::default()
+    };
     let object = |spec: &Value| {
-        let mut object =
-            json!({"metadata": {"name": "web"}, "spec": {"targetRef": {"kind": "Deployment", "name": "web"}}});
+        let mut object = json!({"metadata": {"name": "web"}, "spec": {"targetRef": {"kind": "Deployment", "name": "web"}}});
         lay(&mut object["spec"], spec);
         object
     };
@@ -30,7 +36,10 @@ fn response(spec: &Value, old: Option<&Value>, gates: Gates) -> Value {
     }});
     let answer = stage.answer(review.to_string().as_bytes());
     assert_eq!(answer.subject, Subject::Autoscaler);
-    assert_eq!(answer.outcome == Outcome::Error, answer.review["response"]["allowed"] == false);
+    assert_eq!(
+        answer.outcome == Outcome::Error,
+        answer.review["response"]["allowed"] == false
+    );
     answer.review["response"].clone()
 }
 
@@ -41,15 +50,26 @@ fn refused(spec: &Value, old: Option<&Value>, gates: Gates, reasons: &str) {
     let status = &response["status"];
     let message = format!("VerticalPodAutoscaler.autoscaling.k8s.io \"web\" is invalid: {reasons}");
     assert_eq!(status["message"], message, "{spec}");
-    assert_eq!((&status["reason"], &status["code"]), (&json!("Invalid"), &json!(422)));
-    assert_eq!((response.get("patch"), response.get("patchType")), (None, None), "{spec}");
+    assert_eq!(
+        (&status["reason"], &status["code"]),
+        (&json!("Invalid"), &json!(422))
+    );
+    assert_eq!(
+        (response.get("patch"), response.get("patchType")),
+        (None, None),
+        "{spec}"
+    );
 }
 
 /// The object is admitted, with these warnings.
 fn admitted(spec: &Value, old: Option<&Value>, gates: Gates, warnings: &Value) {
     let response = response(spec, old, gates);
     assert_eq!(response["allowed"], true, "{spec}: {response}");
-    assert_eq!(response.get("warnings").unwrap_or(&json!([])), warnings, "{spec}");
+    assert_eq!(
+        response.get("warnings").unwrap_or(&json!([])),
+        warnings,
+        "{spec}"
+    );
 }
 
 fn policy(policy: &Value) -> Value {
@@ -85,7 +105,12 @@ fn an_object_keeps_what_it_had_before_the_gate_was_closed() {
     admitted(&wait, Some(&ratio), none, &json!([]));
     admitted(&ratio, Some(&wait), none, &json!([]));
     let boost = json!({"startupBoost": {"cpu": {"type": "Factor", "factor": 2}}});
-    admitted(&boost, Some(&policy(&json!({"startupBoost": {}}))), none, &json!([]));
+    admitted(
+        &boost,
+        Some(&policy(&json!({"startupBoost": {}}))),
+        none,
+        &json!([]),
+    );
     admitted(&boost, Some(&boost), none, &json!([]));
     let forbidden = "spec.startupBoost: Forbidden: in order to use startupBoost, you must enable feature gate CPUStartupBoost \
                      in the admission-controller args";
@@ -116,7 +141,8 @@ fn the_update_policy_is_filled_in_where_there_is_none() {
         let response = response(spec, None, Gates::default());
         patch_in(&json!({"response": response}))
     };
-    let filled = json!([{"op": "add", "path": "/spec/updatePolicy", "value": {"updateMode": "Recreate"}}]);
+    let filled =
+        json!([{"op": "add", "path": "/spec/updatePolicy", "value": {"updateMode": "Recreate"}}]);
     assert_eq!(patch(&json!({})), Some(filled.clone()));
     assert_eq!(patch(&json!({"updatePolicy": null})), Some(filled));
     assert_eq!(patch(&json!({"updatePolicy": {"updateMode": "Off"}})), None);
@@ -149,7 +175,10 @@ fn an_object_that_is_deleted_is_not_looked_at() {
         "oldObject": {"spec": {"targetRef": null}},
     }});
     let answer = Stage::new().answer(review.to_string().as_bytes());
-    assert_eq!(answer.review["response"], json!({"uid": "u-1", "allowed": true}));
+    assert_eq!(
+        answer.review["response"],
+        json!({"uid": "u-1", "allowed": true})
+    );
 }
 
 #[test]
@@ -165,13 +194,24 @@ fn an_object_that_is_going_can_let_go_of_its_finalizers_whatever_is_wrong_with_i
         Stage::new().answer(review.to_string().as_bytes()).review["response"].clone()
     };
     let admitted = json!({"uid": "u-1", "allowed": true});
-    let (living, going) = (json!({}), json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}));
-    for spec in [json!({"updatePolicy": {"updateMode": "Never"}}), json!({"updatePolicy": 5}), json!(null)] {
+    let (living, going) = (
+        json!({}),
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}),
+    );
+    for spec in [
+        json!({"updatePolicy": {"updateMode": "Never"}}),
+        json!({"updatePolicy": 5}),
+        json!(null),
+    ] {
         let object = |metadata: &Value| json!({"metadata": metadata, "spec": spec});
         assert_eq!(answer(&object(&going), &object(&going)), admitted, "{spec}");
         // Whether it is going is for the API server to say, and not for who writes it.
         if !spec.is_null() {
-            assert_eq!(answer(&object(&going), &object(&living))["allowed"], false, "{spec}");
+            assert_eq!(
+                answer(&object(&going), &object(&living))["allowed"],
+                false,
+                "{spec}"
+            );
         }
     }
 }

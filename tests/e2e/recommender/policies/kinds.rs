@@ -16,16 +16,31 @@ async fn create<K: Resource<DynamicType = ()>>(
     let object = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name}, "spec": spec,
     });
-    let params = PostParams { dry_run: true, ..PostParams::default() };
-    let made = api.create(&params, &serde_json::from_value(object).map_err(Error::SerdeError)?).await?;
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let made = api
+        .create(
+            &params,
+            &serde_json::from_value(object).map_err(Error::SerdeError)?,
+        )
+        .await?;
     serde_json::to_value(made).map_err(Error::SerdeError)
 }
 
 async fn both() -> Result<(Api<DynamicObject>, Api<DynamicObject>)> {
     let client = shared().await?.client().await?;
     let namespace = namespace(&client, "kinds").await?;
-    let own = Api::namespaced_with(client.clone(), &namespace, &ApiResource::erase::<SizingPolicy>(&()));
-    Ok((own, Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&()))))
+    let own = Api::namespaced_with(
+        client.clone(),
+        &namespace,
+        &ApiResource::erase::<SizingPolicy>(&()),
+    );
+    Ok((
+        own,
+        Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&())),
+    ))
 }
 
 fn expression(operator: &str, values: &[&str]) -> Value {
@@ -61,8 +76,14 @@ async fn what_makes_sense_is_accepted_and_off_unless_it_says_otherwise() -> Resu
         if spec["updateMode"].is_null() {
             expected["updateMode"] = "Off".into();
         }
-        assert_eq!(create::<SizingPolicy>(&own, "web", &spec).await?["spec"], expected);
-        assert_eq!(create::<ClusterSizingPolicy>(&cluster, "web", &spec).await?["spec"], expected);
+        assert_eq!(
+            create::<SizingPolicy>(&own, "web", &spec).await?["spec"],
+            expected
+        );
+        assert_eq!(
+            create::<ClusterSizingPolicy>(&cluster, "web", &spec).await?["spec"],
+            expected
+        );
     }
     create::<SizingPolicy>(&own, &"a".repeat(63), &json!({})).await?;
     let namespaces = json!({"namespaceSelector": {"matchLabels": {"team": "a"}}});
@@ -82,14 +103,32 @@ async fn what_makes_no_sense_is_refused_and_the_field_is_named() -> Result<()> {
         (json!({"selector": "tier=web"}), "spec.selector"),
         (expression("In", &[]), values),
         (expression("Exists", &["web"]), values),
-        (expression("Like", &["web"]), "spec.selector.matchExpressions[0].operator: Unsupported value: \"Like\""),
+        (
+            expression("Like", &["web"]),
+            "spec.selector.matchExpressions[0].operator: Unsupported value: \"Like\"",
+        ),
         (json!({"kinds": []}), "spec.kinds: Invalid value"),
-        (json!({"kinds": ["Pod"]}), "spec.kinds[0]: Unsupported value: \"Pod\""),
-        (json!({"kinds": ["Job", "Job"]}), "spec.kinds[1]: Duplicate value: \"Job\""),
-        (json!({"updateMode": "Auto"}), "spec.updateMode: Unsupported value: \"Auto\""),
-        (json!({"updateMode": "Sometimes"}), "\"Off\", \"Initial\", \"Recreate\", \"InPlaceOrRecreate\", \"InPlace\""),
+        (
+            json!({"kinds": ["Pod"]}),
+            "spec.kinds[0]: Unsupported value: \"Pod\"",
+        ),
+        (
+            json!({"kinds": ["Job", "Job"]}),
+            "spec.kinds[1]: Duplicate value: \"Job\"",
+        ),
+        (
+            json!({"updateMode": "Auto"}),
+            "spec.updateMode: Unsupported value: \"Auto\"",
+        ),
+        (
+            json!({"updateMode": "Sometimes"}),
+            "\"Off\", \"Initial\", \"Recreate\", \"InPlaceOrRecreate\", \"InPlace\"",
+        ),
         (json!({"minReplicas": 0}), "spec.minReplicas"),
-        (json!({"evictAfterOOMSeconds": 0}), "spec.evictAfterOOMSeconds"),
+        (
+            json!({"evictAfterOOMSeconds": 0}),
+            "spec.evictAfterOOMSeconds",
+        ),
         (
             json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "On"}]}}),
             "spec.resourcePolicy.containerPolicies[0].mode: Unsupported value: \"On\"",
@@ -98,22 +137,46 @@ async fn what_makes_no_sense_is_refused_and_the_field_is_named() -> Result<()> {
             json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "much"}}]}}),
             "spec.resourcePolicy.containerPolicies[0].maxAllowed.cpu",
         ),
-        (json!({"startupBoost": {"cpu": {"type": "Factor"}}}), "factor is required when type is Factor"),
+        (
+            json!({"startupBoost": {"cpu": {"type": "Factor"}}}),
+            "factor is required when type is Factor",
+        ),
         (json!({"sizing": {}}), "spec.sizing.policy: Required value"),
-        (sizing("best", &json!({})), "spec.sizing.policy: Unsupported value: \"best\""),
+        (
+            sizing("best", &json!({})),
+            "spec.sizing.policy: Unsupported value: \"best\"",
+        ),
         (sizing("crane", &json!({"policy": "vpa"})), names),
         (sizing("crane", &json!({"CPU": "1"})), names),
         (sizing("crane", &json!({"a".repeat(57): "1"})), names),
-        (sizing("vpa", &json!({"margin": "1"})), "the policy vpa has no settings"),
+        (
+            sizing("vpa", &json!({"margin": "1"})),
+            "the policy vpa has no settings",
+        ),
     ] {
-        refused(create::<SizingPolicy>(&own, "web", &spec).await, expected, &spec)?;
-        refused(create::<ClusterSizingPolicy>(&cluster, "web", &spec).await, expected, &spec)?;
+        refused(
+            create::<SizingPolicy>(&own, "web", &spec).await,
+            expected,
+            &spec,
+        )?;
+        refused(
+            create::<ClusterSizingPolicy>(&cluster, "web", &spec).await,
+            expected,
+            &spec,
+        )?;
     }
     let long = create::<SizingPolicy>(&own, &"a".repeat(64), &json!({})).await;
-    refused(long, "the name has at most 63 characters", &json!("a long name"))?;
+    refused(
+        long,
+        "the name has at most 63 characters",
+        &json!("a long name"),
+    )?;
     // The field of the other kind is no field here.
     let foreign = create::<SizingPolicy>(&own, "web", &json!({"namespaceSelector": {}})).await?;
-    ensure!(foreign["spec"]["namespaceSelector"].is_null(), "{foreign:#}");
+    ensure!(
+        foreign["spec"]["namespaceSelector"].is_null(),
+        "{foreign:#}"
+    );
     Ok(())
 }
 

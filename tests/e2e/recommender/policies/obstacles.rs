@@ -1,4 +1,5 @@
-//! What may stand between a policy and the objects that it asks for: a quota, and an owner that should be sized instead.
+//! What may stand between a policy and the objects that it asks for: a quota, and an owner that
+//! should be sized instead.
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -16,19 +17,27 @@ async fn an_object_that_a_quota_forbids_is_reported_and_made_when_there_is_room(
     let room = room("quota").await?;
     let quotas: Api<ResourceQuota> = Api::namespaced(room.client.clone(), &room.namespace);
     let none = json!({"metadata": {"name": "none"}, "spec": {"hard": {"count/verticalpodautoscalers.autoscaling.k8s.io": "0"}}});
-    quotas.create(&PostParams::default(), &serde_json::from_value(none)?).await?;
+    quotas
+        .create(&PostParams::default(), &serde_json::from_value(none)?)
+        .await?;
     room.deploy("one", "web").await?;
     room.policy("web", &json!({})).await?;
     let is_refused = |status: &Value| {
         let ready = condition(status, "Ready");
         ready.is_some_and(|ready| {
-            ready["reason"] == "WriteFailed" && ready["message"].as_str().is_some_and(|text| text.contains("quota"))
+            ready["reason"] == "WriteFailed"
+                && ready["message"]
+                    .as_str()
+                    .is_some_and(|text| text.contains("quota"))
         })
     };
-    room.policy_when("web", "the quota is named", is_refused).await?;
+    room.policy_when("web", "the quota is named", is_refused)
+        .await?;
     room.await_event("web", "WriteFailed").await?;
     quotas.delete("none", &DeleteParams::default()).await?;
-    room.policy_when("web", "it is made", |status| whole(status, 1, 1, 0, 0)).await.map(drop)
+    room.policy_when("web", "it is made", |status| whole(status, 1, 1, 0, 0))
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -41,13 +50,18 @@ async fn a_workload_under_an_owner_that_can_be_scaled_is_not_the_one_to_size() -
     // A quota cannot be scaled, so what it owns is the topmost.
     let quotas: Api<ResourceQuota> = Api::namespaced(room.client.clone(), &room.namespace);
     let quota = json!({"metadata": {"name": "rigid"}, "spec": {"hard": {"services": "9"}}});
-    let quota = quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    let quota = quotas
+        .create(&PostParams::default(), &serde_json::from_value(quota)?)
+        .await?;
     let rigid = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "name": "rigid", "uid": quota.metadata.uid, "controller": true,
     });
     own(&room, "beside", &rigid).await?;
     room.policy("web", &json!({})).await?;
-    room.policy_when("web", "one of the two is made", |status| whole(status, 1, 1, 0, 0)).await?;
+    room.policy_when("web", "one of the two is made", |status| {
+        whole(status, 1, 1, 0, 0)
+    })
+    .await?;
     room.await_names(&["plimsoll-deployment-beside"]).await
 }
 
@@ -58,7 +72,9 @@ async fn owner(room: &PolicyRoom, kind: &ApiResource, name: &str) -> Result<Valu
         "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": {"replicas": 1},
         "status": {"replicas": 1, "selector": "app=under"},
     });
-    let made = api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    let made = api
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
     Ok(json!({
         "apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": made.metadata.uid, "controller": true,
     }))
@@ -76,6 +92,8 @@ async fn own(room: &PolicyRoom, name: &str, owner: &Value) -> Result<()> {
         },
     });
     let deployments: Api<Deployment> = Api::namespaced(room.client.clone(), &room.namespace);
-    deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+    deployments
+        .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+        .await?;
     Ok(())
 }

@@ -29,11 +29,15 @@ pub(super) fn start(kubeconfig: &Path, arguments: &[&str], log: &Path) -> Result
 
 /// The credentials of a service account, as a file in `folder`.
 pub(super) async fn kubeconfig(namespace: &str, account: &str, folder: &Path) -> Result<PathBuf> {
-    let make_token = async || kubectl(&["-n", namespace, "create", "token", account, "--duration=1h"]).await;
+    let make_token =
+        async || kubectl(&["-n", namespace, "create", "token", account, "--duration=1h"]).await;
     let token = eventually("the account has a token", PATIENCE, make_token).await?;
     let mut config = Kubeconfig::read_from(shared().await?.kubeconfig())?;
     for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() });
+        user.auth_info = Some(AuthInfo {
+            token: Some(token.trim().to_owned().into()),
+            ..AuthInfo::default()
+        });
     }
     let path = folder.join("kubeconfig");
     std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;

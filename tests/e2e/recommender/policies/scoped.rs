@@ -1,5 +1,5 @@
-//! A recommender of one namespace, with no more rights than a Role of that namespace gives: what `deploy/` grants, less what
-//! lies outside of namespaces.
+//! A recommender of one namespace, with no more rights than a Role of that namespace gives: what
+//! `deploy/` grants, less what lies outside of namespaces.
 
 use std::path::Path;
 
@@ -15,7 +15,11 @@ use super::room::{PolicyRoom, whole};
 
 const ACCOUNT: &str = "recommender";
 /// What a Role cannot grant.
-const OUTSIDE: [&str; 3] = ["namespaces", "clustersizingpolicies", "clustersizingpolicies/status"];
+const OUTSIDE: [&str; 3] = [
+    "namespaces",
+    "clustersizingpolicies",
+    "clustersizingpolicies/status",
+];
 
 #[tokio::test]
 async fn in_one_namespace_a_role_is_enough() -> Result<()> {
@@ -26,8 +30,19 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     grant(&room.namespace, folder.path()).await?;
     // The API server takes a moment to know of it.
     let account = format!("--as=system:serviceaccount:{}:{ACCOUNT}", room.namespace);
-    let may_it = ["auth", "can-i", "list", "pods", "-n", &room.namespace, &account];
-    eventually("the rights are granted", PATIENCE, async || kubectl(&may_it).await).await?;
+    let may_it = [
+        "auth",
+        "can-i",
+        "list",
+        "pods",
+        "-n",
+        &room.namespace,
+        &account,
+    ];
+    eventually("the rights are granted", PATIENCE, async || {
+        kubectl(&may_it).await
+    })
+    .await?;
     let account = kubeconfig(&room.namespace, ACCOUNT, folder.path()).await?;
     let only = format!("--vpa-object-namespace={}", room.namespace);
     let _recommender = start(&account, &["--recommender-name=e2e", &only], &log)?;
@@ -35,16 +50,28 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     let mine = room.by_hand("mine", "two").await?;
     room.deploy("two", "web").await?;
     room.policy("web", &json!({})).await?;
-    room.policy_when("web", "one is made", |status| whole(status, 2, 1, 1, 0)).await?;
+    room.policy_when("web", "one is made", |status| whole(status, 2, 1, 1, 0))
+        .await?;
     room.await_event("web", "AutoscalersWritten").await?;
-    room.patch_policy("web", &json!({"spec": {"updateMode": "Initial"}})).await?;
-    room.autoscaler_when("plimsoll-deployment-one", "it is changed, and has its status", |object| {
-        object["spec"]["updatePolicy"]["updateMode"] == "Initial" && object["status"]["conditions"].is_array()
-    })
+    room.patch_policy("web", &json!({"spec": {"updateMode": "Initial"}}))
+        .await?;
+    room.autoscaler_when(
+        "plimsoll-deployment-one",
+        "it is changed, and has its status",
+        |object| {
+            object["spec"]["updatePolicy"]["updateMode"] == "Initial"
+                && object["status"]["conditions"].is_array()
+        },
+    )
     .await?;
-    room.patch_policy("web", &json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}})).await?;
+    room.patch_policy(
+        "web",
+        &json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}}),
+    )
+    .await?;
     room.await_names(&["mine"]).await?;
-    room.policy_when("web", "nothing is left", |status| whole(status, 0, 0, 0, 0)).await?;
+    room.policy_when("web", "nothing is left", |status| whole(status, 0, 0, 0, 0))
+        .await?;
     assert_eq!(room.autoscaler("mine").await?, mine);
     let log = std::fs::read_to_string(log)?;
     ensure!(!log.to_lowercase().contains("forbidden"), "{log}");
@@ -53,7 +80,8 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
 
 /// An account that has the Role and nothing else.
 async fn grant(namespace: &str, folder: &Path) -> Result<()> {
-    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT});
+    let reference =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT});
     let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace});
     let metadata = json!({"name": ACCOUNT, "namespace": namespace});
     let rbac = "rbac.authorization.k8s.io/v1";
@@ -64,24 +92,39 @@ async fn grant(namespace: &str, folder: &Path) -> Result<()> {
     ]});
     let file = folder.join("role.json");
     std::fs::write(&file, objects.to_string())?;
-    kubectl(&["apply", "-f", file.to_str().context("the path is text")?]).await.map(drop)
+    kubectl(&["apply", "-f", file.to_str().context("the path is text")?])
+        .await
+        .map(drop)
 }
 
 fn rules() -> Result<Vec<PolicyRule>> {
     let mut rules = Vec::new();
-    for file in ["deploy/base/recommender/rbac.yaml", "deploy/components/sizing-policies/rbac.yaml"] {
+    for file in [
+        "deploy/base/recommender/rbac.yaml",
+        "deploy/components/sizing-policies/rbac.yaml",
+    ] {
         let text = std::fs::read_to_string(repository().join(file))?;
         for document in serde_yaml_ng::Deserializer::from_str(&text) {
             let object = Value::deserialize(document)?;
             if object["kind"] == "ClusterRole" {
-                rules.extend(serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default());
+                rules.extend(
+                    serde_json::from_value::<ClusterRole>(object)?
+                        .rules
+                        .unwrap_or_default(),
+                );
             }
         }
     }
     ensure!(!rules.is_empty(), "deploy/ has no ClusterRole");
     for rule in &mut rules {
-        rule.resources.get_or_insert_default().retain(|resource| !OUTSIDE.contains(&resource.as_str()));
+        rule.resources
+            .get_or_insert_default()
+            .retain(|resource| !OUTSIDE.contains(&resource.as_str()));
     }
-    rules.retain(|rule| rule.resources.as_ref().is_some_and(|resources| !resources.is_empty()));
+    rules.retain(|rule| {
+        rule.resources
+            .as_ref()
+            .is_some_and(|resources| !resources.is_empty())
+    });
     Ok(rules)
 }

@@ -1,5 +1,5 @@
-//! A thousand workloads at once. They keep a control plane busy, so they have one of their own; there the kinds of policies come
-//! later than the recommender.
+//! A thousand workloads at once. They keep a control plane busy, so they have one of their own;
+//! there the kinds of policies come later than the recommender.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use super::room::{PolicyRoom, whole};
 use crate::recommender::deployed::deploy;
 
 const WORKLOADS: usize = 1000;
-/// Each step takes seconds; a machine that does other things at the same time may take a minute or two.
+/// Each step takes seconds; a machine that does other things at the same time may take a minute or
+/// two.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 #[tokio::test]
@@ -29,7 +30,10 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
         let room = &room;
         async move { room.deploy(&name, "web").await }
     });
-    deploying.buffer_unordered(16).try_collect::<Vec<()>>().await?;
+    deploying
+        .buffer_unordered(16)
+        .try_collect::<Vec<()>>()
+        .await?;
     let mine = room.by_hand("mine", "web-500").await?;
 
     e2e::apply(&sandbox, "deploy/crds").await?;
@@ -37,21 +41,38 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     let apply = async || room.policy("web", &web).await;
     eventually("the kinds are there", PATIENCE, apply).await?;
     let started = Instant::now();
-    policy_when(&room, "all but one have their objects", |status| whole(status, 1000, 999, 1, 0)).await?;
-    println!("999 objects were made within {:.1} s", started.elapsed().as_secs_f64());
+    policy_when(&room, "all but one have their objects", |status| {
+        whole(status, 1000, 999, 1, 0)
+    })
+    .await?;
+    println!(
+        "999 objects were made within {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
     all_have_bounds(&room, "1").await?;
     eventually("a metric counts them", PATIENCE, async || {
         let leader = deployed::leader(&client).await?;
-        let managed = deployed::metric(&leader, "vpa_recommender_sizing_policy_workloads{state=\"managed\"}").await?;
+        let managed = deployed::metric(
+            &leader,
+            "vpa_recommender_sizing_policy_workloads{state=\"managed\"}",
+        )
+        .await?;
         ensure!((managed - 999.0).abs() < 0.5, "{managed} are managed");
         Ok(())
     })
     .await?;
 
     let started = Instant::now();
-    room.patch_policy("web", &json!({"spec": {"resourcePolicy": bounds("2")}})).await?;
-    policy_when(&room, "all are changed", |status| whole(status, 1000, 999, 1, 0)).await?;
-    println!("999 objects were changed within {:.1} s", started.elapsed().as_secs_f64());
+    room.patch_policy("web", &json!({"spec": {"resourcePolicy": bounds("2")}}))
+        .await?;
+    policy_when(&room, "all are changed", |status| {
+        whole(status, 1000, 999, 1, 0)
+    })
+    .await?;
+    println!(
+        "999 objects were changed within {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
     all_have_bounds(&room, "2").await?;
 
     let started = Instant::now();
@@ -62,7 +83,11 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
         started.elapsed().as_secs_f64()
     );
     let names = room.names().await?;
-    ensure!(names.len() == 999 && !names.contains(&"plimsoll-deployment-web-7".to_owned()), "{}", names.len());
+    ensure!(
+        names.len() == 999 && !names.contains(&"plimsoll-deployment-web-7".to_owned()),
+        "{}",
+        names.len()
+    );
 
     let started = Instant::now();
     room.delete_policy("web").await?;
@@ -72,18 +97,43 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
         Ok(())
     })
     .await?;
-    println!("998 objects went with the policy within {:.1} s", started.elapsed().as_secs_f64());
-    assert_eq!(room.autoscaler("mine").await?, mine, "not a byte of it has changed");
+    println!(
+        "998 objects went with the policy within {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
+    assert_eq!(
+        room.autoscaler("mine").await?,
+        mine,
+        "not a byte of it has changed"
+    );
     sandbox.down().await
 }
 
 /// As in a cluster of upstream's: the recommender starts where nobody has heard of policies.
 async fn without_the_kinds(sandbox: &Sandbox) -> Result<()> {
-    let kinds = ["sizingpolicies.plimsoll.dev", "clustersizingpolicies.plimsoll.dev"];
+    let kinds = [
+        "sizingpolicies.plimsoll.dev",
+        "clustersizingpolicies.plimsoll.dev",
+    ];
     kubectl_in(sandbox, &["delete", "crd", kinds[0], kinds[1]]).await?;
     let deployment = "deployment/plimsoll-recommender";
-    kubectl_in(sandbox, &["-n", "plimsoll-system", "rollout", "restart", deployment]).await?;
-    kubectl_in(sandbox, &["-n", "plimsoll-system", "rollout", "status", deployment, "--timeout=240s"]).await?;
+    kubectl_in(
+        sandbox,
+        &["-n", "plimsoll-system", "rollout", "restart", deployment],
+    )
+    .await?;
+    kubectl_in(
+        sandbox,
+        &[
+            "-n",
+            "plimsoll-system",
+            "rollout",
+            "status",
+            deployment,
+            "--timeout=240s",
+        ],
+    )
+    .await?;
     Ok(())
 }
 
@@ -91,14 +141,29 @@ fn bounds(cpu: &str) -> Value {
     json!({"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": cpu}}]})
 }
 
-async fn policy_when(room: &PolicyRoom, what: &str, is_so: impl Fn(&Value) -> bool + Copy) -> Result<()> {
-    eventually(what, PATIENCE, async || room.policy_now("web", is_so).await.map(drop)).await
+async fn policy_when(
+    room: &PolicyRoom,
+    what: &str,
+    is_so: impl Fn(&Value) -> bool + Copy,
+) -> Result<()> {
+    eventually(what, PATIENCE, async || {
+        room.policy_now("web", is_so).await.map(drop)
+    })
+    .await
 }
 
 async fn all_have_bounds(room: &PolicyRoom, cpu: &str) -> Result<()> {
     let objects = room.autoscalers().await?;
-    let ours = objects.iter().filter(|object| object["metadata"]["name"] != "mine");
-    let count = ours.filter(|object| object["spec"]["resourcePolicy"] == bounds(cpu)).count();
-    ensure!(count == 999 && objects.len() == 1000, "{count} of {} have {cpu}", objects.len());
+    let ours = objects
+        .iter()
+        .filter(|object| object["metadata"]["name"] != "mine");
+    let count = ours
+        .filter(|object| object["spec"]["resourcePolicy"] == bounds(cpu))
+        .count();
+    ensure!(
+        count == 999 && objects.len() == 1000,
+        "{count} of {} have {cpu}",
+        objects.len()
+    );
     Ok(())
 }

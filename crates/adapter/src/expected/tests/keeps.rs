@@ -1,21 +1,32 @@
-//! A workload that keeps what it has keeps it under a real autoscaler, which reads both sizes of the workload itself.
+//! A workload that keeps what it has keeps it under a real autoscaler, which reads both sizes of
+//! the workload itself.
 
 use jiff::SignedDuration;
 use scaling::hpa::{
-    Metric, MetricError, ReadinessDelays, Reading, Tolerance, TotalTarget, Workload, combine, forced_replicas,
+    Metric, MetricError, ReadinessDelays, Reading, Tolerance, TotalTarget, Workload, combine,
+    forced_replicas,
 };
 
 use super::{cron, external, now, shop, timetable};
 
-/// What the adapter says of a workload of this size outside all windows: thousandths, or why nothing.
+/// What the adapter says of a workload of this size outside all windows: thousandths, or why
+/// nothing.
 fn answer(wanted: i32, there: i32) -> Result<i64, String> {
     let name = format!("size-{wanted}-{there}");
     let mut view = shop();
     let closed = cron("0 13 * * *", "0 17 * * *", 9);
-    view.timetables.apply(std::sync::Arc::new(timetable(&name, "Deployment", vec![closed], false)));
+    view.timetables.apply(std::sync::Arc::new(timetable(
+        &name,
+        "Deployment",
+        vec![closed],
+        false,
+    )));
     let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=cron");
     let values = external(view, "crane_autoscaling_cron", &selector)?.expect("it is ours");
-    Ok(values.iter().map(|value| value.parse::<i64>().expect("whole replicas") * 1000).sum())
+    Ok(values
+        .iter()
+        .map(|value| value.parse::<i64>().expect("whole replicas") * 1000)
+        .sum())
 }
 
 /// How many replicas the autoscaler sets.
@@ -25,7 +36,10 @@ fn set(wanted: i32, there: i32) -> i32 {
         spec_replicas: wanted,
         status_replicas: there,
         tolerance: Tolerance::default(),
-        delays: ReadinessDelays { cpu_initialization: SignedDuration::ZERO, initial_readiness: SignedDuration::ZERO },
+        delays: ReadinessDelays {
+            cpu_initialization: SignedDuration::ZERO,
+            initial_readiness: SignedDuration::ZERO,
+        },
         now: now(),
     };
     let metric = Metric::External {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer};
 use super::{FileError, refuse};
 use crate::registration::OwnService;
 
-/// The autoscaler's question is answered within two seconds; what is left is for the answer that was had before.
+/// The autoscaler's question is answered within two seconds; what is left is for the answer that
+/// was had before.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(1800);
 /// The oldest answer that may stand in.
 const LONGEST_STALE: Duration = Duration::from_mins(10);
@@ -75,11 +76,17 @@ fn max_stale() -> Duration {
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse::<GoDuration>().map(Duration::from).map_err(serde::de::Error::custom)
+    text.parse::<GoDuration>()
+        .map(Duration::from)
+        .map_err(serde::de::Error::custom)
 }
 
 impl UpstreamSpec {
-    pub(in crate::routes) fn check(&self, own: &OwnService, field: impl Fn(&str) -> String) -> Result<(), FileError> {
+    pub(in crate::routes) fn check(
+        &self,
+        own: &OwnService,
+        field: impl Fn(&str) -> String,
+    ) -> Result<(), FileError> {
         match (&self.service, &self.url) {
             (Some(service), None) => {
                 if (&service.namespace, &service.name) == (&own.namespace, &own.name) {
@@ -87,42 +94,77 @@ impl UpstreamSpec {
                 }
             }
             (None, Some(url)) => {
-                let uri: Uri = url.parse().map_err(|_| refuse(field("url"), format!("{url:?} is no address")))?;
+                let uri: Uri = url
+                    .parse()
+                    .map_err(|_| refuse(field("url"), format!("{url:?} is no address")))?;
                 let host = uri.host().filter(|_| uri.scheme_str() == Some("https"));
                 let Some(host) = host else {
-                    return Err(refuse(field("url"), "it does not begin with https:// and a host"));
+                    return Err(refuse(
+                        field("url"),
+                        "it does not begin with https:// and a host",
+                    ));
                 };
                 if uri.path_and_query().is_some_and(|path| path != "/") {
                     return Err(refuse(field("url"), "there may be no path in it"));
                 }
-                if own.names().iter().any(|name| host.trim_end_matches('.').eq_ignore_ascii_case(name)) {
+                if own
+                    .names()
+                    .iter()
+                    .any(|name| host.trim_end_matches('.').eq_ignore_ascii_case(name))
+                {
                     return Err(refuse(field("url"), "this is the adapter itself"));
                 }
             }
-            _ => return Err(refuse(field("service"), "either service or url is needed, and not both")),
+            _ => {
+                return Err(refuse(
+                    field("service"),
+                    "either service or url is needed, and not both",
+                ));
+            }
         }
         match (self.kind, &self.cert_file, &self.key_file) {
             (Kind::Aggregated, None, None) | (Kind::KedaGrpc, Some(_), Some(_)) => {}
-            (Kind::Aggregated, ..) => return Err(refuse(field("certFile"), "only kind keda-grpc shows a certificate")),
+            (Kind::Aggregated, ..) => {
+                return Err(refuse(
+                    field("certFile"),
+                    "only kind keda-grpc shows a certificate",
+                ));
+            }
             (Kind::KedaGrpc, ..) => {
                 let why = "KEDA's operator demands a certificate: certFile and keyFile are needed";
                 return Err(refuse(field("certFile"), why));
             }
         }
         if self.timeout.is_zero() || self.timeout > LONGEST_TIMEOUT {
-            let why = format!("it must be more than 0s and at most {}", GoDuration(LONGEST_TIMEOUT));
+            let why = format!(
+                "it must be more than 0s and at most {}",
+                GoDuration(LONGEST_TIMEOUT)
+            );
             return Err(refuse(field("timeout"), why));
         }
         if self.max_stale > LONGEST_STALE {
-            return Err(refuse(field("maxStale"), format!("it must be at most {}", GoDuration(LONGEST_STALE))));
+            return Err(refuse(
+                field("maxStale"),
+                format!("it must be at most {}", GoDuration(LONGEST_STALE)),
+            ));
         }
-        self.uri().map(drop).map_err(|why| refuse(field("service"), why))
+        self.uri()
+            .map(drop)
+            .map_err(|why| refuse(field("service"), why))
     }
 
     /// Files without a folder are in this one.
     pub(in crate::routes) fn look_in(&mut self, folder: &Path) {
-        let Self { ca_file, cert_file, key_file, .. } = self;
-        for path in [Some(ca_file), cert_file.as_mut(), key_file.as_mut()].into_iter().flatten() {
+        let Self {
+            ca_file,
+            cert_file,
+            key_file,
+            ..
+        } = self;
+        for path in [Some(ca_file), cert_file.as_mut(), key_file.as_mut()]
+            .into_iter()
+            .flatten()
+        {
             // One from the root on stays as it is.
             *path = folder.join(&path);
         }
@@ -131,17 +173,30 @@ impl UpstreamSpec {
     /// Where it is.
     pub(in crate::routes) fn uri(&self) -> Result<Uri, String> {
         let text = match (&self.service, &self.url) {
-            (Some(ServiceSpec { namespace, name, port }), _) => {
-                format!("https://{name}.{namespace}.svc:{}", port.unwrap_or(self.kind.port()))
+            (
+                Some(ServiceSpec {
+                    namespace,
+                    name,
+                    port,
+                }),
+                _,
+            ) => {
+                format!(
+                    "https://{name}.{namespace}.svc:{}",
+                    port.unwrap_or(self.kind.port())
+                )
             }
             (None, url) => url.clone().unwrap_or_default(),
         };
         text.parse().map_err(|_| format!("{text:?} is no address"))
     }
 
-    /// Whether it knows what this Service knows: it is that, or KEDA's operator in the place of KEDA's provider.
+    /// Whether it knows what this Service knows: it is that, or KEDA's operator in the place of
+    /// KEDA's provider.
     pub(in crate::routes) fn stands_for(&self, service: &OwnService) -> bool {
-        let Ok(name) = self.server_name() else { return false };
+        let Ok(name) = self.server_name() else {
+            return false;
+        };
         let is_near = || name.ends_with(&format!(".{}.svc", service.namespace));
         service.names().contains(&name) || self.kind == Kind::KedaGrpc && is_near()
     }

@@ -16,8 +16,14 @@ use crate::scale::ScaleQuestions;
 use crate::table::ObjectKey;
 
 fn key() -> ScaleKey {
-    let [group, kind, namespace, name] = ["apps.kruise.io", "CloneSet", "shop", "web"].map(str::to_owned);
-    ScaleKey { group, kind, namespace, name }
+    let [group, kind, namespace, name] =
+        ["apps.kruise.io", "CloneSet", "shop", "web"].map(str::to_owned);
+    ScaleKey {
+        group,
+        kind,
+        namespace,
+        name,
+    }
 }
 
 fn check(before: Option<Scale>, read: Scale, expected: &Scale) {
@@ -30,13 +36,20 @@ fn check(before: Option<Scale>, read: Scale, expected: &Scale) {
 }
 
 fn found(replicas: i32) -> Scale {
-    Scale::Found { selector: "app=web".to_owned(), owner: None, replicas: Some(replicas) }
+    Scale::Found {
+        selector: "app=web".to_owned(),
+        owner: None,
+        replicas: Some(replicas),
+    }
 }
 
 #[test]
 fn only_a_failure_that_may_pass_leaves_a_good_answer_in_place() {
     let found = found(1);
-    let failed = |transient| Scale::Failed { reason: "no".to_owned(), transient };
+    let failed = |transient| Scale::Failed {
+        reason: "no".to_owned(),
+        transient,
+    };
     check(Some(found.clone()), failed(true), &found);
     check(Some(found.clone()), failed(false), &failed(false));
     check(Some(failed(false)), found.clone(), &found);
@@ -55,7 +68,10 @@ fn pod(number: usize, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
         "status": {"phase": "Running"},
     });
     change(&mut pod);
-    Arc::new(Pod::trim_running(serde_json::from_value::<v1::Pod>(pod).expect("a pod"), false))
+    Arc::new(Pod::trim_running(
+        serde_json::from_value::<v1::Pod>(pod).expect("a pod"),
+        false,
+    ))
 }
 
 fn view(pods: usize) -> View {
@@ -66,7 +82,10 @@ fn view(pods: usize) -> View {
         "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web"}},
     });
     let object = api::vpa::parse(object).expect("an autoscaler");
-    view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+    view.autoscalers.apply(Arc::new(Autoscaler {
+        key: ObjectKey::new("shop", "web"),
+        object,
+    }));
     for number in 0..pods {
         view.pods.apply(pod(number, |_| ()));
     }
@@ -79,18 +98,31 @@ fn an_answer_counts_for_the_live_pods_that_it_was_read_with() {
     let pods = view.live_pods_by_scale()[&key()];
     view.apply_scale(key(), found(2), pods);
     let is_current = |view: &View| {
-        let pods = view.live_pods_by_scale().get(&key()).copied().unwrap_or_default();
+        let pods = view
+            .live_pods_by_scale()
+            .get(&key())
+            .copied()
+            .unwrap_or_default();
         view.scale_with(&key(), pods) == Some(&found(2))
     };
-    view.pods.apply(pod(2, |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")));
-    view.pods.apply(pod(3, |pod| pod["status"]["phase"] = json!("Failed")));
-    view.pods.apply(pod(4, |pod| pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("other.io/v1")));
+    view.pods.apply(pod(2, |pod| {
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+    }));
+    view.pods
+        .apply(pod(3, |pod| pod["status"]["phase"] = json!("Failed")));
+    view.pods.apply(pod(4, |pod| {
+        pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("other.io/v1")
+    }));
     assert!(is_current(&view));
     view.pods.apply(pod(5, |_| ()));
     assert!(!is_current(&view), "there is one more");
     view.pods.delete(&ObjectKey::new("shop", "web-1"));
     assert!(!is_current(&view), "as many, but not the same ones");
-    assert_eq!(view.scale(&key()), Some(&found(2)), "the selector is used all the same");
+    assert_eq!(
+        view.scale(&key()),
+        Some(&found(2)),
+        "the selector is used all the same"
+    );
 }
 
 /// A server of one `CloneSet` with this number of replicas. Counts the reads of its scale.
@@ -119,7 +151,9 @@ fn server(replicas: &Arc<AtomicI32>, reads: &Arc<AtomicUsize>) -> Client {
             }
             path => unreachable!("{path}"),
         };
-        let response = Response::builder().status(200).body(Body::from(answer.to_string().into_bytes()));
+        let response = Response::builder()
+            .status(200)
+            .body(Body::from(answer.to_string().into_bytes()));
         std::future::ready(response)
     });
     Client::new(service, "default")
@@ -131,7 +165,9 @@ async fn a_scale_is_read_again_soon_after_pods_come_or_go() {
     let store = Arc::new(watch::Sender::new(view(4)));
     let keeping = tokio::spawn(keep(server(&replicas, &reads), Arc::clone(&store)));
     let mut seen = store.subscribe();
-    seen.wait_for(|view| view.scale(&key()) == Some(&found(4))).await.expect("it is read");
+    seen.wait_for(|view| view.scale(&key()) == Some(&found(4)))
+        .await
+        .expect("it is read");
     sleep(Duration::from_mins(5)).await;
     let settled = reads.load(Ordering::Relaxed);
     assert!(settled <= 2, "{settled} reads of pods that stay");
@@ -141,14 +177,23 @@ async fn a_scale_is_read_again_soon_after_pods_come_or_go() {
     for number in 4..10 {
         store.send_modify(|view| drop(view.pods.apply(pod(number, |_| ()))));
     }
-    seen.wait_for(|view| view.scale(&key()) == Some(&found(10))).await.expect("it is read again");
-    assert!(changed_at.elapsed() <= Duration::from_secs(2), "{:?}", changed_at.elapsed());
+    seen.wait_for(|view| view.scale(&key()) == Some(&found(10)))
+        .await
+        .expect("it is read again");
+    assert!(
+        changed_at.elapsed() <= Duration::from_secs(2),
+        "{:?}",
+        changed_at.elapsed()
+    );
     let pods = seen.borrow().live_pods_by_scale()[&key()];
-    seen.wait_for(|view| view.scale_with(&key(), pods).is_some()).await.expect("it is read with all pods");
+    seen.wait_for(|view| view.scale_with(&key(), pods).is_some())
+        .await
+        .expect("it is read with all pods");
     keeping.abort();
 }
 
-/// An API server that knows the group `example.com` with the kind `Web`, and the group `slow.example.com`, which never answers.
+/// An API server that knows the group `example.com` with the kind `Web`, and the group
+/// `slow.example.com`, which never answers.
 fn api_server() -> Client {
     let group = |name: &str| {
         let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
@@ -188,14 +233,35 @@ async fn reads_that_hang_do_not_hold_up_those_of_others() {
     let started = Instant::now();
     let keeping = tokio::spawn(keep(api_server(), Arc::clone(&store)));
     let key = ScaleKey::of(&good).expect("a key");
-    let found = Scale::Found { selector: "app=web".to_owned(), owner: None, replicas: Some(2) };
+    let found = Scale::Found {
+        selector: "app=web".to_owned(),
+        owner: None,
+        replicas: Some(2),
+    };
     let mut view = store.subscribe();
-    drop(view.wait_for(|view| view.scale(&key) == Some(&found)).await.expect("the store lives"));
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    drop(
+        view.wait_for(|view| view.scale(&key) == Some(&found))
+            .await
+            .expect("the store lives"),
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
     // The group is asked once; what it should say of 100 objects fails with it.
-    let has_failed =
-        |view: &View| view.scales.iter().filter(|read| matches!(read.scale, Scale::Failed { .. })).count() == 100;
+    let has_failed = |view: &View| {
+        view.scales
+            .iter()
+            .filter(|read| matches!(read.scale, Scale::Failed { .. }))
+            .count()
+            == 100
+    };
     drop(view.wait_for(has_failed).await.expect("the store lives"));
-    assert!(started.elapsed() < Duration::from_secs(35), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(35),
+        "{:?}",
+        started.elapsed()
+    );
     keeping.abort();
 }

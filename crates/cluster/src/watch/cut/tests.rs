@@ -21,10 +21,24 @@ fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, 
         cutter.push(chunk, |piece| {
             let json = |text: &[u8]| serde_json::from_slice(text).expect("what is left is JSON");
             all.push(match piece {
-                Piece::Item(Item { namespace, name, version, weight: _, text }) => {
-                    (namespace.to_owned(), name.to_owned(), version.to_owned(), text.map(json))
-                }
-                Piece::Document(text) => (String::new(), String::new(), String::new(), Some(json(text))),
+                Piece::Item(Item {
+                    namespace,
+                    name,
+                    version,
+                    weight: _,
+                    text,
+                }) => (
+                    namespace.to_owned(),
+                    name.to_owned(),
+                    version.to_owned(),
+                    text.map(json),
+                ),
+                Piece::Document(text) => (
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    Some(json(text)),
+                ),
             });
         })?;
     }
@@ -34,13 +48,23 @@ fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, 
 
 /// Cuts at each byte, and in one piece.
 fn check(framing: Framing, text: &str, expected: &[(&str, Value)]) {
-    let expected: Vec<_> = expected.iter().map(|(name, value)| ((*name).to_owned(), Some(value.clone()))).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Some(value.clone())))
+        .collect();
     let found = |chunks: &[&[u8]]| -> Vec<_> {
         let found = cut(framing, chunks, usize::MAX).expect("it is well formed");
-        found.into_iter().map(|(_, name, _, value)| (name, value)).collect()
+        found
+            .into_iter()
+            .map(|(_, name, _, value)| (name, value))
+            .collect()
     };
     assert_eq!(found(&[text.as_bytes()]), expected, "{text}");
-    assert_eq!(found(&text.as_bytes().chunks(1).collect::<Vec<_>>()), expected, "{text}");
+    assert_eq!(
+        found(&text.as_bytes().chunks(1).collect::<Vec<_>>()),
+        expected,
+        "{text}"
+    );
 }
 
 #[test]
@@ -61,16 +85,29 @@ fn a_list_is_cut_into_its_objects_without_what_is_left_out() {
     });
     let list = json!({"kind": "List", "items": [object, {"metadata": {"name": "b"}}], "metadata": {"continue": "c"}});
     let envelope = json!({"kind": "List", "items": [], "metadata": {"continue": "c"}});
-    let expected = [("web", left), ("b", json!({"metadata": {"name": "b"}})), ("", envelope)];
+    let expected = [
+        ("web", left),
+        ("b", json!({"metadata": {"name": "b"}})),
+        ("", envelope),
+    ];
     check(Framing::List, &list.to_string(), &expected);
     check(Framing::List, &format!("{list:#}\n"), &expected);
-    check(Framing::List, r#"{"items": [], "x": {"items": [1]}}"#, &[("", json!({"items": [], "x": {"items": [1]}}))]);
-    check(Framing::List, r#"{"items": null}"#, &[("", json!({"items": null}))]);
+    check(
+        Framing::List,
+        r#"{"items": [], "x": {"items": [1]}}"#,
+        &[("", json!({"items": [], "x": {"items": [1]}}))],
+    );
+    check(
+        Framing::List,
+        r#"{"items": null}"#,
+        &[("", json!({"items": null}))],
+    );
 }
 
 #[test]
 fn events_are_cut_into_objects_and_what_happened_to_them() {
-    let object = json!({"metadata": {"name": "web", "managedFields": [1]}, "object": {"items": [2]}});
+    let object =
+        json!({"metadata": {"name": "web", "managedFields": [1]}, "object": {"items": [2]}});
     let left = json!({"metadata": {"name": "web"}, "object": {"items": [2]}});
     let event = json!({"type": "ADDED", "object": object});
     let around = json!({"type": "ADDED", "object": null});
@@ -90,7 +127,10 @@ fn events_are_cut_into_objects_and_what_happened_to_them() {
     check(
         Framing::Events,
         r#"{"type": "ADDED", "object": 1}"#,
-        &[("", json!(1)), ("", json!({"type": "ADDED", "object": null}))],
+        &[
+            ("", json!(1)),
+            ("", json!({"type": "ADDED", "object": null})),
+        ],
     );
 }
 
@@ -99,16 +139,28 @@ fn an_object_that_is_too_large_or_too_deep_has_a_key_and_no_text() {
     let deep = "[".repeat(1000) + &"]".repeat(1000);
     let long = "x".repeat(3 * MOST_OF_ENVELOPE);
     for large in [
-        format!(r#"{{"spec": "{long}", "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#),
+        format!(
+            r#"{{"spec": "{long}", "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#
+        ),
         format!(
             r#"{{"spec": {{"{long}": 1}}, "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#
         ),
-        format!(r#"{{"metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}, "spec": {deep}}}"#),
+        format!(
+            r#"{{"metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}, "spec": {deep}}}"#
+        ),
     ] {
         let text = format!(r#"{{"items": [{large}, {{"metadata": {{"name": "c"}}}}]}}"#);
-        let found = cut(Framing::List, &text.as_bytes().chunks(7).collect::<Vec<_>>(), 1000).expect("well formed");
+        let found = cut(
+            Framing::List,
+            &text.as_bytes().chunks(7).collect::<Vec<_>>(),
+            1000,
+        )
+        .expect("well formed");
         let key = |name: &str| found.iter().find(|(_, found, _, _)| found == name).cloned();
-        assert_eq!(key("a"), Some(("b".to_owned(), "a".to_owned(), "3".to_owned(), None)));
+        assert_eq!(
+            key("a"),
+            Some(("b".to_owned(), "a".to_owned(), "3".to_owned(), None))
+        );
         assert!(key("c").is_some_and(|(_, _, _, text)| text.is_some()));
     }
 }
@@ -134,15 +186,31 @@ fn what_is_left_out_weighs_nothing() {
 
 #[test]
 fn what_is_cut_short_or_is_no_json_is_no_answer() {
-    let text = json!({"items": [{"metadata": {"name": "a", "managedFields": [1]}}], "metadata": {}}).to_string();
+    let text =
+        json!({"items": [{"metadata": {"name": "a", "managedFields": [1]}}], "metadata": {}})
+            .to_string();
     for end in 1..text.len() {
-        assert_eq!(cut(Framing::List, &[&text.as_bytes()[..end]], usize::MAX), Err(Malformed), "{end}");
+        assert_eq!(
+            cut(Framing::List, &[&text.as_bytes()[..end]], usize::MAX),
+            Err(Malformed),
+            "{end}"
+        );
     }
     for text in ["}", "]", ",", ":", "{]", "[}", r#"{"a": 1}]"#, "<html>"] {
-        assert_eq!(cut(Framing::List, &[text.as_bytes()], usize::MAX), Err(Malformed), "{text}");
+        assert_eq!(
+            cut(Framing::List, &[text.as_bytes()], usize::MAX),
+            Err(Malformed),
+            "{text}"
+        );
     }
-    let long = format!(r#"{{"metadata": {{"continue": "{}"}}}}"#, "x".repeat(MOST_OF_ENVELOPE));
-    assert_eq!(cut(Framing::List, &[long.as_bytes()], usize::MAX), Err(Malformed));
+    let long = format!(
+        r#"{{"metadata": {{"continue": "{}"}}}}"#,
+        "x".repeat(MOST_OF_ENVELOPE)
+    );
+    assert_eq!(
+        cut(Framing::List, &[long.as_bytes()], usize::MAX),
+        Err(Malformed)
+    );
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -152,7 +220,12 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         ".*".prop_map(Value::from)
     ];
-    let name = prop_oneof![Just("items".to_owned()), Just("object".to_owned()), Just("env".to_owned()), ".*"];
+    let name = prop_oneof![
+        Just("items".to_owned()),
+        Just("object".to_owned()),
+        Just("env".to_owned()),
+        ".*"
+    ];
     leaf.prop_recursive(6, 60, 6, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),

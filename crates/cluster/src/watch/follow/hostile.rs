@@ -1,7 +1,9 @@
-//! Objects that no client would write, as watches deliver them: examples with values and bytes changed, in chunks of any size, through the code
-//! that reads watches, into a view, and through what follows from the view alone.
+//! Objects that no client would write, as watches deliver them: examples with values and bytes
+//! changed, in chunks of any size, through the code that reads watches, into a view, and through
+//! what follows from the view alone.
 //!
-//! `PLIMSOLL_HOSTILE_EVENTS` is the number of events (`make fuzz`: a million), `PROPTEST_RNG_SEED` chooses others.
+//! `PLIMSOLL_HOSTILE_EVENTS` is the number of events (`make fuzz`: a million), `PROPTEST_RNG_SEED`
+//! chooses others.
 
 use std::sync::Arc;
 
@@ -94,15 +96,29 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
     let goes_on = random.random_range(0..8) > 0;
     match value {
         Value::Object(map) if goes_on && !map.is_empty() => {
-            let key = map.keys().nth(random.random_range(0..map.len())).cloned().unwrap_or_default();
+            let key = map
+                .keys()
+                .nth(random.random_range(0..map.len()))
+                .cloned()
+                .unwrap_or_default();
             match random.random_range(0..20) {
                 0 => drop(map.remove(&key)),
-                1 => drop(map.insert(ODD_TEXTS[random.random_range(0..ODD_TEXTS.len())].to_owned(), odd(random))),
+                1 => drop(map.insert(
+                    ODD_TEXTS[random.random_range(0..ODD_TEXTS.len())].to_owned(),
+                    odd(random),
+                )),
                 2 => {
-                    let many = if random.random_range(0..50) == 0 { 20_000 } else { 20 };
+                    let many = if random.random_range(0..50) == 0 {
+                        20_000
+                    } else {
+                        20
+                    };
                     map.extend((0..many).map(|number| (format!("k{number}"), json!("v"))));
                 }
-                _ => map.get_mut(&key).into_iter().for_each(|inner| mutate(inner, random)),
+                _ => map
+                    .get_mut(&key)
+                    .into_iter()
+                    .for_each(|inner| mutate(inner, random)),
             }
         }
         Value::Array(list) if goes_on && !list.is_empty() => {
@@ -110,13 +126,22 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
             match random.random_range(0..8) {
                 0 => drop(list.remove(index)),
                 1 => {
-                    let (many, one) = (if random.random_range(0..50) == 0 { 5000 } else { 5 }, list[index].clone());
+                    let (many, one) = (
+                        if random.random_range(0..50) == 0 {
+                            5000
+                        } else {
+                            5
+                        },
+                        list[index].clone(),
+                    );
                     list.extend(std::iter::repeat_n(one, many));
                 }
                 _ => mutate(&mut list[index], random),
             }
         }
-        Value::String(text) if random.random_range(0..100) == 0 => *text = text.repeat(100_000 / (text.len() + 1)),
+        Value::String(text) if random.random_range(0..100) == 0 => {
+            *text = text.repeat(100_000 / (text.len() + 1))
+        }
         _ => *value = odd(random),
     }
 }
@@ -133,7 +158,9 @@ fn event(example: &Value, random: &mut StdRng) -> Vec<u8> {
         5 => "SYNC",
         _ => "MODIFIED",
     };
-    let mut text = json!({"type": kind, "object": object}).to_string().into_bytes();
+    let mut text = json!({"type": kind, "object": object})
+        .to_string()
+        .into_bytes();
     text.push(b'\n');
     if random.random_range(0..10) == 0 {
         let at = random.random_range(0..text.len());
@@ -155,7 +182,14 @@ struct Way<T: Entry> {
 impl<T: Entry> Way<T> {
     fn new(cuts: &'static [Cut], limits: Limits, feed: Feed<T>) -> Self {
         let cutter = Cutter::new(Framing::Events, cuts, limits.object);
-        Self { cuts, limits, feed, allowance: Allowance::new(limits), cutter, taken_in: 0 }
+        Self {
+            cuts,
+            limits,
+            feed,
+            allowance: Allowance::new(limits),
+            cutter,
+            taken_in: 0,
+        }
     }
 
     fn go(&mut self, event: &[u8], read: impl Fn(&Item<'_>) -> Reading<T>, random: &mut StdRng) {
@@ -163,15 +197,25 @@ impl<T: Entry> Way<T> {
         while !rest.is_empty() && is_sound {
             let (chunk, after) = rest.split_at(random.random_range(1..=rest.len()));
             rest = after;
-            let Self { cutter, feed, allowance, limits, taken_in, .. } = self;
+            let Self {
+                cutter,
+                feed,
+                allowance,
+                limits,
+                taken_in,
+                ..
+            } = self;
             let pushed = cutter.push(chunk, |piece| match piece {
                 _ if !is_sound => {}
                 Piece::Item(item) => {
-                    assert!(item.text.is_none_or(|text| text.len() <= item.weight && item.weight <= limits.object));
+                    assert!(item.text.is_none_or(
+                        |text| text.len() <= item.weight && item.weight <= limits.object
+                    ));
                     subject = Some(Subject::of(&item, &read));
                 }
                 Piece::Document(text) => {
-                    is_sound = take_in(text, subject.take(), feed, allowance, &mut String::new()).is_ok();
+                    is_sound =
+                        take_in(text, subject.take(), feed, allowance, &mut String::new()).is_ok();
                     *taken_in += usize::from(is_sound);
                 }
             });
@@ -194,17 +238,29 @@ fn decide(view: &View) {
         let target = autoscaler.target();
         let scales = target::scales(view, &target);
         assert!(scales.len() <= 1);
-        assert!(!matches!(target::resolve(view, &target), target::Resolution::Pods(_)), "there is no workload");
+        assert!(
+            !matches!(target::resolve(view, &target), target::Resolution::Pods(_)),
+            "there is no workload"
+        );
         assert!(view.autoscalers_of((&target).into()).count() >= 1);
         assert!(autoscaler.reference().kind.as_deref() == Some(&VerticalPodAutoscaler::kind(&())));
     }
     for timetable in view.timetables.iter() {
         assert_eq!(timetable.claim().name, timetable.key.name);
-        assert!(timetable.holidays.as_ref().map_or(true, |dates| dates.len() <= 2000));
+        assert!(
+            timetable
+                .holidays
+                .as_ref()
+                .map_or(true, |dates| dates.len() <= 2000)
+        );
     }
     for prediction in view.expected.iter() {
         assert!(prediction.window_seconds > 0);
-        let all = prediction.metrics.iter().flat_map(|metric| &metric.series).flatten();
+        let all = prediction
+            .metrics
+            .iter()
+            .flat_map(|metric| &metric.series)
+            .flatten();
         assert!(all.into_iter().all(|(_, value)| value.is_finite()));
     }
     for policy in view.policies.iter() {
@@ -214,7 +270,9 @@ fn decide(view: &View) {
 
 #[test]
 fn hostile_events_neither_panic_nor_fill_the_memory() {
-    let count = std::env::var(COUNT).ok().map(|count| count.parse::<usize>().expect("a number"));
+    let count = std::env::var(COUNT)
+        .ok()
+        .map(|count| count.parse::<usize>().expect("a number"));
     let seed = std::env::var("PROPTEST_RNG_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     let mut random = StdRng::seed_from_u64(seed);
     let examples = EXAMPLES.map(|example| serde_json::from_str::<Value>(example).expect("JSON"));
@@ -222,33 +280,77 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     let feed = |resource| (resource, &store);
     let (scope, most, predictions) = (Scope::default(), Limits::OTHERS, Limits::PREDICTIONS);
     let (resource, to) = feed(Resource::Autoscalers);
-    let mut autoscalers = Way::new(left_out::AUTOSCALERS, most, Feed::new(resource, to, |view| &mut view.autoscalers));
+    let mut autoscalers = Way::new(
+        left_out::AUTOSCALERS,
+        most,
+        Feed::new(resource, to, |view| &mut view.autoscalers),
+    );
     let (resource, to) = feed(Resource::EffectiveAutoscalers);
-    let mut whole = Way::new(left_out::WHOLE, most, Feed::new(resource, to, |view| &mut view.effective_autoscalers));
-    let mut timetables = Way::new(left_out::OTHERS, most, Feed::new(resource, to, |view| &mut view.timetables));
+    let mut whole = Way::new(
+        left_out::WHOLE,
+        most,
+        Feed::new(resource, to, |view| &mut view.effective_autoscalers),
+    );
+    let mut timetables = Way::new(
+        left_out::OTHERS,
+        most,
+        Feed::new(resource, to, |view| &mut view.timetables),
+    );
     let (resource, to) = feed(Resource::Predictions);
-    let mut written = Way::new(left_out::WHOLE, predictions, Feed::new(resource, to, |view| &mut view.predictions));
-    let mut expected = Way::new(left_out::EXPECTED, predictions, Feed::new(resource, to, |view| &mut view.expected));
+    let mut written = Way::new(
+        left_out::WHOLE,
+        predictions,
+        Feed::new(resource, to, |view| &mut view.predictions),
+    );
+    let mut expected = Way::new(
+        left_out::EXPECTED,
+        predictions,
+        Feed::new(resource, to, |view| &mut view.expected),
+    );
     let (resource, to) = feed(Resource::Policies);
-    let mut policies = Way::new(left_out::PLAIN, most, Feed::new(resource, to, |view| &mut view.policies));
+    let mut policies = Way::new(
+        left_out::PLAIN,
+        most,
+        Feed::new(resource, to, |view| &mut view.policies),
+    );
     let all = count.unwrap_or(FEW);
     for number in 0..all {
         let event = event(&examples[number % examples.len()], &mut random);
         match number % examples.len() {
-            0 => autoscalers.go(&event, |item| within(&scope, item, Autoscaler::trim), &mut random),
+            0 => autoscalers.go(
+                &event,
+                |item| within(&scope, item, Autoscaler::trim),
+                &mut random,
+            ),
             1 => {
                 whole.go(
                     &event,
                     |item| within(&scope, item, Whole::<EffectiveHorizontalPodAutoscaler>::new),
                     &mut random,
                 );
-                timetables.go(&event, |item| within(&scope, item, Timetable::trim), &mut random);
+                timetables.go(
+                    &event,
+                    |item| within(&scope, item, Timetable::trim),
+                    &mut random,
+                );
             }
             2 => {
-                written.go(&event, |item| within(&scope, item, Whole::<TimeSeriesPrediction>::new), &mut random);
-                expected.go(&event, |item| within(&scope, item, Prediction::trim), &mut random);
+                written.go(
+                    &event,
+                    |item| within(&scope, item, Whole::<TimeSeriesPrediction>::new),
+                    &mut random,
+                );
+                expected.go(
+                    &event,
+                    |item| within(&scope, item, Prediction::trim),
+                    &mut random,
+                );
             }
-            _ => policies.go(&event, |item| within::<SizingPolicy, _>(&scope, item, Policy::trim), &mut random),
+            _ => policies.go(
+                &event,
+                |item| within::<SizingPolicy, _>(&scope, item, Policy::trim),
+                &mut random,
+            ),
         }
         decide(&store.borrow());
         if number % ROUND == 0 {
@@ -260,14 +362,33 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
             policies.forget();
         }
     }
-    let taken_in = [&autoscalers.taken_in, &whole.taken_in, &written.taken_in, &policies.taken_in];
-    assert!(taken_in.iter().all(|taken_in| **taken_in > all / 16), "{taken_in:?} of {all}");
+    let taken_in = [
+        &autoscalers.taken_in,
+        &whole.taken_in,
+        &written.taken_in,
+        &policies.taken_in,
+    ];
+    assert!(
+        taken_in.iter().all(|taken_in| **taken_in > all / 16),
+        "{taken_in:?} of {all}"
+    );
     // In other runs other tests share the process.
     if count.is_some() {
         let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says so");
-        let peak = line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10;
-        println!("{all} events, of which {taken_in:?} were taken in, in at most {} MiB", peak >> 20);
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .expect("Linux says so");
+        let peak = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse::<usize>()
+            .expect("a number")
+            << 10;
+        println!(
+            "{all} events, of which {taken_in:?} were taken in, in at most {} MiB",
+            peak >> 20
+        );
         assert!(peak < MOST_MEMORY, "{} MiB", peak >> 20);
     }
 }

@@ -1,5 +1,5 @@
-//! A script stands for the API server: each request must be the next one of the script and gets its answer. After the last
-//! one the server falls silent, and the table is compared.
+//! A script stands for the API server: each request must be the next one of the script and gets its
+//! answer. After the last one the server falls silent, and the table is compared.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,12 +49,20 @@ fn namespace(name: &str, version: &str) -> Value {
 /// A page of a list. Only the last page has no token of a next one.
 fn page(names: &[&str], version: &str, next: &str) -> Answer {
     let items: Vec<_> = names.iter().map(|name| namespace(name, "1")).collect();
-    Text(json!({"metadata": {"resourceVersion": version, "continue": next}, "items": items}).to_string())
+    Text(
+        json!({"metadata": {"resourceVersion": version, "continue": next}, "items": items})
+            .to_string(),
+    )
 }
 
 /// A watch that the server ends after these events.
 fn events(events: &[(&str, Value)]) -> Answer {
-    Text(events.iter().map(|(kind, object)| json!({"type": kind, "object": object}).to_string() + "\n").collect())
+    Text(
+        events
+            .iter()
+            .map(|(kind, object)| json!({"type": kind, "object": object}).to_string() + "\n")
+            .collect(),
+    )
 }
 
 fn status(code: u16) -> Value {
@@ -63,14 +71,22 @@ fn status(code: u16) -> Value {
 
 fn answer(step: Option<Step>, uri: &http::Uri) -> Result<Response<Body>, std::io::Error> {
     let query = uri.query().unwrap_or_default();
-    let asked = |parameter: &str| query.split('&').find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('='));
+    let asked = |parameter: &str| {
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('='))
+    };
     let answer = match step.expect("a step") {
         List(page, answer) => {
             assert_eq!((asked("watch"), asked("continue")), (None, page), "{uri}");
             answer
         }
         Watch(version, answer) => {
-            assert_eq!((asked("watch"), asked("resourceVersion")), (Some("true"), Some(version)), "{uri}");
+            assert_eq!(
+                (asked("watch"), asked("resourceVersion")),
+                (Some("true"), Some(version)),
+                "{uri}"
+            );
             answer
         }
     };
@@ -79,7 +95,10 @@ fn answer(step: Option<Step>, uri: &http::Uri) -> Result<Response<Body>, std::io
         Refused(code) => (code, status(code).to_string()),
         Broken => return Err(std::io::Error::other("broken")),
     };
-    Ok(Response::builder().status(code).body(Body::from(body.into_bytes())).expect("a response"))
+    Ok(Response::builder()
+        .status(code)
+        .body(Body::from(body.into_bytes()))
+        .expect("a response"))
 }
 
 fn read(item: &Item<'_>) -> Reading<Namespace> {
@@ -89,7 +108,8 @@ fn read(item: &Item<'_>) -> Reading<Namespace> {
     Reading::of(item.name.to_owned(), item.parse().map(Namespace::trim))
 }
 
-/// `expected`: the names in the table at the end, whether the watch is stale, and the failures so far.
+/// `expected`: the names in the table at the end, whether the watch is stale, and the failures so
+/// far.
 async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
     let script = Arc::new(Mutex::new(VecDeque::from(script)));
     let (ended, end) = oneshot::channel();
@@ -99,7 +119,11 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
         async move {
             let step = script.lock().expect("whole").pop_front();
             if step.is_none() {
-                ended.lock().expect("whole").take().map(|ended| ended.send(()));
+                ended
+                    .lock()
+                    .expect("whole")
+                    .take()
+                    .map(|ended| ended.send(()));
                 std::future::pending::<()>().await;
             }
             answer(step, request.uri())
@@ -107,15 +131,23 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let source =
+        Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
     let following = tokio::spawn(follow(source, read, feed));
     end.await.expect("the script is played to its end");
     following.abort();
     let view = store.borrow();
-    let names: Vec<_> = view.namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+    let names: Vec<_> = view
+        .namespaces
+        .iter()
+        .map(|namespace| namespace.name.as_str())
+        .collect();
     assert_eq!(names, expected);
     let (_, freshness) = view.freshness().next().expect("it is watched");
-    assert_eq!((freshness.stale_since.is_some(), freshness.errors), (stale, errors));
+    assert_eq!(
+        (freshness.stale_since.is_some(), freshness.errors),
+        (stale, errors)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +185,10 @@ async fn a_broken_watch_goes_on_where_it_broke_off() {
             Watch("5", events(&[("ADDED", namespace("b", "6"))])),
             Watch("6", Broken),
             Watch("6", Refused(503)),
-            Watch("6", events(&[("ADDED", namespace("c", "7")), ("BOOKMARK", bookmark())])),
+            Watch(
+                "6",
+                events(&[("ADDED", namespace("c", "7")), ("BOOKMARK", bookmark())]),
+            ),
             Watch("9", events(&[])),
         ],
         &["a", "b", "c"],
@@ -184,7 +219,12 @@ async fn what_was_deleted_while_nobody_watched_is_gone_after_the_next_list() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_away_leaves_the_last_state() {
     check(
-        vec![List(None, page(&["a"], "5", "")), Watch("5", Refused(410)), List(None, Broken), List(None, Refused(500))],
+        vec![
+            List(None, page(&["a"], "5", "")),
+            Watch("5", Refused(410)),
+            List(None, Broken),
+            List(None, Refused(500)),
+        ],
         &["a"],
         true,
         3,
@@ -198,7 +238,10 @@ async fn an_answer_that_cannot_be_read_is_asked_for_again() {
         vec![
             List(None, Text("{".to_owned())),
             List(None, page(&["a"], "5", "")),
-            Watch("5", Text("{\"type\": \"ADDED\", \"object\": 1}\n".to_owned())),
+            Watch(
+                "5",
+                Text("{\"type\": \"ADDED\", \"object\": 1}\n".to_owned()),
+            ),
             List(None, page(&["b"], "6", "")),
             Watch("6", events(&[])),
         ],
@@ -214,7 +257,13 @@ async fn an_object_that_does_not_parse_stops_nothing() {
     check(
         vec![
             List(None, page(&["a", "broken"], "5", "")),
-            Watch("5", events(&[("MODIFIED", namespace("broken", "6")), ("ADDED", namespace("c", "7"))])),
+            Watch(
+                "5",
+                events(&[
+                    ("MODIFIED", namespace("broken", "6")),
+                    ("ADDED", namespace("c", "7")),
+                ]),
+            ),
             Watch("7", events(&[])),
         ],
         &["a", "c"],
@@ -228,15 +277,28 @@ async fn an_object_that_does_not_parse_stops_nothing() {
 fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
     let asked = |parameter: &str| {
         let mut pairs = uri.query().unwrap_or_default().split('&');
-        pairs.find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('=')?.parse::<usize>().ok())
+        pairs.find_map(|pair| {
+            pair.strip_prefix(parameter)?
+                .strip_prefix('=')?
+                .parse::<usize>()
+                .ok()
+        })
     };
-    let (first, limit) = (asked("continue").unwrap_or_default(), asked("limit").expect("a page"));
+    let (first, limit) = (
+        asked("continue").unwrap_or_default(),
+        asked("limit").expect("a page"),
+    );
     let end = count.min(first + limit);
     let fat = "x".repeat((1 << 20) - 1024);
     let object = |number: usize| json!({"metadata": {"name": format!("n{number}"), "annotations": {"fat": fat}}});
     let items: Vec<_> = (first..end).map(object).collect();
-    let next = if end < count { end.to_string() } else { String::new() };
-    let body = json!({"metadata": {"resourceVersion": "5", "continue": next}, "items": items}).to_string();
+    let next = if end < count {
+        end.to_string()
+    } else {
+        String::new()
+    };
+    let body =
+        json!({"metadata": {"resourceVersion": "5", "continue": next}, "items": items}).to_string();
     Response::new(Body::from(body.into_bytes()))
 }
 
@@ -248,7 +310,12 @@ async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
     let service = tower::service_fn(move |request: Request<Body>| {
         let asked = Arc::clone(&asked);
         async move {
-            if request.uri().query().unwrap_or_default().contains("watch=true") {
+            if request
+                .uri()
+                .query()
+                .unwrap_or_default()
+                .contains("watch=true")
+            {
                 std::future::pending::<()>().await;
             }
             *asked.lock().expect("whole") += 1;
@@ -257,12 +324,21 @@ async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let source =
+        Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
     let following = tokio::spawn(follow(source, read, feed));
     let mut view = store.subscribe();
-    let view = view.wait_for(View::is_synced).await.expect("the store lives");
+    let view = view
+        .wait_for(View::is_synced)
+        .await
+        .expect("the store lives");
     assert_eq!(view.namespaces.len(), count);
-    assert_eq!(view.freshness().map(|(_, freshness)| freshness.errors).sum::<u64>(), 0);
+    assert_eq!(
+        view.freshness()
+            .map(|(_, freshness)| freshness.errors)
+            .sum::<u64>(),
+        0
+    );
     // All are too many for one page. They came in one chunk, so half as many are asked for.
     assert_eq!(*pages.lock().expect("whole"), 3);
     following.abort();
@@ -271,16 +347,25 @@ async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_too_large_is_as_good_as_not_there() {
     let fat = |name: &str, version: &str| {
-        let labels: serde_json::Map<_, _> = (0..10_000).map(|number| (format!("l{number}"), json!(""))).collect();
+        let labels: serde_json::Map<_, _> = (0..10_000)
+            .map(|number| (format!("l{number}"), json!("")))
+            .collect();
         json!({"metadata": {"name": name, "resourceVersion": version, "labels": labels}})
     };
     let items = [namespace("a", "1"), fat("b", "1"), namespace("c", "1")];
     check(
         vec![
-            List(None, Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string())),
+            List(
+                None,
+                Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()),
+            ),
             Watch(
                 "5",
-                events(&[("MODIFIED", fat("c", "6")), ("ADDED", fat("d", "7")), ("ADDED", namespace("e", "8"))]),
+                events(&[
+                    ("MODIFIED", fat("c", "6")),
+                    ("ADDED", fat("d", "7")),
+                    ("ADDED", namespace("e", "8")),
+                ]),
             ),
             Watch("8", events(&[])),
         ],
@@ -295,9 +380,13 @@ async fn an_object_that_is_too_large_is_as_good_as_not_there() {
 type Lines = mpsc::UnboundedSender<Result<String, std::io::Error>>;
 
 /// A view whose last watch is open without an event so far, after others that were answered so.
-async fn watched(before: Vec<Answer>) -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
+async fn watched(
+    before: Vec<Answer>,
+) -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
     let (lines, mut said) = mpsc::unbounded_channel();
-    let body = axum::body::Body::from_stream(futures::stream::poll_fn(move |context| said.poll_recv(context)));
+    let body = axum::body::Body::from_stream(futures::stream::poll_fn(move |context| {
+        said.poll_recv(context)
+    }));
     let mut answers = VecDeque::from([page(&["a"], "5", "")]);
     answers.extend(before);
     let mut answers: VecDeque<_> = answers.into_iter().map(response).collect();
@@ -309,13 +398,18 @@ async fn watched(before: Vec<Answer>) -> (watch::Receiver<View>, Lines, tokio::t
         let mut answers = answers.lock().expect("whole");
         let answer = answers.pop_front();
         if answers.is_empty() {
-            opened.lock().expect("whole").take().map(|opened| opened.send(()));
+            opened
+                .lock()
+                .expect("whole")
+                .take()
+                .map(|opened| opened.send(()));
         }
         async { answer.ok_or_else(|| std::io::Error::other("broken")) }
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source = Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let source =
+        Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
     let following = tokio::spawn(follow(source, read, feed));
     open.await.expect("the watch is opened");
     (store.subscribe(), lines, following)
@@ -332,7 +426,10 @@ fn response(answer: Answer) -> Response<axum::body::Body> {
         Refused(code) => (code, status(code).to_string()),
         Broken => (502, String::new()),
     };
-    Response::builder().status(code).body(body.into()).expect("a response")
+    Response::builder()
+        .status(code)
+        .body(body.into())
+        .expect("a response")
 }
 
 fn bookmark() -> Value {
@@ -344,24 +441,39 @@ fn event(kind: &str, object: &Value) -> String {
 }
 
 async fn until_current(view: &mut watch::Receiver<View>) {
-    view.wait_for(|view| view.stale_since().is_none()).await.expect("the store lives");
+    view.wait_for(|view| view.stale_since().is_none())
+        .await
+        .expect("the store lives");
 }
 
 async fn until_stale(view: &mut watch::Receiver<View>) {
-    view.wait_for(|view| view.stale_since().is_some()).await.expect("the store lives");
+    view.wait_for(|view| view.stale_since().is_some())
+        .await
+        .expect("the store lives");
 }
 
 /// Checks that `time` has passed since `started`, and less than a second more.
 fn assert_passed(started: Instant, time: Duration) {
     let passed = started.elapsed();
-    assert!((time..time + Duration::from_secs(1)).contains(&passed), "{passed:?} instead of {time:?}");
+    assert!(
+        (time..time + Duration::from_secs(1)).contains(&passed),
+        "{passed:?} instead of {time:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_resumed_watch_is_stale_until_what_was_missed_is_taken_in() {
     for (first, second, names) in [
-        (Ok(event("ADDED", &namespace("b", "6"))), Ok(event("ADDED", &namespace("c", "7"))), vec!["a", "b", "c"]),
-        (Ok(event("DELETED", &namespace("a", "6"))), Ok(event("ADDED", &namespace("c", "7"))), vec!["c"]),
+        (
+            Ok(event("ADDED", &namespace("b", "6"))),
+            Ok(event("ADDED", &namespace("c", "7"))),
+            vec!["a", "b", "c"],
+        ),
+        (
+            Ok(event("DELETED", &namespace("a", "6"))),
+            Ok(event("ADDED", &namespace("c", "7"))),
+            vec!["c"],
+        ),
     ] {
         let (mut view, lines, following) = resumed().await;
         let opened = Instant::now();
@@ -372,7 +484,13 @@ async fn a_resumed_watch_is_stale_until_what_was_missed_is_taken_in() {
         until_current(&mut view).await;
         assert_passed(opened, CATCH_UP);
         let view = view.borrow();
-        assert_eq!(view.namespaces.iter().map(|namespace| namespace.name.as_str()).collect::<Vec<_>>(), names);
+        assert_eq!(
+            view.namespaces
+                .iter()
+                .map(|namespace| namespace.name.as_str())
+                .collect::<Vec<_>>(),
+            names
+        );
         following.abort();
     }
 }
@@ -382,7 +500,9 @@ async fn a_resumed_watch_is_current_at_a_bookmark() {
     let (mut view, lines, following) = resumed().await;
     let opened = Instant::now();
     sleep(CATCH_UP / 2).await;
-    lines.send(Ok(event("BOOKMARK", &bookmark()))).expect("the watch is open");
+    lines
+        .send(Ok(event("BOOKMARK", &bookmark())))
+        .expect("the watch is open");
     until_current(&mut view).await;
     assert_passed(opened, CATCH_UP / 2);
     following.abort();
@@ -425,13 +545,19 @@ async fn a_silent_watch_without_bookmarks_stays_current_until_the_server_ends_it
 async fn a_watch_that_is_silent_for_too_long_is_dead() {
     let with_bookmark = vec![events(&[("BOOKMARK", bookmark())]), Refused(503)];
     let unended = Duration::from_secs(WATCH_SECONDS.into());
-    for (before, longest) in [(vec![Refused(503)], unended..unended * 2), (with_bookmark, SILENCE..SILENCE + CATCH_UP)]
-    {
+    for (before, longest) in [
+        (vec![Refused(503)], unended..unended * 2),
+        (with_bookmark, SILENCE..SILENCE + CATCH_UP),
+    ] {
         let (mut view, _lines, following) = watched(before).await;
         until_current(&mut view).await;
         let current = Instant::now();
         until_stale(&mut view).await;
-        assert!(longest.contains(&current.elapsed()), "{:?}", current.elapsed());
+        assert!(
+            longest.contains(&current.elapsed()),
+            "{:?}",
+            current.elapsed()
+        );
         following.abort();
     }
 }
@@ -439,7 +565,9 @@ async fn a_watch_that_is_silent_for_too_long_is_dead() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_dead_after_two_bookmarks_did_not_come() {
     let (mut view, lines, following) = resumed().await;
-    lines.send(Ok(event("BOOKMARK", &bookmark()))).expect("the watch is open");
+    lines
+        .send(Ok(event("BOOKMARK", &bookmark())))
+        .expect("the watch is open");
     until_current(&mut view).await;
     let current = Instant::now();
     until_stale(&mut view).await;
@@ -447,8 +575,9 @@ async fn a_watch_is_dead_after_two_bookmarks_did_not_come() {
     following.abort();
 }
 
-/// Objects of one namespace, two of which have room together. At first there are three, of which the first watch deletes one. Each watch
-/// takes this long. The third object comes after `expected`.
+/// Objects of one namespace, two of which have room together. At first there are three, of which
+/// the first watch deletes one. Each watch takes this long. The third object comes after
+/// `expected`.
 async fn check_refused(watch_time: Duration, expected: Duration) {
     let [lists, watches] = [0, 0].map(|count| Arc::new(AtomicUsize::new(count)));
     let count = Arc::clone(&lists);
@@ -457,35 +586,64 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
             let metadata = json!({"namespace": "shop", "name": name, "resourceVersion": "5", "labels": {"large": "x".repeat(10_000)}});
             json!({"metadata": metadata})
         };
-        let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
+        let is_watch = request
+            .uri()
+            .query()
+            .unwrap_or_default()
+            .contains("watch=true");
         let earlier = if is_watch { &watches } else { &lists }.fetch_add(1, Ordering::Relaxed);
         let (text, time) = match (is_watch, earlier) {
-            (true, 0) => (Ok::<_, std::io::Error>(event("DELETED", &object("a"))), watch_time),
+            (true, 0) => (
+                Ok::<_, std::io::Error>(event("DELETED", &object("a"))),
+                watch_time,
+            ),
             (true, _) => (Ok(String::new()), watch_time),
             (false, _) => {
-                let items: Vec<_> = ["a", "b", "c"].into_iter().skip(earlier).map(object).collect();
-                (Ok(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()), Duration::ZERO)
+                let items: Vec<_> = ["a", "b", "c"]
+                    .into_iter()
+                    .skip(earlier)
+                    .map(object)
+                    .collect();
+                (
+                    Ok(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()),
+                    Duration::ZERO,
+                )
             }
         };
         let end = futures::stream::once(sleep(time)).filter_map(|()| std::future::ready(None));
         let body = futures::stream::once(std::future::ready(text)).chain(end);
-        std::future::ready(Ok::<_, std::io::Error>(Response::new(axum::body::Body::from_stream(body))))
+        std::future::ready(Ok::<_, std::io::Error>(Response::new(
+            axum::body::Body::from_stream(body),
+        )))
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let feed = Feed::new(Resource::Switches, &store, |view| &mut view.switches);
-    let limits = Limits { usual: 1000, object: 20_000, namespace: 25_000 };
-    let source = Source::new::<v1::ConfigMap>(Client::new(service, "default"), None, left_out::WHOLE);
+    let limits = Limits {
+        usual: 1000,
+        object: 20_000,
+        namespace: 25_000,
+    };
+    let source =
+        Source::new::<v1::ConfigMap>(Client::new(service, "default"), None, left_out::WHOLE);
     let keep = |item: &Item<'_>| Reading::Keep(Switch { key: item.key() });
     let mut view = store.subscribe();
-    let (started, following) = (Instant::now(), tokio::spawn(follow(source.with_limits(limits), keep, feed)));
+    let (started, following) = (
+        Instant::now(),
+        tokio::spawn(follow(source.with_limits(limits), keep, feed)),
+    );
     let has = |name| move |view: &View| view.switches.get(&ObjectKey::new("shop", name)).is_some();
     view.wait_for(has("b")).await.expect("the store lives");
-    view.wait_for(|view| !has("a")(view)).await.expect("the store lives");
+    view.wait_for(|view| !has("a")(view))
+        .await
+        .expect("the store lives");
     assert!(!has("c")(&view.borrow()), "there is no room");
     let third = tokio::time::timeout(expected * 4, view.wait_for(has("c"))).await;
     third.expect("it is read again").expect("the store lives");
     let passed = started.elapsed();
-    assert!((expected..expected + Duration::from_secs(5)).contains(&passed), "{passed:?} instead of {expected:?}");
+    assert!(
+        (expected..expected + Duration::from_secs(5)).contains(&passed),
+        "{passed:?} instead of {expected:?}"
+    );
     sleep(expected * 4).await;
     assert_eq!(count.load(Ordering::Relaxed), 2, "all have room now");
     following.abort();
@@ -493,7 +651,11 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn objects_without_room_are_read_again_after_another_is_gone() {
-    check_refused(Duration::from_secs(WATCH_SECONDS.into()), Duration::from_secs(WATCH_SECONDS.into())).await;
+    check_refused(
+        Duration::from_secs(WATCH_SECONDS.into()),
+        Duration::from_secs(WATCH_SECONDS.into()),
+    )
+    .await;
     // Not more often where watches end at once.
     check_refused(Duration::from_secs(2), LIST_AGAIN).await;
 }

@@ -1,5 +1,5 @@
-//! Handshakes under way, which are for anybody to begin. When there are too many the oldest ends: an honest client has ended its own
-//! long before that many others have come.
+//! Handshakes under way, which are for anybody to begin. When there are too many the oldest ends:
+//! an honest client has ended its own long before that many others have come.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,10 @@ pub(super) struct Handshakes {
 
 impl Handshakes {
     pub(super) fn new(most: usize) -> Self {
-        Self { most: most.max(1), under_way: VecDeque::new() }
+        Self {
+            most: most.max(1),
+            under_way: VecDeque::new(),
+        }
     }
 
     /// Begins one more.
@@ -24,7 +27,8 @@ impl Handshakes {
         if self.under_way.len() >= self.most {
             self.end_oldest();
         }
-        self.under_way.push_back(tokio::spawn(handshake).abort_handle());
+        self.under_way
+            .push_back(tokio::spawn(handshake).abort_handle());
     }
 
     /// Ends the one that began first.

@@ -15,13 +15,19 @@ use super::parts;
 /// Time for which a resource is taken to be as it was.
 const LIFETIME: Duration = Duration::from_mins(5);
 
-/// Resources by version and kind. Only kinds that the server has are kept, so there are no more of them than it has.
+/// Resources by version and kind. Only kinds that the server has are kept, so there are no more of
+/// them than it has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kinds(Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Instant)>>>);
 
 impl Kinds {
     /// The resource of a kind.
-    pub(super) async fn resource(&self, client: &Client, api_version: &str, kind: &str) -> Result<ApiResource, Error> {
+    pub(super) async fn resource(
+        &self,
+        client: &Client,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<ApiResource, Error> {
         let (group, version) = parts(api_version);
         let kind = GroupVersionKind::gvk(group, version, kind);
         if let Some(resource) = self.known(&kind) {
@@ -36,6 +42,9 @@ impl Kinds {
 
     fn known(&self, kind: &GroupVersionKind) -> Option<ApiResource> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(kind).filter(|(_, read_at)| read_at.elapsed() < LIFETIME).map(|(resource, _)| resource.clone())
+        known
+            .get(kind)
+            .filter(|(_, read_at)| read_at.elapsed() < LIFETIME)
+            .map(|(resource, _)| resource.clone())
     }
 }

@@ -13,7 +13,13 @@ enum Usage {
 }
 
 /// `expected`: the CPU in the status, if there is any.
-fn check_cpu(old: Option<&str>, spec: &Value, found: Option<i64>, usage: Usage, expected: Option<&str>) {
+fn check_cpu(
+    old: Option<&str>,
+    spec: &Value,
+    found: Option<i64>,
+    usage: Usage,
+    expected: Option<&str>,
+) {
     let object = object(spec, &published(old));
     let finding = Finding {
         recommendation: found.map(recommend).unwrap_or_default(),
@@ -25,12 +31,22 @@ fn check_cpu(old: Option<&str>, spec: &Value, found: Option<i64>, usage: Usage, 
     let status = serde_json::to_value(status).expect("a status");
     let cpu = status["recommendation"]["containerRecommendations"][0]["target"]["cpu"].as_str();
     assert_eq!(cpu, expected, "{status}");
-    assert_eq!(status["recommendation"].is_null(), expected.is_none(), "an empty recommendation is left out: {status}");
+    assert_eq!(
+        status["recommendation"].is_null(),
+        expected.is_none(),
+        "an empty recommendation is left out: {status}"
+    );
 }
 
 #[test]
 fn what_was_measured_takes_the_place_of_what_was_recommended_before() {
-    check_cpu(Some("500m"), &json!({}), Some(25), Usage::Measured, Some("25m"));
+    check_cpu(
+        Some("500m"),
+        &json!({}),
+        Some(25),
+        Usage::Measured,
+        Some("25m"),
+    );
     check_cpu(Some("500m"), &json!({}), None, Usage::Measured, None);
     check_cpu(None, &json!({}), Some(25), Usage::Measured, Some("25m"));
 }
@@ -52,7 +68,8 @@ fn the_minimum_waits_until_usage_had_time_to_arrive() {
 
 #[test]
 fn a_container_that_is_switched_off_keeps_no_recommendation() {
-    let off = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}});
+    let off =
+        json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}});
     check_cpu(Some("500m"), &off, None, Usage::Measured, None);
     check_cpu(Some("500m"), &off, None, Usage::Absent, None);
 }

@@ -16,7 +16,11 @@ fn key(object: &Value) -> ObjectKey {
     ObjectKey::new("shop", object["metadata"]["name"].as_str().expect("a name"))
 }
 
-fn effective(name: &str, annotations: &Value, spec: &Value) -> Whole<EffectiveHorizontalPodAutoscaler> {
+fn effective(
+    name: &str,
+    annotations: &Value,
+    spec: &Value,
+) -> Whole<EffectiveHorizontalPodAutoscaler> {
     let mut object = json!({
         "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
         "metadata": {"name": name, "namespace": "shop", "uid": name, "annotations": annotations},
@@ -29,10 +33,18 @@ fn effective(name: &str, annotations: &Value, spec: &Value) -> Whole<EffectiveHo
     for (field, value) in spec.as_object().expect("fields") {
         object["spec"][field] = value.clone();
     }
-    Whole { key: key(&object), object: api::effective_hpa::parse(object).expect("an object") }
+    Whole {
+        key: key(&object),
+        object: api::effective_hpa::parse(object).expect("an object"),
+    }
 }
 
-fn native(name: &str, owner: Option<&str>, wanted: i32, reason: &str) -> Whole<HorizontalPodAutoscaler> {
+fn native(
+    name: &str,
+    owner: Option<&str>,
+    wanted: i32,
+    reason: &str,
+) -> Whole<HorizontalPodAutoscaler> {
     let owners = owner.map(|owner| {
         json!([{
             "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
@@ -47,13 +59,20 @@ fn native(name: &str, owner: Option<&str>, wanted: i32, reason: &str) -> Whole<H
             "conditions": [{"type": "AbleToScale", "status": "True", "reason": reason}],
         },
     });
-    Whole { key: key(&object), object: serde_json::from_value(object).expect("an autoscaler") }
+    Whole {
+        key: key(&object),
+        object: serde_json::from_value(object).expect("an autoscaler"),
+    }
 }
 
 /// A prediction of 1, 2, … at each minute from a minute before now on.
-fn prediction(name: &str, series: usize, is_ready: bool, labels: &Value) -> Whole<TimeSeriesPrediction> {
-    let sample =
-        |minute: i64| json!({"timestamp": now().as_second() + (minute - 1) * 60, "value": format!("{}.50000", minute)});
+fn prediction(
+    name: &str,
+    series: usize,
+    is_ready: bool,
+    labels: &Value,
+) -> Whole<TimeSeriesPrediction> {
+    let sample = |minute: i64| json!({"timestamp": now().as_second() + (minute - 1) * 60, "value": format!("{}.50000", minute)});
     let samples: Vec<_> = (0..=120).map(sample).collect();
     let object = json!({
         "apiVersion": "prediction.crane.io/v1alpha1", "kind": "TimeSeriesPrediction",
@@ -71,7 +90,10 @@ fn prediction(name: &str, series: usize, is_ready: bool, labels: &Value) -> Whol
             "prediction": vec![json!({"labels": [], "samples": samples}); series],
         }]},
     });
-    Whole { key: key(&object), object: api::prediction::parse(object).expect("an object") }
+    Whole {
+        key: key(&object),
+        object: api::prediction::parse(object).expect("an object"),
+    }
 }
 
 /// `expected`: the series as sort, labels, value, and time as seconds from now.
@@ -79,22 +101,36 @@ fn check(view: &View, scalings: &mut Scalings, expected: &[(Sort, &str, f64, Opt
     let found = samples(view, scalings, "default", now());
     let found: Vec<_> = found
         .iter()
-        .map(|it| (it.sort, it.labels.join(" "), it.value, it.at.map(|at| at - now().as_second())))
+        .map(|it| {
+            (
+                it.sort,
+                it.labels.join(" "),
+                it.value,
+                it.at.map(|at| at - now().as_second()),
+            )
+        })
         .collect();
-    let expected: Vec<_> =
-        expected.iter().map(|(sort, labels, value, at)| (*sort, (*labels).to_owned(), *value, *at)).collect();
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(sort, labels, value, at)| (*sort, (*labels).to_owned(), *value, *at))
+        .collect();
     assert_eq!(found, expected);
 }
 
 #[test]
 fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() {
     let mut view = View::default();
-    view.effective_autoscalers.apply(Arc::new(effective("web", &json!({}), &json!({}))));
+    view.effective_autoscalers
+        .apply(Arc::new(effective("web", &json!({}), &json!({}))));
     let of_another = json!({"plimsoll.dev/recommender": "another"});
-    view.effective_autoscalers.apply(Arc::new(effective("api", &of_another, &json!({}))));
-    view.horizontal_autoscalers.apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
-    view.horizontal_autoscalers.apply(Arc::new(native("ehpa-web", Some("web"), 5, "")));
-    view.horizontal_autoscalers.apply(Arc::new(native("plain", None, 6, "")));
+    view.effective_autoscalers
+        .apply(Arc::new(effective("api", &of_another, &json!({}))));
+    view.horizontal_autoscalers
+        .apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
+    view.horizontal_autoscalers
+        .apply(Arc::new(native("ehpa-web", Some("web"), 5, "")));
+    view.horizontal_autoscalers
+        .apply(Arc::new(native("plain", None, 6, "")));
     for (name, adopter) in [("adopted", "web/web"), ("taken", "api/api")] {
         let mut adopted = native(name, None, 8, "");
         let annotation = ("plimsoll.dev/adopted-by".to_owned(), adopter.to_owned());
@@ -126,12 +162,16 @@ fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
         (5, "FailedUpdateScale", 1.0),
         (2, "SucceededRescale", 2.0),
     ] {
-        view.horizontal_autoscalers.apply(Arc::new(native("plain", None, wanted, reason)));
-        let expected =
-            [(Sort::Replicas, "shop plain", f64::from(wanted), None), (Sort::Scalings, "shop plain hpa", times, None)];
+        view.horizontal_autoscalers
+            .apply(Arc::new(native("plain", None, wanted, reason)));
+        let expected = [
+            (Sort::Replicas, "shop plain", f64::from(wanted), None),
+            (Sort::Scalings, "shop plain hpa", times, None),
+        ];
         check(&view, &mut scalings, &expected);
     }
-    view.horizontal_autoscalers.delete(&ObjectKey::new("shop", "plain"));
+    view.horizontal_autoscalers
+        .delete(&ObjectKey::new("shop", "plain"));
     check(&view, &mut scalings, &[]);
     assert!(scalings.0.is_empty());
 }
@@ -139,7 +179,10 @@ fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
 #[test]
 fn crons_ask_for_the_most_of_those_that_are_open() {
     let cron = |start: &str, end: &str, replicas: i32| json!([{"name": "a", "start": start, "end": end, "targetReplicas": replicas}]);
-    let (open, closed) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 17 * * *", "0 9 * * *", 9));
+    let (open, closed) = (
+        cron("0 9 * * *", "0 17 * * *", 8),
+        cron("0 17 * * *", "0 9 * * *", 9),
+    );
     let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]);
     let mut broken = cron("0 9 * * *", "0 17 * * *", 9);
     broken[0]["timezone"] = json!("Nowhere/Else");
@@ -150,7 +193,8 @@ fn crons_ask_for_the_most_of_those_that_are_open() {
         (json!({"crons": broken}), None),
     ] {
         let mut view = View::default();
-        view.effective_autoscalers.apply(Arc::new(effective("web", &json!({}), &spec)));
+        view.effective_autoscalers
+            .apply(Arc::new(effective("web", &json!({}), &spec)));
         let mut wanted = vec![(Sort::EffectiveReplicas, "shop web", 4.0, None)];
         wanted.extend(expected.map(|value| (Sort::Cron, "Deployment web shop cron", value, None)));
         check(&view, &mut Scalings::default(), &wanted);
@@ -168,7 +212,8 @@ fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
         (0, true, vec![]),
     ] {
         let mut view = View::default();
-        view.predictions.apply(Arc::new(prediction("web", series, is_ready, &json!({}))));
+        view.predictions
+            .apply(Arc::new(prediction("web", series, is_ready, &json!({}))));
         check(&view, &mut Scalings::default(), &expected);
     }
 }
@@ -176,10 +221,20 @@ fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
 #[test]
 fn of_two_predictions_of_the_same_the_managed_one_is_shown() {
     let mut view = View::default();
-    view.predictions.apply(Arc::new(prediction("a", 1, true, &json!({}))));
-    view.predictions.apply(Arc::new(prediction("b", 1, false, &json!({MANAGED_BY.0: MANAGED_BY.1}))));
+    view.predictions
+        .apply(Arc::new(prediction("a", 1, true, &json!({}))));
+    view.predictions.apply(Arc::new(prediction(
+        "b",
+        1,
+        false,
+        &json!({MANAGED_BY.0: MANAGED_BY.1}),
+    )));
     let labels = "Deployment web shop resource.cpu percentile";
-    check(&view, &mut Scalings::default(), &[(Sort::NextPredicted, labels, 1.5, Some(0))]);
+    check(
+        &view,
+        &mut Scalings::default(),
+        &[(Sort::NextPredicted, labels, 1.5, Some(0))],
+    );
 }
 
 #[test]
@@ -187,15 +242,21 @@ fn of_several_objects_for_a_workload_the_oldest_is_shown() {
     let cron = |replicas: i32| json!({"crons": [{"name": "a", "start": "0 9 * * *", "end": "0 17 * * *", "targetReplicas": replicas}]});
     let labels = "Deployment web shop resource.cpu percentile";
     // When z, which asks for five, was made; a asks for nine.
-    for (created_at, replicas, expected) in [("2026-01-01T00:00:00Z", 5.0, 1.5), ("2026-01-01T00:00:02Z", 9.0, 100.0)] {
+    for (created_at, replicas, expected) in [
+        ("2026-01-01T00:00:00Z", 5.0, 1.5),
+        ("2026-01-01T00:00:02Z", 9.0, 100.0),
+    ] {
         let mut view = View::default();
-        for (name, created_at, replicas) in [("a", "2026-01-01T00:00:01Z", 9), ("z", created_at, 5)] {
+        for (name, created_at, replicas) in [("a", "2026-01-01T00:00:01Z", 9), ("z", created_at, 5)]
+        {
             let mut object = effective(name, &json!({}), &cron(replicas));
-            object.object.metadata.creation_timestamp = serde_json::from_value(json!(created_at)).expect("a time");
+            object.object.metadata.creation_timestamp =
+                serde_json::from_value(json!(created_at)).expect("a time");
             view.effective_autoscalers.apply(Arc::new(object));
             let mut owned = prediction(name, 1, false, &json!({MANAGED_BY.0: MANAGED_BY.1}));
             let owners = json!([{"apiVersion": "v1", "kind": "E", "name": name, "uid": name, "controller": true}]);
-            owned.object.metadata.owner_references = serde_json::from_value(owners).expect("owners");
+            owned.object.metadata.owner_references =
+                serde_json::from_value(owners).expect("owners");
             if name == "a" {
                 let status = owned.object.status.as_mut().expect("a status");
                 status.prediction_metrics[0].prediction[0].samples[1].value = "100".to_owned();
@@ -205,6 +266,10 @@ fn of_several_objects_for_a_workload_the_oldest_is_shown() {
         let effective = |name| (Sort::EffectiveReplicas, name, 4.0, None);
         let windows = (Sort::Cron, "Deployment web shop cron", replicas, None);
         let next = (Sort::NextPredicted, labels, expected, Some(0));
-        check(&view, &mut Scalings::default(), &[effective("shop a"), effective("shop z"), windows, next]);
+        check(
+            &view,
+            &mut Scalings::default(),
+            &[effective("shop a"), effective("shop z"), windows, next],
+        );
     }
 }

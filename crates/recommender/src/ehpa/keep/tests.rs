@@ -39,7 +39,13 @@ impl Fixture {
             rules: None,
             workers: 1,
         };
-        Self { server, view, keeper, progress: Progress::default(), leading }
+        Self {
+            server,
+            view,
+            keeper,
+            progress: Progress::default(),
+            leading,
+        }
     }
 
     /// An EHPA for `php-apache` with this strategy.

@@ -1,5 +1,6 @@
-//! Keeps the rules current: the file, or the entry of a `ConfigMap`, is read at the start and looked at every few seconds. What cannot be read
-//! or has an error leaves the rules that stand, and is told.
+//! Keeps the rules current: the file, or the entry of a `ConfigMap`, is read at the start and
+//! looked at every few seconds. What cannot be read or has an error leaves the rules that stand,
+//! and is told.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,14 +18,19 @@ use crate::metrics::ForecastMetrics;
 /// How often the rules are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The text of conditions where there are no rules to read. Where they are and why they cannot be read is for administrators, in the log.
+/// The text of conditions where there are no rules to read. Where they are and why they cannot be
+/// read is for administrators, in the log.
 const UNREADABLE: &str = "the rules cannot be read";
 
 /// Where rules are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     File(PathBuf),
-    ConfigMap { namespace: String, name: String, key: String },
+    ConfigMap {
+        namespace: String,
+        name: String,
+        key: String,
+    },
 }
 
 /// Where rules are, and which matchers every series must fit.
@@ -74,10 +80,28 @@ enum Unreadable {
 }
 
 impl Follower {
-    fn new(Settings { place, further }: Settings, client: Client, metrics: ForecastMetrics) -> (Self, Told) {
+    fn new(
+        Settings { place, further }: Settings,
+        client: Client,
+        metrics: ForecastMetrics,
+    ) -> (Self, Told) {
         let (tell, told) = watch::channel(None);
-        let rules = Rules { further, ..Rules::default() };
-        (Self { place, client, metrics, rules, read: None, unanswered: None, tell }, told)
+        let rules = Rules {
+            further,
+            ..Rules::default()
+        };
+        (
+            Self {
+                place,
+                client,
+                metrics,
+                rules,
+                read: None,
+                unanswered: None,
+                tell,
+            },
+            told,
+        )
     }
 
     async fn look(&mut self) {
@@ -121,7 +145,8 @@ impl Follower {
         }
     }
 
-    /// Takes the rules of a text, if they are others than those of the last one; gives what is wrong with it.
+    /// Takes the rules of a text, if they are others than those of the last one; gives what is
+    /// wrong with it.
     fn take(&mut self, text: String) -> Option<String> {
         if let Some((_, wrong)) = self.read.as_ref().filter(|(before, _)| *before == text) {
             return wrong.clone();
@@ -145,7 +170,11 @@ async fn read(place: &Place, client: &Client) -> Result<String, Unreadable> {
             let text = tokio::fs::read_to_string(file).await;
             text.map_err(|error| Unreadable::Missing(format!("{}: {error}", file.display())))
         }
-        Place::ConfigMap { namespace, name, key } => {
+        Place::ConfigMap {
+            namespace,
+            name,
+            key,
+        } => {
             let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
             let found = api.get(name).await.map_err(|error| match error {
                 Error::Api(status) if matches!(status.code, 401 | 403 | 404) => {
@@ -154,7 +183,9 @@ async fn read(place: &Place, client: &Client) -> Result<String, Unreadable> {
                 error => Unreadable::Unanswered(error.to_string()),
             })?;
             let text = found.data.and_then(|mut data| data.remove(key));
-            text.ok_or_else(|| Unreadable::Missing(format!("ConfigMap {namespace}/{name} has no key {key}")))
+            text.ok_or_else(|| {
+                Unreadable::Missing(format!("ConfigMap {namespace}/{name} has no key {key}"))
+            })
         }
     }
 }

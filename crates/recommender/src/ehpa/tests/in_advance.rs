@@ -12,12 +12,19 @@ use crate::ehpa::plan::Wish;
 
 #[test]
 fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
-    let cpu = resource("cpu", &json!({"type": "Utilization", "averageUtilization": 50}));
+    let cpu = resource(
+        "cpu",
+        &json!({"type": "Utilization", "averageUtilization": 50}),
+    );
     // Half of 251 millicores, cut.
     let predicted = external("crane_autoscaling_prediction", "resource.cpu", "125m");
     let check = |metrics: &[(&str, bool, usize)], expected: &[&Value]| {
         let plan = Stage::new(&json!({})).predicted(metrics).plan();
-        assert_eq!(autoscaler(&plan)["spec"]["metrics"], json!(expected), "{metrics:?}");
+        assert_eq!(
+            autoscaler(&plan)["spec"]["metrics"],
+            json!(expected),
+            "{metrics:?}"
+        );
     };
     check(&[], &[&cpu]);
     check(&[("resource.cpu", true, 1)], &[&cpu, &predicted]);
@@ -28,10 +35,17 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
 
 #[test]
 fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down_for_want_of_it() {
-    let expected = Stage::new(&json!({})).predicted(&[("resource.cpu", true, 1)]).plan();
+    let expected = Stage::new(&json!({}))
+        .predicted(&[("resource.cpu", true, 1)])
+        .plan();
     let check = |stage: Stage, metrics: usize| {
         let plan = stage.autoscaler(autoscaler(&expected)).plan();
-        assert_eq!(autoscaler(&plan)["spec"]["metrics"].as_array().map(Vec::len), Some(metrics));
+        assert_eq!(
+            autoscaler(&plan)["spec"]["metrics"]
+                .as_array()
+                .map(Vec::len),
+            Some(metrics)
+        );
     };
     let stage = || Stage::new(&json!({}));
     check(stage().predicted(&[("resource.cpu", true, 1)]), 2);
@@ -45,9 +59,20 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
     // Nothing follows from its history since then, which can be read, or not, since another time.
     let unready = |since: &str, read: Option<(Holds, &str)>| {
         let mut stage = stage().predicted(&[("resource.cpu", false, 0)]);
-        let status = stage.prediction.as_mut().and_then(|prediction| prediction.status.as_mut()).expect("a status");
+        let status = stage
+            .prediction
+            .as_mut()
+            .and_then(|prediction| prediction.status.as_mut())
+            .expect("a status");
         let mut set = |kind, holds, since: &str| {
-            condition::set(&mut status.conditions, kind, holds, "", "", since.parse().expect("a time"));
+            condition::set(
+                &mut status.conditions,
+                kind,
+                holds,
+                "",
+                "",
+                since.parse().expect("a time"),
+            );
         };
         set("Ready", Holds::False, since);
         if let Some((holds, since)) = read {
@@ -55,8 +80,11 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
         }
         stage
     };
-    let (long_ago, over_an_hour, under_an_hour) =
-        ("2025-12-01T00:00:00Z", "2025-12-31T23:00:09Z", "2025-12-31T23:00:11Z");
+    let (long_ago, over_an_hour, under_an_hour) = (
+        "2025-12-01T00:00:00Z",
+        "2025-12-31T23:00:09Z",
+        "2025-12-31T23:00:11Z",
+    );
     check(unready(under_an_hour, Some((Holds::True, long_ago))), 2);
     check(unready(over_an_hour, Some((Holds::True, long_ago))), 1);
     check(unready(over_an_hour, Some((Holds::True, over_an_hour))), 1);
@@ -87,14 +115,27 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
             "describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"}, "target": average("1"),
         }},
     ]);
-    let all = ["resource.memory", "resource.cpu", "container-resource.cpu", "pods.http_requests", "external.queue"];
+    let all = [
+        "resource.memory",
+        "resource.cpu",
+        "container-resource.cpu",
+        "pods.http_requests",
+        "external.queue",
+    ];
     let ready = all.map(|identifier| (identifier, true, 1));
     let stage = Stage::new(&json!({ "metrics": metrics }))
-        .annotated("metric-query.autoscaling.crane.io/external.queue", "sum(queue_length)")
+        .annotated(
+            "metric-query.autoscaling.crane.io/external.queue",
+            "sum(queue_length)",
+        )
         .predicted(&ready);
     let plan = stage.plan();
-    let added: Vec<_> = autoscaler(&plan)["spec"]["metrics"].as_array().expect("metrics")[7..].to_vec();
-    let predicted = |identifier, average| external("crane_autoscaling_prediction", identifier, average);
+    let added: Vec<_> = autoscaler(&plan)["spec"]["metrics"]
+        .as_array()
+        .expect("metrics")[7..]
+        .to_vec();
+    let predicted =
+        |identifier, average| external("crane_autoscaling_prediction", identifier, average);
     assert_eq!(
         added,
         [
@@ -105,19 +146,33 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
             predicted("pods.http_requests", "10"),
         ]
     );
-    assert_eq!(reasons(&plan), ["PredictionWithoutTarget"], "a Value cannot be divided by");
-    let Wish::Have(prediction) = &plan.prediction else { panic!("{:?}", plan.prediction) };
+    assert_eq!(
+        reasons(&plan),
+        ["PredictionWithoutTarget"],
+        "a Value cannot be divided by"
+    );
+    let Wish::Have(prediction) = &plan.prediction else {
+        panic!("{:?}", plan.prediction)
+    };
     let metrics = prediction.spec.prediction_metrics.iter();
     let queries: Vec<_> = metrics
         .map(|metric| {
-            let expression = metric.expression_query.as_ref().map(|query| query.expression.as_str());
-            (metric.resource_identifier.as_str(), metric.resource_query.as_deref(), expression)
+            let expression = metric
+                .expression_query
+                .as_ref()
+                .map(|query| query.expression.as_str());
+            (
+                metric.resource_identifier.as_str(),
+                metric.resource_query.as_deref(),
+                expression,
+            )
         })
         .collect();
     let pods = r#"namespace="shop",pod=~"php-apache-[a-z0-9]+-[a-z0-9]{5}""#;
     let selected = r#"path="a\"b",verb=~"GET|a\\.b",code!~"500",host!="",test="""#;
     let requests = format!("sum(http_requests{{{selected},{pods}}})");
-    let cpu = format!(r#"sum(irate(container_cpu_usage_seconds_total{{{pods},container="app"}}[3m]))"#);
+    let cpu =
+        format!(r#"sum(irate(container_cpu_usage_seconds_total{{{pods},container="app"}}[3m]))"#);
     assert_eq!(
         queries,
         [
@@ -137,7 +192,12 @@ fn without_pods_to_ask_what_was_wanted_before_still_is() {
     let before = stage.plan();
     stage.pods = vec![Arc::new(pod("one", Phase::Pending))];
     let plan = stage.plan();
-    assert_eq!(autoscaler(&plan)["spec"]["metrics"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        autoscaler(&plan)["spec"]["metrics"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
     assert_eq!(reasons(&plan), ["PredictionWithoutTarget"]);
     let stage = stage.autoscaler(autoscaler(&before));
     assert_eq!(autoscaler(&stage.plan()), autoscaler(&before));

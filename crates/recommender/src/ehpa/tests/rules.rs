@@ -1,4 +1,5 @@
-//! How the history of a metric is asked for: as the user says, else as a rule does, else in our way.
+//! How the history of a metric is asked for: as the user says, else as a rule does, else in our
+//! way.
 
 use api::effective_hpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
 use serde_json::{Value, json};
@@ -14,7 +15,8 @@ const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/conf
 
 fn stage(rules: &str, further: &[&str], kind: &str, metric: &Value) -> Stage {
     let target = json!({"type": "AverageValue", "averageValue": "10"});
-    let metrics = json!([{"type": kind, kind.to_lowercase(): {"metric": metric, "target": target}}]);
+    let metrics =
+        json!([{"type": kind, kind.to_lowercase(): {"metric": metric, "target": target}}]);
     let mut stage = Stage::new(&json!({ "metrics": metrics }));
     stage.rules = Rules::read(rules, further);
     stage
@@ -24,24 +26,47 @@ fn stage(rules: &str, further: &[&str], kind: &str, metric: &Value) -> Stage {
 fn check(stage: &Stage, expected: Result<&str, &str>) {
     let plan = stage.plan();
     let status = status(&stage.seen(), &plan.problems, false);
-    let condition = status.conditions.iter().find(|condition| condition.kind == METRICS_PREDICTABLE);
+    let condition = status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == METRICS_PREDICTABLE);
     let found = match &plan.prediction {
-        Wish::Have(prediction) => prediction.spec.prediction_metrics[0].expression_query.as_ref(),
+        Wish::Have(prediction) => prediction.spec.prediction_metrics[0]
+            .expression_query
+            .as_ref(),
         _ => None,
     };
     let found = found.map(|query| query.expression.as_str());
     let why = condition.map(|condition| condition.message.as_str());
-    assert_eq!((found, why), (expected.ok(), expected.err()), "{:?}", stage.object.spec.metrics);
+    assert_eq!(
+        (found, why),
+        (expected.ok(), expected.err()),
+        "{:?}",
+        stage.object.spec.metrics
+    );
 }
 
 #[test]
 fn what_the_user_says_goes_before_rules_and_these_before_a_plain_sum() {
     let queue = |rules: &str, label: &str| {
-        stage(rules, &[], "External", &json!({"name": "queue", "selector": {"matchLabels": {label: "a"}}}))
+        stage(
+            rules,
+            &[],
+            "External",
+            &json!({"name": "queue", "selector": {"matchLabels": {label: "a"}}}),
+        )
     };
-    let own = |stage: Stage| stage.annotated("metric-query.autoscaling.crane.io/external.queue", "avg(queue)");
+    let own = |stage: Stage| {
+        stage.annotated(
+            "metric-query.autoscaling.crane.io/external.queue",
+            "avg(queue)",
+        )
+    };
     check(&queue("", "topic"), Ok(r#"sum(queue{topic="a"})"#));
-    check(&queue(RULES, "topic"), Ok(r#"sum(max(queue{topic="a",namespace="shop"}))"#));
+    check(
+        &queue(RULES, "topic"),
+        Ok(r#"sum(max(queue{topic="a",namespace="shop"}))"#),
+    );
     check(&own(queue(RULES, "topic")), Ok("avg(queue)"));
     let why = "external.queue: externalRules[0]: \"example.com/topic\" is not the name of a label in Prometheus";
     check(&queue(RULES, "example.com/topic"), Err(why));
@@ -55,17 +80,33 @@ fn metrics_of_pods_are_summed_over_all_pods_of_the_workload_by_the_query_of_thei
     let query = format!(
         r#"sum(rate(http_requests_total{{namespace!="",pod!="",cluster="a",code="200",verb="GET",{pods}}}[2m]))"#
     );
-    check(&stage(DEPLOYED, &[r#"cluster="a""#], "Pods", &metric("http_requests")), Ok(&query));
+    check(
+        &stage(
+            DEPLOYED,
+            &[r#"cluster="a""#],
+            "Pods",
+            &metric("http_requests"),
+        ),
+        Ok(&query),
+    );
     let query = format!(r#"sum(requests{{code="200",verb="GET",{pods}}})"#);
-    check(&stage(DEPLOYED, &[r#"cluster="a""#], "Pods", &metric("requests")), Ok(&query));
+    check(
+        &stage(DEPLOYED, &[r#"cluster="a""#], "Pods", &metric("requests")),
+        Ok(&query),
+    );
 }
 
 #[test]
 fn of_several_rules_the_last_one_that_finds_series_counts() {
-    let rule = |series: &str| format!("{{seriesQuery: {series}, name: {{as: x}}, metricsQuery: 'sum(<<.Series>>)'}}");
+    let rule = |series: &str| {
+        format!("{{seriesQuery: {series}, name: {{as: x}}, metricsQuery: 'sum(<<.Series>>)'}}")
+    };
     let rules = ["a", "b", "c", "d", "e"].map(rule).join(",");
     let rules = format!("externalRules: [{rules}]");
-    check(&stage(&rules, &[], "External", &json!({"name": "x"})), Ok("sum(e) or sum(d) or sum(c) or sum(b)"));
+    check(
+        &stage(&rules, &[], "External", &json!({"name": "x"})),
+        Ok("sum(e) or sum(d) or sum(c) or sum(b)"),
+    );
 }
 
 #[test]
@@ -93,16 +134,24 @@ fn without_knowing_the_rules_nothing_is_asked_for_in_another_way() {
 fn broken_rules_are_said_where_they_matter() {
     let said = |stage: &Stage| {
         let conditions = status(&stage.seen(), &[], false).conditions;
-        let condition = conditions.into_iter().find(|condition| condition.kind == METRIC_RULES_USABLE);
+        let condition = conditions
+            .into_iter()
+            .find(|condition| condition.kind == METRIC_RULES_USABLE);
         condition.map(|condition| (condition.reason, condition.message))
     };
     let mut stage = stage(RULES, &[], "External", &json!({"name": "queue"}));
     assert_eq!(said(&stage), None);
     stage.rules.trouble = Some("rules[0]: no".to_owned());
-    let expected = ("MetricRulesBroken".to_owned(), "rules[0]: no; histories are asked for as before".to_owned());
+    let expected = (
+        "MetricRulesBroken".to_owned(),
+        "rules[0]: no; histories are asked for as before".to_owned(),
+    );
     assert_eq!(said(&stage), Some(expected));
     check(&stage, Ok(r#"sum(max(queue{namespace="shop"}))"#));
-    let annotated = stage.annotated("metric-query.autoscaling.crane.io/external.queue", "avg(queue)");
+    let annotated = stage.annotated(
+        "metric-query.autoscaling.crane.io/external.queue",
+        "avg(queue)",
+    );
     assert_eq!(said(&annotated), None);
     let mut of_cpu = Stage::new(&json!({}));
     of_cpu.rules.trouble = Some("rules[0]: no".to_owned());

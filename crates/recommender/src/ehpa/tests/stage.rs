@@ -13,7 +13,8 @@ use crate::ehpa::plan::{Plan, plan};
 use crate::ehpa::rules::Rules;
 use crate::ehpa::{Propagation, Seen, Target};
 
-/// Everything that belongs to one object, with a target of three replicas of a pod with two containers.
+/// Everything that belongs to one object, with a target of three replicas of a pod with two
+/// containers.
 pub(super) struct Stage {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
     pub(super) target: Result<Target, String>,
@@ -50,8 +51,14 @@ impl Stage {
         }
         Self {
             object: effective_hpa::parse(object).expect("an effective autoscaler"),
-            target: Ok(Target { spec_replicas: 3, status_replicas: 3, selector: "run=php-apache".to_owned() }),
-            pods: ["one", "two"].map(|name| Arc::new(pod(name, Phase::Running))).to_vec(),
+            target: Ok(Target {
+                spec_replicas: 3,
+                status_replicas: 3,
+                selector: "run=php-apache".to_owned(),
+            }),
+            pods: ["one", "two"]
+                .map(|name| Arc::new(pod(name, Phase::Running)))
+                .to_vec(),
             autoscalers: Vec::new(),
             elder: None,
             prediction: None,
@@ -61,12 +68,19 @@ impl Stage {
     }
 
     pub(super) fn replicas(mut self, spec_replicas: i32) -> Self {
-        self.target = self.target.map(|target| Target { spec_replicas, ..target });
+        self.target = self.target.map(|target| Target {
+            spec_replicas,
+            ..target
+        });
         self
     }
 
     pub(super) fn annotated(mut self, key: &str, value: &str) -> Self {
-        self.object.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+        self.object
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .insert(key.to_owned(), value.to_owned());
         self
     }
 
@@ -97,7 +111,8 @@ impl Stage {
     }
 
     pub(super) fn autoscaler(mut self, object: Value) -> Self {
-        let object: HorizontalPodAutoscaler = serde_json::from_value(object).expect("an autoscaler");
+        let object: HorizontalPodAutoscaler =
+            serde_json::from_value(object).expect("an autoscaler");
         let key = ObjectKey::new("shop", object.metadata.name.clone().unwrap_or_default());
         self.autoscalers.push(Arc::new(Whole { key, object }));
         self
@@ -137,7 +152,10 @@ pub(in crate::ehpa) fn resource(name: &str, target: &Value) -> Value {
 pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
     let container = |name: &str, cpu, memory| Container {
         name: name.to_owned(),
-        requests: Resources { cpu: Some(Cpu::from_millicores(cpu)), memory: Some(Memory::from_bytes(memory)) },
+        requests: Resources {
+            cpu: Some(Cpu::from_millicores(cpu)),
+            memory: Some(Memory::from_bytes(memory)),
+        },
         limits: Resources::default(),
         status: None,
     };
@@ -148,7 +166,10 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
         phase,
         owner: None,
         started_at: None,
-        containers: vec![container("app", 200, 1 << 20), container("sidecar", 51, 1 << 19)],
+        containers: vec![
+            container("app", 200, 1 << 20),
+            container("sidecar", 51, 1 << 19),
+        ],
         init_containers: Vec::new(),
         sidecars: Vec::new(),
         requests: None,

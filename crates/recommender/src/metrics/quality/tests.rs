@@ -17,7 +17,10 @@ struct Read {
 
 impl Read {
     fn new() -> Self {
-        let read = Self { quality: Quality::new().expect("valid names"), registry: Registry::new() };
+        let read = Self {
+            quality: Quality::new().expect("valid names"),
+            registry: Registry::new(),
+        };
         for collector in read.quality.collectors() {
             read.registry.register(collector).expect("once");
         }
@@ -25,9 +28,15 @@ impl Read {
     }
 
     fn check(&self, expected: &[&str]) {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
-        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
-        let lines: Vec<_> = lines.filter_map(|line| line.strip_prefix("vpa_quality_")).collect();
+        let text = TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .expect("text");
+        let lines = text
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+        let lines: Vec<_> = lines
+            .filter_map(|line| line.strip_prefix("vpa_quality_"))
+            .collect();
         assert_eq!(lines, expected);
     }
 }
@@ -37,17 +46,30 @@ fn list(millicores: i64, bytes: i64) -> ResourceList {
 }
 
 fn sample(millicores: i64, bytes: i64) -> Sample {
-    let (cpu, memory) = (Some(Cpu::from_millicores(millicores)), Some(Memory::from_bytes(bytes)));
-    Sample { at: Timestamp::UNIX_EPOCH, cpu, memory }
+    let (cpu, memory) = (
+        Some(Cpu::from_millicores(millicores)),
+        Some(Memory::from_bytes(bytes)),
+    );
+    Sample {
+        at: Timestamp::UNIX_EPOCH,
+        cpu,
+        memory,
+    }
 }
 
-const BOTH: Accepted = Accepted { cpu: true, memory: true };
+const BOTH: Accepted = Accepted {
+    cpu: true,
+    memory: true,
+};
 
 #[test]
 fn a_sample_is_held_against_what_was_recommended() {
     let read = Read::new();
     let uncapped = list(500, 100);
-    let recommended = Recommended { update_mode: Some(UpdateMode::Off), uncapped: Some(&uncapped) };
+    let recommended = Recommended {
+        update_mode: Some(UpdateMode::Off),
+        uncapped: Some(&uncapped),
+    };
     read.quality.sample(recommended, &sample(250, 150), BOTH);
     read.check(&[
         r#"cpu_recommendation_over_usage_diffs_cores_sum{recommendation_missing="false",update_mode="Off"} 0.25"#,
@@ -69,9 +91,19 @@ fn a_sample_is_held_against_what_was_recommended() {
 fn a_recommendation_that_is_missing_is_counted_and_what_was_not_accepted_is_not() {
     let read = Read::new();
     let none = list(0, 0);
-    let accepted = Accepted { cpu: false, memory: true };
+    let accepted = Accepted {
+        cpu: false,
+        memory: true,
+    };
     for uncapped in [None, Some(&none)] {
-        read.quality.sample(Recommended { update_mode: None, uncapped }, &sample(250, 150), accepted);
+        read.quality.sample(
+            Recommended {
+                update_mode: None,
+                uncapped,
+            },
+            &sample(250, 150),
+            accepted,
+        );
     }
     read.check(&[
         r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="false",recommendation_missing="true",update_mode=""} 300"#,
@@ -84,7 +116,10 @@ fn a_recommendation_that_is_missing_is_counted_and_what_was_not_accepted_is_not(
 fn a_kill_counts_as_the_peak_that_it_becomes() {
     let read = Read::new();
     let uncapped = list(500, 100);
-    let recommended = Recommended { update_mode: Some(UpdateMode::InPlace), uncapped: Some(&uncapped) };
+    let recommended = Recommended {
+        update_mode: Some(UpdateMode::InPlace),
+        uncapped: Some(&uncapped),
+    };
     read.quality.kill(recommended, Memory::from_bytes(120));
     read.check(&[
         r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 20"#,
@@ -111,11 +146,17 @@ fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
 fn changes_count_from_one_round_to_the_next_and_objects_that_are_gone_are_forgotten() {
     let read = Read::new();
     let mut changes = Changes::default();
-    changes.observe(&read.quality, &[decision("web", 5, 100), decision("other", 5, 100)]);
+    changes.observe(
+        &read.quality,
+        &[decision("web", 5, 100), decision("other", 5, 100)],
+    );
     read.check(&[]);
     changes.observe(&read.quality, &[decision("web", 5, 150)]);
     assert_eq!(changes.0.len(), 1);
-    changes.observe(&read.quality, &[decision("web", 4, 150), decision("other", 5, 900)]);
+    changes.observe(
+        &read.quality,
+        &[decision("web", 4, 150), decision("other", 5, 900)],
+    );
     read.check(&[
         r#"relative_recommendation_changes_sum{resource="cpu",update_mode="",vpa_size_log2="2"} 0.5"#,
         r#"relative_recommendation_changes_count{resource="cpu",update_mode="",vpa_size_log2="2"} 2"#,
@@ -124,7 +165,15 @@ fn changes_count_from_one_round_to_the_next_and_objects_that_are_gone_are_forgot
 
 #[test]
 fn the_size_of_an_object_is_its_pods_in_powers_of_two() {
-    for (pods, expected) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (1023, 9), (1 << 30, 20)] {
+    for (pods, expected) in [
+        (0, 0),
+        (1, 0),
+        (2, 1),
+        (3, 1),
+        (4, 2),
+        (1023, 9),
+        (1 << 30, 20),
+    ] {
         assert_eq!(size_log2(pods), expected, "{pods}");
     }
 }

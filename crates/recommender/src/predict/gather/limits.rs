@@ -1,4 +1,5 @@
-//! Memory that forecasts may take: of one namespace, and of all. What is too much for all is taken from the namespaces with the most.
+//! Memory that forecasts may take: of one namespace, and of all. What is too much for all is taken
+//! from the namespaces with the most.
 
 /// The part of a share that is left free when a metric is begun: an eighth.
 const RESERVE: usize = 8;
@@ -13,7 +14,8 @@ pub(crate) struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// The most that one namespace gets, so that all of them fit: each has what it needs or this much.
+    /// The most that one namespace gets, so that all of them fit: each has what it needs or this
+    /// much.
     pub(super) fn share(&self, mut needed: Vec<usize>) -> usize {
         needed.sort_unstable();
         let mut rest = self.total_bytes;
@@ -29,8 +31,9 @@ impl MemoryLimits {
         self.namespace_bytes
     }
 
-    /// The most of a share that is in use after a metric is begun. What is left lets histories grow, and keeps a refused metric from being read anew each
-    /// time that a little memory becomes free.
+    /// The most of a share that is in use after a metric is begun. What is left lets histories
+    /// grow, and keeps a refused metric from being read anew each time that a little memory becomes
+    /// free.
     pub(super) fn most_to_begin(share: usize) -> usize {
         share - share / RESERVE
     }
@@ -38,11 +41,22 @@ impl MemoryLimits {
     /// The reason for which a metric is not forecast, where a namespace gets `share`.
     pub(super) fn reason(&self, share: usize) -> String {
         let (whose, flag, bytes) = if share < self.namespace_bytes {
-            ("all namespaces", "--prediction-memory-limit", self.total_bytes)
+            (
+                "all namespaces",
+                "--prediction-memory-limit",
+                self.total_bytes,
+            )
         } else {
-            ("the namespace", "--prediction-namespace-memory-limit", self.namespace_bytes)
+            (
+                "the namespace",
+                "--prediction-namespace-memory-limit",
+                self.namespace_bytes,
+            )
         };
-        format!("the forecasts of {whose} take more memory than {flag} allows, {} MiB", bytes >> 20)
+        format!(
+            "the forecasts of {whose} take more memory than {flag} allows, {} MiB",
+            bytes >> 20
+        )
     }
 }
 
@@ -51,10 +65,16 @@ mod tests {
     use super::*;
 
     fn check(needed: &[usize], expected: usize) {
-        let limits = MemoryLimits { namespace_bytes: 60, total_bytes: 100 };
+        let limits = MemoryLimits {
+            namespace_bytes: 60,
+            total_bytes: 100,
+        };
         let share = limits.share(needed.to_vec());
         assert_eq!(share, expected, "{needed:?}");
-        assert!(needed.iter().map(|bytes| bytes.min(&share)).sum::<usize>() <= 100, "{needed:?}");
+        assert!(
+            needed.iter().map(|bytes| bytes.min(&share)).sum::<usize>() <= 100,
+            "{needed:?}"
+        );
     }
 
     #[test]
@@ -69,9 +89,11 @@ mod tests {
 
     #[test]
     fn the_reason_names_the_limit_that_is_reached() {
-        let limits = MemoryLimits { namespace_bytes: 64 << 20, total_bytes: 256 << 20 };
-        let namespace =
-            "the forecasts of the namespace take more memory than --prediction-namespace-memory-limit allows, 64 MiB";
+        let limits = MemoryLimits {
+            namespace_bytes: 64 << 20,
+            total_bytes: 256 << 20,
+        };
+        let namespace = "the forecasts of the namespace take more memory than --prediction-namespace-memory-limit allows, 64 MiB";
         assert_eq!(limits.reason(64 << 20), namespace);
         let all = "the forecasts of all namespaces take more memory than --prediction-memory-limit allows, 256 MiB";
         assert_eq!(limits.reason(30 << 20), all);

@@ -12,7 +12,8 @@ pub(super) struct Pipeline {
 
 enum State {
     Admitted(Box<Admitted>),
-    /// There is no memory for it, or that is not known yet. Texts of the object are not kept, for there may be any number of such metrics.
+    /// There is no memory for it, or that is not known yet. Texts of the object are not kept, for
+    /// there may be any number of such metrics.
     Waiting(Box<Waiting>),
 }
 
@@ -30,8 +31,18 @@ struct Waiting {
 impl Pipeline {
     /// A metric that waits for memory.
     pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
-        let outlook = MetricOutlook { identifier, ..MetricOutlook::default() };
-        Self { number, state: State::Waiting(Box::new(Waiting { needed_bytes, outlook, is_news: false })) }
+        let outlook = MetricOutlook {
+            identifier,
+            ..MetricOutlook::default()
+        };
+        Self {
+            number,
+            state: State::Waiting(Box::new(Waiting {
+                needed_bytes,
+                outlook,
+                is_news: false,
+            })),
+        }
     }
 
     /// The history; none while there is no memory for it.
@@ -51,7 +62,8 @@ impl Pipeline {
 
     /// The history, if it is to be read now.
     pub(super) fn due(&self, now: i64) -> Option<&Track> {
-        self.track().filter(|track| !self.is_asked() && track.is_due(now))
+        self.track()
+            .filter(|track| !self.is_asked() && track.is_due(now))
     }
 
     /// Whether a question about it has no answer yet.
@@ -104,10 +116,18 @@ impl Pipeline {
             return;
         }
         let identifier = before.identifier.clone();
-        let outlook =
-            MetricOutlook { identifier, missing: Some(why.to_owned()), is_refused: true, ..MetricOutlook::default() };
+        let outlook = MetricOutlook {
+            identifier,
+            missing: Some(why.to_owned()),
+            is_refused: true,
+            ..MetricOutlook::default()
+        };
         let needed_bytes = self.needed_bytes();
-        self.state = State::Waiting(Box::new(Waiting { needed_bytes, outlook, is_news: true }));
+        self.state = State::Waiting(Box::new(Waiting {
+            needed_bytes,
+            outlook,
+            is_news: true,
+        }));
     }
 
     /// Whether its outlook is newer than what was published.

@@ -1,7 +1,8 @@
 //! Places for questions, shared fairly between namespaces.
 //!
-//! A free place goes to the namespace that has the fewest places, and of these to the one that used the least time of places lately. No
-//! namespace has more than half of all places, so that others find one at once.
+//! A free place goes to the namespace that has the fewest places, and of these to the one that used
+//! the least time of places lately. No namespace has more than half of all places, so that others
+//! find one at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,12 +38,20 @@ impl Share {
 
 impl Shares {
     pub(super) fn new(places: usize) -> Self {
-        Self { places: places.max(1), taken: 0, namespaces: BTreeMap::new() }
+        Self {
+            places: places.max(1),
+            taken: 0,
+            namespaces: BTreeMap::new(),
+        }
     }
 
-    /// The namespace that gets the next place, of those that wait; none while it has to wait. A namespace may occur several times. None is
-    /// looked at while all places are taken.
-    pub(super) fn next<'a>(&self, waiting: impl Iterator<Item = &'a str>, now: i64) -> Option<&'a str> {
+    /// The namespace that gets the next place, of those that wait; none while it has to wait. A
+    /// namespace may occur several times. None is looked at while all places are taken.
+    pub(super) fn next<'a>(
+        &self,
+        waiting: impl Iterator<Item = &'a str>,
+        now: i64,
+    ) -> Option<&'a str> {
         if self.taken >= self.places {
             return None;
         }
@@ -53,14 +62,18 @@ impl Shares {
         let most = self.places.div_ceil(2);
         let standings = waiting.map(|namespace| (standing(namespace), namespace));
         let open = standings.filter(|((taken, _), _)| *taken < most);
-        let first = open.min_by(|((a, a_used), _), ((b, b_used), _)| a.cmp(b).then(a_used.total_cmp(b_used)));
+        let first = open
+            .min_by(|((a, a_used), _), ((b, b_used), _)| a.cmp(b).then(a_used.total_cmp(b_used)));
         first.map(|(_, namespace)| namespace)
     }
 
     /// A namespace takes a place.
     pub(super) fn take(&mut self, namespace: &str) {
         self.taken += 1;
-        self.namespaces.entry(namespace.to_owned()).or_default().taken += 1;
+        self.namespaces
+            .entry(namespace.to_owned())
+            .or_default()
+            .taken += 1;
     }
 
     /// A namespace gives a place back.
@@ -74,7 +87,8 @@ impl Shares {
 
     /// Forgets namespaces that used nothing for a while.
     pub(super) fn forget(&mut self, now: i64) {
-        self.namespaces.retain(|_, share| share.taken > 0 || share.used(now) > NOTHING);
+        self.namespaces
+            .retain(|_, share| share.taken > 0 || share.used(now) > NOTHING);
     }
 }
 
@@ -100,7 +114,10 @@ mod tests {
         let mut shares = Shares::new(10);
         assert_eq!(granted(&mut shares, &["a"]).len(), 5);
         assert_eq!(granted(&mut shares, &["a", "b"]), ["b"; 5]);
-        assert_eq!(granted(&mut Shares::new(4), &["a", "b"]), ["a", "b", "a", "b"]);
+        assert_eq!(
+            granted(&mut Shares::new(4), &["a", "b"]),
+            ["a", "b", "a", "b"]
+        );
         assert_eq!(granted(&mut Shares::new(1), &["a", "b"]), ["a"]);
     }
 
@@ -120,14 +137,23 @@ mod tests {
             shares.give_back(namespace, Duration::from_secs(seconds), NOW);
         }
         for _ in 0..60 {
-            assert_eq!(shares.next(["quick", "slow"].into_iter(), NOW), Some("quick"));
+            assert_eq!(
+                shares.next(["quick", "slow"].into_iter(), NOW),
+                Some("quick")
+            );
             shares.take("quick");
-            assert_eq!(shares.next(["quick", "slow"].into_iter(), NOW), Some("slow"));
+            assert_eq!(
+                shares.next(["quick", "slow"].into_iter(), NOW),
+                Some("slow")
+            );
             shares.give_back("quick", Duration::from_secs(1), NOW);
         }
         shares.take("quick");
         shares.give_back("quick", Duration::from_secs(10), NOW);
-        assert_eq!(shares.next(["quick", "slow"].into_iter(), NOW), Some("slow"));
+        assert_eq!(
+            shares.next(["quick", "slow"].into_iter(), NOW),
+            Some("slow")
+        );
         shares.forget(NOW + 2 * 3600);
         assert!(shares.namespaces.is_empty());
     }

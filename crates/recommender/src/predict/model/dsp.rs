@@ -1,6 +1,8 @@
-//! Crane's DSP predictor: all samples are looked at now and then, which takes long and is done elsewhere, and what was found is said until then.
+//! Crane's DSP predictor: all samples are looked at now and then, which takes long and is done
+//! elsewhere, and what was found is said until then.
 //!
-//! As in Crane every 12 hours, and sooner while nothing is found. Unlike there, a series that is no longer periodic is no longer forecast.
+//! As in Crane every 12 hours, and sooner while nothing is found. Unlike there, a series that is no
+//! longer periodic is no longer forecast.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,16 +43,31 @@ impl Dsp {
     pub(super) fn new(predictor: crane::Dsp, history_seconds: u32, refit_seconds: i64) -> Self {
         // An hour more is read, and a whole number of hours is left of it.
         let history_seconds = i64::from(history_seconds) + 3600;
-        Self { predictor, history_seconds, refit_seconds, samples: VecDeque::new(), found: None, next: Next::Nothing }
+        Self {
+            predictor,
+            history_seconds,
+            refit_seconds,
+            samples: VecDeque::new(),
+            found: None,
+            next: Next::Nothing,
+        }
     }
 
     pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
         self.samples.extend(samples);
-        while self.samples.front().is_some_and(|(second, _)| *second < until - self.history_seconds) {
+        while self
+            .samples
+            .front()
+            .is_some_and(|(second, _)| *second < until - self.history_seconds)
+        {
             self.samples.pop_front();
         }
         let is_due = self.found.as_ref().is_none_or(|(at, found)| {
-            let pause = if found.is_ok() { self.refit_seconds } else { AGAIN.min(self.refit_seconds) };
+            let pause = if found.is_ok() {
+                self.refit_seconds
+            } else {
+                AGAIN.min(self.refit_seconds)
+            };
             until - at >= pause
         });
         if is_due && !matches!(self.next, Next::Awaited(..)) {
@@ -65,15 +82,22 @@ impl Dsp {
 
     /// What is to be found out, once.
     pub(super) fn study(&mut self) -> Option<Study> {
-        let Next::Wanted(until) = self.next else { return None };
-        let (study, findings) = Study::new(self.predictor.clone(), self.samples.iter().copied().collect());
+        let Next::Wanted(until) = self.next else {
+            return None;
+        };
+        let (study, findings) = Study::new(
+            self.predictor.clone(),
+            self.samples.iter().copied().collect(),
+        );
         self.next = Next::Awaited(until, findings);
         Some(study)
     }
 
     /// Takes in what was found out, if it was.
     pub(super) fn learn(&mut self) -> bool {
-        let Next::Awaited(until, findings) = &mut self.next else { return false };
+        let Next::Awaited(until, findings) = &mut self.next else {
+            return false;
+        };
         let found = match findings.try_recv() {
             Ok(found) => found,
             Err(TryRecvError::Empty) => return false,
@@ -96,23 +120,33 @@ impl Dsp {
         let step = i64::from(step_seconds);
         let per_period = found.period.len();
         let first_second = floor(wanted.now, step_seconds).max(found.first_second);
-        let place = |second: i64| usize::try_from((second - found.first_second).div_euclid(step)).ok();
+        let place =
+            |second: i64| usize::try_from((second - found.first_second).div_euclid(step)).ok();
         let value = |second: i64| {
             let place = place(second).filter(|place| *place < per_period * found.periods)?;
             found.period.get(place.checked_rem(per_period)?).copied()
         };
-        let seconds =
-            (0..).map(|number: i64| first_second + number * step).take_while(|second| *second <= wanted.until);
+        let seconds = (0..)
+            .map(|number: i64| first_second + number * step)
+            .take_while(|second| *second <= wanted.until);
         let values: Vec<f64> = seconds.map_while(value).collect();
         if values.is_empty() {
             return Err("what was forecast has run out".to_owned());
         }
-        Ok(ForecastSeries { labels: BTreeMap::new(), first_second, step_seconds, values })
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds,
+            values,
+        })
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let period =
-            self.found.as_ref().and_then(|(_, found)| found.as_ref().ok()).map_or(0, |found| found.period.len());
+        let period = self
+            .found
+            .as_ref()
+            .and_then(|(_, found)| found.as_ref().ok())
+            .map_or(0, |found| found.period.len());
         self.samples.capacity() * size_of::<(i64, f64)>() + period * size_of::<f64>()
     }
 }

@@ -36,9 +36,17 @@ impl Own {
         let slot = step.max(SLOT);
         // What is published reaches over two windows, from a while ago.
         let far = window.saturating_mul(2).saturating_add(HOUR);
-        let mut horizons: Vec<u32> = [slot, window, far].map(|seconds| seconds.clamp(slot, DAY)).into();
+        let mut horizons: Vec<u32> = [slot, window, far]
+            .map(|seconds| seconds.clamp(slot, DAY))
+            .into();
         horizons.dedup();
-        Self { step, quantile, horizons, young: Vec::new(), learnt: None }
+        Self {
+            step,
+            quantile,
+            horizons,
+            young: Vec::new(),
+            learnt: None,
+        }
     }
 
     fn slot(&self) -> u32 {
@@ -56,16 +64,24 @@ impl Own {
                 }
             }
         }
-        let span = self.young.first().zip(self.young.last()).map_or(0, |((first, _), (last, _))| last - first);
+        let span = self
+            .young
+            .first()
+            .zip(self.young.last())
+            .map_or(0, |((first, _), (last, _))| last - first);
         if self.learnt.is_none() && span >= ENOUGH {
             self.learn(until);
         }
     }
 
     fn learn(&mut self, until: i64) {
-        let at = |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
+        let at =
+            |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
         let history = Series::new(self.young.iter().filter_map(at).collect());
-        let plan = Plan { step_seconds: self.step, horizons_seconds: self.horizons.clone() };
+        let plan = Plan {
+            step_seconds: self.step,
+            horizons_seconds: self.horizons.clone(),
+        };
         if let Ok(mut forecaster) = Forecaster::fit(&history, &plan) {
             observe(&mut forecaster, &[], until);
             self.learnt = Some(Box::new(forecaster));
@@ -84,7 +100,9 @@ impl Own {
         let mut second = first_second;
         while second <= wanted.until {
             let slots = ((second - as_of).div_euclid(i64::from(slot)) + 1).max(1);
-            let ahead = u32::try_from(slots).unwrap_or(u32::MAX).saturating_mul(slot);
+            let ahead = u32::try_from(slots)
+                .unwrap_or(u32::MAX)
+                .saturating_mul(slot);
             if ahead > longest {
                 break;
             }
@@ -102,50 +120,76 @@ impl Own {
         }
         let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
         self.repeat_day(&mut values, usize::try_from(count).unwrap_or_default());
-        Ok(ForecastSeries { labels: BTreeMap::new(), first_second, step_seconds: self.step, values })
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds: self.step,
+            values,
+        })
     }
 
-    /// Where more than a day is wanted, the day ahead repeats. The minutes that it lacks are as the larger of its end and its beginning.
+    /// Where more than a day is wanted, the day ahead repeats. The minutes that it lacks are as the
+    /// larger of its end and its beginning.
     fn repeat_day(&self, values: &mut Vec<f64>, count: usize) {
         let steps = |seconds: u32| (seconds / self.step.max(1)) as usize;
-        let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else { return };
+        let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else {
+            return;
+        };
         if self.horizons.last() != Some(&DAY) || values.len() < steps(FARTHEST) {
             return;
         }
         for place in values.len()..count {
-            let before = place.checked_sub(steps(DAY)).and_then(|place| values.get(place));
+            let before = place
+                .checked_sub(steps(DAY))
+                .and_then(|place| values.get(place));
             values.push(before.copied().unwrap_or(first.max(last)));
         }
     }
 
     fn too_young(&self) -> String {
-        let span = self.young.first().zip(self.young.last()).map_or(0, |((first, _), (last, _))| last - first);
+        let span = self
+            .young
+            .first()
+            .zip(self.young.last())
+            .map_or(0, |((first, _), (last, _))| last - first);
         too_little(u64::try_from(span).unwrap_or_default(), LEAST)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.learnt.as_ref().map_or(0, |learnt| learnt.bytes()) + self.young.capacity() * size_of::<(i64, f64)>()
+        self.learnt.as_ref().map_or(0, |learnt| learnt.bytes())
+            + self.young.capacity() * size_of::<(i64, f64)>()
     }
 }
 
 /// Takes samples in; gives the place of the first one after a gap that is too long.
 fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> Option<usize> {
     for (place, (second, value)) in samples.iter().enumerate() {
-        let Ok(at) = Timestamp::from_second(*second) else { continue };
+        let Ok(at) = Timestamp::from_second(*second) else {
+            continue;
+        };
         if forecaster.observe(at, *value) == Err(NotObserved::Gap) {
             return Some(place);
         }
     }
-    let is_gap = Timestamp::from_second(until).is_ok_and(|at| forecaster.advance(at) == Err(NotObserved::Gap));
+    let is_gap = Timestamp::from_second(until)
+        .is_ok_and(|at| forecaster.advance(at) == Err(NotObserved::Gap));
     is_gap.then_some(samples.len())
 }
 
 fn reason(error: &NotForecast) -> String {
     match error {
-        NotForecast::TooLittle { history_seconds, measured_seconds, needed_seconds } => {
+        NotForecast::TooLittle {
+            history_seconds,
+            measured_seconds,
+            needed_seconds,
+        } => {
             let missing = whole_hours(history_seconds.saturating_sub(*measured_seconds));
             let said = too_little(*history_seconds, *needed_seconds);
-            if missing > 0 { format!("{said}; nothing was measured for {} of it", words(missing)) } else { said }
+            if missing > 0 {
+                format!("{said}; nothing was measured for {} of it", words(missing))
+            } else {
+                said
+            }
         }
         other => other.to_string(),
     }
@@ -157,7 +201,10 @@ fn too_little(history: u64, needed: u64) -> String {
         0 => "less than an hour".to_owned(),
         hours => words(hours),
     };
-    format!("too little history: there is {there} of it, and {} is needed", words(needed))
+    format!(
+        "too little history: there is {there} of it, and {} is needed",
+        words(needed)
+    )
 }
 
 fn whole_hours(seconds: u64) -> u64 {

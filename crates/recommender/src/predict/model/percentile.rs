@@ -21,7 +21,12 @@ pub(in crate::predict) struct Percentile {
 
 impl Percentile {
     pub(super) fn new(predictor: PercentilePredictor, step: u32) -> Self {
-        Self { predictor, step, histogram: WeightedHistogram::default(), samples: 0 }
+        Self {
+            predictor,
+            step,
+            histogram: WeightedHistogram::default(),
+            samples: 0,
+        }
     }
 
     pub(super) fn take(&mut self, samples: &[(i64, f64)]) {
@@ -38,11 +43,20 @@ impl Percentile {
         let first_second = floor(wanted.now, self.step);
         let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
         // All values are the same: longer steps lose nothing.
-        let factor = u32::try_from(count).unwrap_or(u32::MAX).div_ceil(MOST_OF_SERIES as u32);
-        let count = usize::try_from(count).unwrap_or_default().div_ceil(factor.max(1) as usize);
+        let factor = u32::try_from(count)
+            .unwrap_or(u32::MAX)
+            .div_ceil(MOST_OF_SERIES as u32);
+        let count = usize::try_from(count)
+            .unwrap_or_default()
+            .div_ceil(factor.max(1) as usize);
         let values = vec![self.predictor.predict(&self.histogram); count];
         let step_seconds = self.step.saturating_mul(factor.max(1));
-        Ok(ForecastSeries { labels: BTreeMap::new(), first_second, step_seconds, values })
+        Ok(ForecastSeries {
+            labels: BTreeMap::new(),
+            first_second,
+            step_seconds,
+            values,
+        })
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -24,16 +24,41 @@ fn percentile_of_each_second() -> Method {
 fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
     let now = START + 10 * DAY + 60;
     let window = 7 * DAY;
-    let metric = MetricJob { method: percentile_of_each_second(), ..Stage::new(own(), now).metric };
-    let mut track = Track::new("u-1", metric, u32::try_from(window).expect("a week"), PACE, at(now));
+    let metric = MetricJob {
+        method: percentile_of_each_second(),
+        ..Stage::new(own(), now).metric
+    };
+    let mut track = Track::new(
+        "u-1",
+        metric,
+        u32::try_from(window).expect("a week"),
+        PACE,
+        at(now),
+    );
     let span = track.span(at(now));
     track.take(span, answer(span, START), at(now));
-    let series = &track.outlook().made.as_ref().expect("it is forecast").series[0];
-    assert!((720..=1440).contains(&series.values.len()), "{} values", series.values.len());
+    let series = &track
+        .outlook()
+        .made
+        .as_ref()
+        .expect("it is forecast")
+        .series[0];
+    assert!(
+        (720..=1440).contains(&series.values.len()),
+        "{} values",
+        series.values.len()
+    );
     let last = series.points().last().map(|(last, _)| last);
-    assert!(last.is_some_and(|last| last > now + 2 * window - 2000), "{last:?}");
+    assert!(
+        last.is_some_and(|last| last > now + 2 * window - 2000),
+        "{last:?}"
+    );
     let kept = series.values.len() * size_of::<f64>();
-    assert!((kept..50_000).contains(&track.bytes()), "{} bytes", track.bytes());
+    assert!(
+        (kept..50_000).contains(&track.bytes()),
+        "{} bytes",
+        track.bytes()
+    );
 }
 
 #[test]
@@ -51,15 +76,32 @@ fn a_long_annotation_makes_a_short_reason() {
         "predictionMetrics": metrics.collect::<Vec<_>>(), "targetRef": {"name": &long}, "predictionWindowSeconds": 3600,
     }});
     let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
-    let annotations = Annotations { own: &annotations, owner: None };
+    let annotations = Annotations {
+        own: &annotations,
+        owner: None,
+    };
     let job = Job::new(ObjectKey::new("shop", "web"), &object);
     let metrics = object.spec.prediction_metrics.iter().map(|metric| {
-        let metric = metric_job(&object, metric, annotations, &ObjectAccess::to_namespace("shop"));
-        Track::new("u-1", metric, WINDOW, PACE, at(START)).outlook().clone()
+        let metric = metric_job(
+            &object,
+            metric,
+            annotations,
+            &ObjectAccess::to_namespace("shop"),
+        );
+        Track::new("u-1", metric, WINDOW, PACE, at(START))
+            .outlook()
+            .clone()
     });
-    let outlook = Outlook { metrics: metrics.collect(), job: Arc::new(job) };
+    let outlook = Outlook {
+        metrics: metrics.collect(),
+        job: Arc::new(job),
+    };
     for metric in outlook.forecast(None, at(START)).metrics {
-        assert!((100..1000).contains(&metric.reason.len()), "{}", metric.reason.len());
+        assert!(
+            (100..1000).contains(&metric.reason.len()),
+            "{}",
+            metric.reason.len()
+        );
         assert!(
             metric.reason.contains("forecast-quantile") && metric.reason.contains("sampleInterval"),
             "{}",
@@ -75,9 +117,15 @@ fn a_series_with_long_labels_is_not_kept() {
     let span = stage.track.span(at(now));
     let samples = answer(span, START).remove(&Labels::new()).expect("samples");
     let labels = BTreeMap::from([("path".to_owned(), "x".repeat(100_000))]);
-    stage.track.take(span, Found::from([(labels, samples)]), at(now));
+    stage
+        .track
+        .take(span, Found::from([(labels, samples)]), at(now));
     let metric = &stage.forecast(now).metrics[0];
-    assert!(!metric.is_ready && metric.reason.contains("bytes of labels"), "{}", metric.reason);
+    assert!(
+        !metric.is_ready && metric.reason.contains("bytes of labels"),
+        "{}",
+        metric.reason
+    );
     assert!(stage.track.bytes() < 1000, "{} bytes", stage.track.bytes());
 }
 
@@ -88,11 +136,24 @@ fn several_series_are_told_apart_and_too_many_are_refused() {
         let mut stage = Stage::new(own(), now);
         let span = stage.track.span(at(now));
         let samples = answer(span, START).remove(&Labels::new()).expect("samples");
-        let found = (0..count).map(|pod| (BTreeMap::from([("pod".to_owned(), format!("web-{pod}"))]), samples.clone()));
+        let found = (0..count).map(|pod| {
+            (
+                BTreeMap::from([("pod".to_owned(), format!("web-{pod}"))]),
+                samples.clone(),
+            )
+        });
         stage.track.take(span, found.collect(), at(now));
         let forecast = stage.forecast(now);
-        assert_eq!(forecast.metrics[0].is_ready, is_ready, "{count}: {}", forecast.metrics[0].reason);
-        let labels: Vec<_> = forecast.metrics[0].series.iter().filter_map(|series| series.labels.get("pod")).collect();
+        assert_eq!(
+            forecast.metrics[0].is_ready, is_ready,
+            "{count}: {}",
+            forecast.metrics[0].reason
+        );
+        let labels: Vec<_> = forecast.metrics[0]
+            .series
+            .iter()
+            .filter_map(|series| series.labels.get("pod"))
+            .collect();
         assert_eq!(labels.first().map(|pod| pod.as_str()), Some("web-0"));
     }
 }

@@ -12,10 +12,16 @@ use crate::metrics::Metrics;
 #[test]
 fn cranes_predictor_says_what_it_says_there() {
     let now = START + 5 * DAY + 40;
-    let Method::Dsp { dsp, .. } = of_crane() else { panic!("it is Crane's") };
+    let Method::Dsp { dsp, .. } = of_crane() else {
+        panic!("it is Crane's")
+    };
     let mut stage = Stage::new(of_crane(), now);
     stage.read(now, START);
-    let span = Span { first: START + 2 * DAY - HOUR, last: START + 5 * DAY, step: 300 };
+    let span = Span {
+        first: START + 2 * DAY - HOUR,
+        last: START + 5 * DAY,
+        step: 300,
+    };
     let samples = answer(span, START).remove(&Labels::new()).expect("samples");
     let expected = dsp.forecast(&samples).expect("it is periodic");
     let forecast = stage.forecast(now);
@@ -26,14 +32,22 @@ fn cranes_predictor_says_what_it_says_there() {
 }
 
 fn of_crane() -> Method {
-    let dsp = crane::Dsp { step_seconds: 300, ..crane::Dsp::default() };
-    Method::Dsp { dsp, history_seconds: u32::try_from(3 * DAY).expect("three days") }
+    let dsp = crane::Dsp {
+        step_seconds: 300,
+        ..crane::Dsp::default()
+    };
+    Method::Dsp {
+        dsp,
+        history_seconds: u32::try_from(3 * DAY).expect("three days"),
+    }
 }
 
 #[tokio::test]
 async fn our_own_forecasts_go_on_while_a_slow_series_is_looked_at() {
     let now = START + 5 * DAY + 40;
-    let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("metrics").forecasts;
+    let metrics = Metrics::register(&Registry::new(), Vec::new())
+        .expect("metrics")
+        .forecasts;
     let studies = Studies::new(NonZero::<usize>::MIN, metrics);
     let (go_on, told) = std::sync::mpsc::channel::<()>();
     let slow = move || told.recv().expect("it goes on");
@@ -50,19 +64,33 @@ async fn our_own_forecasts_go_on_while_a_slow_series_is_looked_at() {
         own.read(now + later, START);
         studies.begin([&mut own.track].into_iter());
         let metric = &own.forecast(now + later).metrics[0];
-        assert_eq!((metric.is_ready, metric.made_at), (true, Some(at(now + later))), "{}", metric.reason);
+        assert_eq!(
+            (metric.is_ready, metric.made_at),
+            (true, Some(at(now + later))),
+            "{}",
+            metric.reason
+        );
         for stage in &mut waiting {
             stage.track.learn(at(now + later));
-            let outlook = Outlook { job: Arc::clone(&stage.job), metrics: vec![stage.track.outlook().clone()] };
+            let outlook = Outlook {
+                job: Arc::clone(&stage.job),
+                metrics: vec![stage.track.outlook().clone()],
+            };
             assert!(outlook.is_known(), "nobody waits until it is told");
             let metric = &stage.forecast(now + later).metrics[0];
-            assert_eq!((metric.is_ready, metric.reason.as_str()), (false, "its history is being looked at"));
+            assert_eq!(
+                (metric.is_ready, metric.reason.as_str()),
+                (false, "its history is being looked at")
+            );
             assert_eq!(outlook.history().0, Holds::Unknown);
         }
     }
 
     go_on.send(()).expect("somebody waits");
-    while waiting.iter().any(|stage| !stage.forecast(now).metrics[0].is_ready) {
+    while waiting
+        .iter()
+        .any(|stage| !stage.forecast(now).metrics[0].is_ready)
+    {
         studies.ended().await;
         studies.begin(waiting.iter_mut().map(|stage| &mut stage.track));
         for stage in &mut waiting {
@@ -88,7 +116,11 @@ fn while_a_history_is_looked_at_what_was_written_holds_on_and_what_cannot_be_rea
     study.run();
     after.track.learn(at(now + 90));
     let metric = &after.forecast(now + 90).metrics[0];
-    assert!(metric.is_ready && metric.reason.contains("nobody answers"), "{}", metric.reason);
+    assert!(
+        metric.is_ready && metric.reason.contains("nobody answers"),
+        "{}",
+        metric.reason
+    );
     assert_eq!(metric.made_at, Some(at(now + 90)));
     // A study that is lost is said, and made again after a while.
     let mut lost = Stage::new(of_crane(), now);

@@ -14,10 +14,18 @@ fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
     for round in 0..rounds {
         // Nothing is measured now and then.
         let sample = (round % 50 != 0).then(|| load(START + round * 300));
-        stage.track.hear(at(START + round * 300 + 7), sample, at(START + round * 300 + 8));
+        stage.track.hear(
+            at(START + round * 300 + 7),
+            sample,
+            at(START + round * 300 + 8),
+        );
     }
     let forecast = stage.forecast(START + rounds * 300);
-    assert!(forecast.metrics[0].is_ready, "{}", forecast.metrics[0].reason);
+    assert!(
+        forecast.metrics[0].is_ready,
+        "{}",
+        forecast.metrics[0].reason
+    );
 }
 
 #[test]
@@ -31,22 +39,39 @@ fn after_a_clock_that_was_ahead_all_is_read_anew() {
         assert!(stage.track.is_due(now), "{ahead}");
         assert_eq!(stage.read(now, START), 14 * 288 + 1, "{ahead}");
         assert_eq!(stage.forecast(now).metrics, expected.metrics, "{ahead}");
-        assert!(!stage.track.is_due(now) && stage.track.is_due(now + 300 + 90), "{ahead}");
+        assert!(
+            !stage.track.is_due(now) && stage.track.is_due(now + 300 + 90),
+            "{ahead}"
+        );
     }
 }
 
 #[test]
 fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
     for step_seconds in [300, 3600] {
-        let mut stage = Stage::new(Method::Own { step_seconds, quantile: Quantile::Expected }, START);
+        let mut stage = Stage::new(
+            Method::Own {
+                step_seconds,
+                quantile: Quantile::Expected,
+            },
+            START,
+        );
         let rounds = (3 * DAY + 4 * HOUR) / 300;
         for round in 0..rounds {
             let heard_at = START + round * 300;
-            stage.track.hear(at(heard_at), Some(load(heard_at)), at(heard_at));
-            stage.track.hear(at(heard_at - 5), Some(load(heard_at)), at(heard_at - 5));
+            stage
+                .track
+                .hear(at(heard_at), Some(load(heard_at)), at(heard_at));
+            stage
+                .track
+                .hear(at(heard_at - 5), Some(load(heard_at)), at(heard_at - 5));
         }
         let forecast = stage.forecast(START + rounds * 300);
-        assert!(forecast.metrics[0].is_ready, "{step_seconds}: {}", forecast.metrics[0].reason);
+        assert!(
+            forecast.metrics[0].is_ready,
+            "{step_seconds}: {}",
+            forecast.metrics[0].reason
+        );
     }
 }
 
@@ -62,14 +87,19 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
         let part = stage.track.part(at(now));
         let points = (part.span.last - part.span.first) / 300 + 1;
         assert!(part.span.first == next && points <= 2000, "{part:?}");
-        stage.track.take_part(part, answer(part.span, START), at(now));
+        stage
+            .track
+            .take_part(part, answer(part.span, START), at(now));
         (parts, next) = (parts + 1, part.span.last);
         if part.is_last {
             break;
         }
         let outlook = stage.outlook();
         assert!(outlook.is_known() && outlook.metrics[0].made.is_none() && stage.track.is_due(now));
-        assert_eq!(outlook.history(), (Holds::Unknown, "HistoryAwaited", String::new()));
+        assert_eq!(
+            outlook.history(),
+            (Holds::Unknown, "HistoryAwaited", String::new())
+        );
     }
     assert_eq!((parts, next), (3, span.last));
     assert!(!stage.track.is_due(now));
@@ -89,7 +119,11 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
         while track.asks_for_less(track.part(at(now)), excess, at(now)) {
             asked.push(points(&track, now));
         }
-        assert_eq!((asked[0], asked[1], asked.last().copied()), (2000, 1000, Some(least)), "{excess:?}");
+        assert_eq!(
+            (asked[0], asked[1], asked.last().copied()),
+            (2000, 1000, Some(least)),
+            "{excess:?}"
+        );
         track.fail_after("it takes too long", Duration::from_secs(65), at(now));
         assert_eq!(track.due(), Some(now + 4 * 65));
         assert_eq!(points(&track, now), least, "it begins with what is left");
@@ -98,7 +132,11 @@ fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
             track.take_part(part, answer(part.span, START), at(now));
         }
         track.take(track.span(at(now)), Found::new(), at(now));
-        assert_eq!(points(&track, now + 10 * DAY), 2000, "what was slow once may be quick later");
+        assert_eq!(
+            points(&track, now + 10 * DAY),
+            2000,
+            "what was slow once may be quick later"
+        );
     }
 }
 

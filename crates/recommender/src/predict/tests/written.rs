@@ -7,16 +7,28 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
     let now = START + 5 * DAY;
     for (age, expected) in [
         (None, "there are no samples of sum(load)"),
-        (Some(5 * HOUR), "too little history: there is 4h of it, and 2d 1h is needed"),
-        (Some(DAY + 5 * HOUR), "too little history: there is 1d 4h of it, and 2d is needed"),
+        (
+            Some(5 * HOUR),
+            "too little history: there is 4h of it, and 2d 1h is needed",
+        ),
+        (
+            Some(DAY + 5 * HOUR),
+            "too little history: there is 1d 4h of it, and 2d is needed",
+        ),
     ] {
         let mut stage = Stage::new(own(), now);
         stage.read(now, age.map_or(i64::MAX, |age| now - age));
         stage.write(now).expect("a first status");
-        stage.check((false, &format!("not all metric predicted: resource.cpu: {expected}")));
+        stage.check((
+            false,
+            &format!("not all metric predicted: resource.cpu: {expected}"),
+        ));
         stage.check_read(Holds::True, now);
         let status = stage.written.as_ref().expect("it is written");
-        assert!(!status.prediction_metrics[0].ready && status.prediction_metrics[0].prediction.is_empty());
+        assert!(
+            !status.prediction_metrics[0].ready
+                && status.prediction_metrics[0].prediction.is_empty()
+        );
     }
 }
 
@@ -27,7 +39,10 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
         text: r#"sum(load{namespace="shop"})"#.to_owned(),
         confined_by: Some(r#"namespace="shop""#.to_owned()),
     };
-    let metric = MetricJob { query: Ok(Query::Expression(expression)), ..stage.metric.clone() };
+    let metric = MetricJob {
+        query: Ok(Query::Expression(expression)),
+        ..stage.metric.clone()
+    };
     stage.track = Track::new("u-1", metric, WINDOW, PACE, at(START));
     stage.read(START, i64::MAX);
     stage.write(START).expect("a first status");
@@ -39,7 +54,13 @@ fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
 #[test]
 fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
     let mut now = START + 10 * DAY;
-    let mut stage = Stage::new(Method::Own { step_seconds: 300, quantile: Quantile::P90 }, now);
+    let mut stage = Stage::new(
+        Method::Own {
+            step_seconds: 300,
+            quantile: Quantile::P90,
+        },
+        now,
+    );
     stage.read(now, START);
     let first = stage.write(now).expect("a first status");
     assert_eq!(first.news, None, "that all is well goes without saying");
@@ -52,7 +73,11 @@ fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
         writes += usize::from(stage.write(now).is_some());
         let status = stage.written.as_ref().expect("it is written");
         let samples = &status.prediction_metrics[0].prediction[0].samples;
-        assert!(samples.last().is_some_and(|last| last.timestamp >= now + i64::from(WINDOW) - 300));
+        assert!(
+            samples
+                .last()
+                .is_some_and(|last| last.timestamp >= now + i64::from(WINDOW) - 300)
+        );
     }
     assert!((20..150).contains(&writes), "{writes} writes a day");
 }
@@ -70,9 +95,18 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
     let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
     stage.check((true, holds_on));
     stage.track.fail("nobody answers", at(now + HOUR / 2));
-    assert_eq!(stage.write(now + HOUR / 2), None, "it ages, and is not written anew");
-    stage.write(now + 2 * HOUR).expect("it does not reach far enough any more");
-    stage.check((false, "not all metric predicted: resource.cpu: the history cannot be read: nobody answers"));
+    assert_eq!(
+        stage.write(now + HOUR / 2),
+        None,
+        "it ages, and is not written anew"
+    );
+    stage
+        .write(now + 2 * HOUR)
+        .expect("it does not reach far enough any more");
+    stage.check((
+        false,
+        "not all metric predicted: resource.cpu: the history cannot be read: nobody answers",
+    ));
     stage.check_read(Holds::False, now + 300);
     stage.read(now + 3 * HOUR, START);
     stage.write(now + 3 * HOUR).expect("it is there again");
@@ -91,10 +125,17 @@ fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
     after.track.fail("nobody answers", at(now + 300));
     let forecast = after.forecast(now + 300);
     assert!(forecast.metrics[0].is_ready);
-    let (told, made) = (&forecast.metrics[0].series[0], &before.track.outlook().made.as_ref().expect("made").series[0]);
+    let (told, made) = (
+        &forecast.metrics[0].series[0],
+        &before.track.outlook().made.as_ref().expect("made").series[0],
+    );
     // What is written has five decimals.
-    let is_near = |(told, made): ((i64, f64), (i64, f64))| told.0 == made.0 && (told.1 - made.1).abs() < 1e-5;
-    assert!(told.values.len() == made.values.len() && told.points().zip(made.points()).all(is_near), "{told:?}");
+    let is_near =
+        |(told, made): ((i64, f64), (i64, f64))| told.0 == made.0 && (told.1 - made.1).abs() < 1e-5;
+    assert!(
+        told.values.len() == made.values.len() && told.points().zip(made.points()).all(is_near),
+        "{told:?}"
+    );
     after.write(now + 300).expect("the condition changes");
     after.check((
         true,

@@ -15,20 +15,30 @@ fn patched(policy: &Policy, object: &Value) -> Option<Value> {
 fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
     let old = policy("old");
     let mut new = policy("new");
-    new.spec.sizing =
-        Some(Sizing { policy: SizingMethod::AutopilotWindow, settings: map(&[("cpu-statistic", "p95")]) });
+    new.spec.sizing = Some(Sizing {
+        policy: SizingMethod::AutopilotWindow,
+        settings: map(&[("cpu-statistic", "p95")]),
+    });
     let object = wanted::object(&old, WellKnown::Deployment, &ObjectKey::new("shop", "a"));
     let mut object = serde_json::to_value(object).expect("JSON");
     object["metadata"]["uid"] = "u1".into();
     object["metadata"]["labels"]["team"] = "a".into();
-    object["metadata"]["annotations"] = json!({"note": "kept", "plimsoll.dev/sizing-margin-fraction": "0.1"});
+    object["metadata"]["annotations"] =
+        json!({"note": "kept", "plimsoll.dev/sizing-margin-fraction": "0.1"});
     let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"});
-    object["metadata"]["ownerReferences"].as_array_mut().expect("owners").push(reference);
+    object["metadata"]["ownerReferences"]
+        .as_array_mut()
+        .expect("owners")
+        .push(reference);
 
     let after = patched(&new, &object).expect("there is a difference");
     let metadata = &after["metadata"];
-    let uids: Vec<&Value> =
-        metadata["ownerReferences"].as_array().into_iter().flatten().map(|one| &one["uid"]).collect();
+    let uids: Vec<&Value> = metadata["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| &one["uid"])
+        .collect();
     assert_eq!(uids, ["c", "new"]);
     assert_eq!(
         metadata["labels"],
@@ -43,19 +53,33 @@ fn a_patch_leads_to_what_is_wanted_and_to_no_second_one() {
 
 #[test]
 fn a_patch_misses_an_object_that_changed_hands_in_the_meantime() {
-    let wanted = wanted::object(&policy("new"), WellKnown::Deployment, &ObjectKey::new("shop", "a"));
-    let old = wanted::object(&policy("old"), WellKnown::Deployment, &ObjectKey::new("shop", "a"));
+    let wanted = wanted::object(
+        &policy("new"),
+        WellKnown::Deployment,
+        &ObjectKey::new("shop", "a"),
+    );
+    let old = wanted::object(
+        &policy("old"),
+        WellKnown::Deployment,
+        &ObjectKey::new("shop", "a"),
+    );
     let mut object = serde_json::to_value(old).expect("JSON");
     object["metadata"]["uid"] = "u1".into();
-    let patch = wanted::changes(&seen(object.clone()), &wanted).expect("JSON").expect("a difference");
+    let patch = wanted::changes(&seen(object.clone()), &wanted)
+        .expect("JSON")
+        .expect("a difference");
     let is_taken = |change: fn(&mut Value)| {
         let mut object = object.clone();
         change(&mut object["metadata"]);
         json_patch::patch(&mut object, &patch).is_ok()
     };
     assert!(is_taken(|_| ()));
-    assert!(!is_taken(|metadata| metadata["ownerReferences"] = json!(null)));
+    assert!(!is_taken(
+        |metadata| metadata["ownerReferences"] = json!(null)
+    ));
     assert!(!is_taken(|metadata| metadata["ownerReferences"] = json!([])));
-    assert!(!is_taken(|metadata| metadata["ownerReferences"][0]["uid"] = "third".into()));
+    assert!(!is_taken(
+        |metadata| metadata["ownerReferences"][0]["uid"] = "third".into()
+    ));
     assert!(!is_taken(|metadata| metadata["uid"] = "u2".into()));
 }

@@ -1,36 +1,55 @@
-//! Whatever there is: one plan, carried out, leaves nothing to do; no object by hand is touched; no workload has two autoscalers.
+//! Whatever there is: one plan, carried out, leaves nothing to do; no object by hand is touched; no
+//! workload has two autoscalers.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
-/// Number of the tier that is selected; none for all workloads. Then: of the cluster, second of creation, mode, cannot be used.
+/// Number of the tier that is selected; none for all workloads. Then: of the cluster, second of
+/// creation, mode, cannot be used.
 type DrawnPolicy = (Option<u8>, bool, u8, bool, bool);
 /// What became of it, its workload, and the policy that made it; one of them is gone.
 type DrawnObject = (u8, u8, u8);
 
 const TIERS: [&str; 2] = ["front", "back"];
 
-fn drawn_policy(index: usize, (tier, is_cluster, second, is_initial, is_broken): DrawnPolicy) -> Policy {
+fn drawn_policy(
+    index: usize,
+    (tier, is_cluster, second, is_initial, is_broken): DrawnPolicy,
+) -> Policy {
     let name = format!("p{index}");
-    let mut drawn = if is_cluster { cluster_policy(&name, &[]) } else { policy(&name) };
+    let mut drawn = if is_cluster {
+        cluster_policy(&name, &[])
+    } else {
+        policy(&name)
+    };
     drawn.created = Timestamp::from_second(i64::from(second)).ok();
     drawn.spec = SizingPolicySpec {
         selector: tier.map(|tier| labels(&[("tier", TIERS[usize::from(tier)])])),
         update_mode: is_initial.then_some(api::vpa::UpdateMode::Initial),
-        sizing: is_broken.then(|| Sizing { policy: SizingMethod::Crane, settings: map(&[("nonsense", "1")]) }),
+        sizing: is_broken.then(|| Sizing {
+            policy: SizingMethod::Crane,
+            settings: map(&[("nonsense", "1")]),
+        }),
         ..SizingPolicySpec::default()
     };
     drawn
 }
 
 fn world(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> World {
-    let policies: Vec<Policy> =
-        policies.iter().enumerate().map(|(index, policy)| drawn_policy(index, *policy)).collect();
+    let policies: Vec<Policy> = policies
+        .iter()
+        .enumerate()
+        .map(|(index, policy)| drawn_policy(index, *policy))
+        .collect();
     let mut world = World::new();
     for (index, tier) in tiers.iter().enumerate() {
-        world = world.workload("shop", &format!("w{index}"), &[("tier", TIERS[usize::from(*tier)])]);
+        world = world.workload(
+            "shop",
+            &format!("w{index}"),
+            &[("tier", TIERS[usize::from(*tier)])],
+        );
     }
     let gone = policy("gone");
     for (fate, workload, maker) in objects {
@@ -38,11 +57,15 @@ fn world(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> Wor
         let maker = policies.get(usize::from(*maker)).unwrap_or(&gone);
         world = match fate {
             0 => world.by_hand(&format!("mine-{workload}"), &workload),
-            1 => {
-                world.made(maker, &workload, |object| object["spec"]["updatePolicy"]["updateMode"] = "Recreate".into())
-            }
-            2 => world.made(maker, &workload, |object| object["spec"]["targetRef"]["name"] = "w0".into()),
-            3 => world.made(maker, &workload, |object| object["metadata"]["ownerReferences"] = json!([])),
+            1 => world.made(maker, &workload, |object| {
+                object["spec"]["updatePolicy"]["updateMode"] = "Recreate".into()
+            }),
+            2 => world.made(maker, &workload, |object| {
+                object["spec"]["targetRef"]["name"] = "w0".into()
+            }),
+            3 => world.made(maker, &workload, |object| {
+                object["metadata"]["ownerReferences"] = json!([])
+            }),
             _ => world.made(maker, &workload, |_| ()),
         };
     }
@@ -54,18 +77,30 @@ fn carry_out(mut world: World, plan: Plan) -> World {
     for write in plan.writes {
         match write.action {
             Action::Remove => {
-                let there = world.view.autoscalers.delete(&write.key).and_then(|change| change.old);
+                let there = world
+                    .view
+                    .autoscalers
+                    .delete(&write.key)
+                    .and_then(|change| change.old);
                 let uid = &plan.tallies[write.tally].policy.uid;
                 assert_eq!(there.as_deref().and_then(wanted::owner), Some(uid.as_str()));
             }
             Action::Change(patch) => {
-                let there = world.view.autoscalers.get(&write.key).expect("what is changed is there");
+                let there = world
+                    .view
+                    .autoscalers
+                    .get(&write.key)
+                    .expect("what is changed is there");
                 let mut object = serde_json::to_value(&there.object).expect("JSON");
                 json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
                 world = world.object(object);
             }
             Action::Create(object) => {
-                assert!(world.view.autoscalers.get(&write.key).is_none(), "{} is there", write.key);
+                assert!(
+                    world.view.autoscalers.get(&write.key).is_none(),
+                    "{} is there",
+                    write.key
+                );
                 world = world.object(serde_json::to_value(object).expect("JSON"));
             }
         }
@@ -74,20 +109,36 @@ fn carry_out(mut world: World, plan: Plan) -> World {
 }
 
 fn by_hand(world: &World) -> Vec<Arc<Autoscaler>> {
-    world.view.autoscalers.iter().filter(|object| wanted::owner(object).is_none()).cloned().collect()
+    world
+        .view
+        .autoscalers
+        .iter()
+        .filter(|object| wanted::owner(object).is_none())
+        .cloned()
+        .collect()
 }
 
 /// Of each workload, how many autoscalers by hand and of usable policies it has.
 fn counts(world: &World, is_usable: impl Fn(&str) -> bool) -> Vec<(usize, usize)> {
     let pointing = |name: &str, is_counted: &dyn Fn(Option<&str>) -> bool| {
         let all = world.view.autoscalers.iter();
-        all.filter(|object| object.object.spec.target_ref.name == name && is_counted(wanted::owner(object))).count()
+        all.filter(|object| {
+            object.object.spec.target_ref.name == name && is_counted(wanted::owner(object))
+        })
+        .count()
     };
     let count = |controller: &Arc<Controller>| {
         let name = &controller.key.name;
-        (pointing(name, &|owner| owner.is_none()), pointing(name, &|owner| owner.is_some_and(&is_usable)))
+        (
+            pointing(name, &|owner| owner.is_none()),
+            pointing(name, &|owner| owner.is_some_and(&is_usable)),
+        )
     };
-    world.view.controllers(WellKnown::Deployment).map(count).collect()
+    world
+        .view
+        .controllers(WellKnown::Deployment)
+        .map(count)
+        .collect()
 }
 
 proptest! {

@@ -9,7 +9,10 @@ fn bounds_that_no_webhook_would_take_are_refused() {
         {"containerName": "*", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}},
     ]}))
     .expect("a resource policy");
-    let plan = World::new().workload("shop", "a", &[("tier", "web")]).has(broken).plan();
+    let plan = World::new()
+        .workload("shop", "a", &[("tier", "web")])
+        .has(broken)
+        .plan();
     assert!(plan.writes.is_empty());
     let status = status(&plan, &[]);
     assert_eq!(
@@ -21,12 +24,20 @@ fn bounds_that_no_webhook_would_take_are_refused() {
 
 #[test]
 fn lists_are_short_and_counts_complete() {
-    let world = World::new().has(Policy { spec: SizingPolicySpec::default(), ..policy("web") });
+    let world = World::new().has(Policy {
+        spec: SizingPolicySpec::default(),
+        ..policy("web")
+    });
     let names: Vec<String> = (10..40).map(|number| format!("web-{number}")).collect();
-    let world = names.iter().fold(world, |world, name| world.workload("shop", name, &[]).by_hand(name, name));
+    let world = names.iter().fold(world, |world, name| {
+        world.workload("shop", name, &[]).by_hand(name, name)
+    });
     let plan = world.plan();
     let status = status(&plan, &[]);
-    assert_eq!((status.selected, status.conflicts, status.conflicting.len()), (30, 30, 10));
+    assert_eq!(
+        (status.selected, status.conflicts, status.conflicting.len()),
+        (30, 30, 10)
+    );
     assert_eq!(
         status.conditions[0].message,
         "30 workloads have an autoscaler that no policy owns; it stays, and is the only one: Deployment shop/web-10 \
@@ -35,17 +46,26 @@ fn lists_are_short_and_counts_complete() {
     );
     let said = Said::Status(Box::new(status.clone()));
     assert_eq!(said.news(&policy("web")).len(), 1);
-    let told = Policy { status: Some(status), ..policy("web") };
+    let told = Policy {
+        status: Some(status),
+        ..policy("web")
+    };
     assert!(said.is_known(&told) && said.news(&told).is_empty());
 }
 
 #[test]
 fn a_policy_is_ready_once_everything_is_written() {
-    let world = World::new().workload("shop", "a", &[("tier", "web")]).has(policy("web"));
+    let world = World::new()
+        .workload("shop", "a", &[("tier", "web")])
+        .has(policy("web"));
     let mut plan = world.plan();
     let reason = |plan: &Plan, failed: &[&str]| {
         let status = status(plan, failed);
-        (status.conditions[2].status.clone(), status.conditions[2].reason.clone(), status.managed)
+        (
+            status.conditions[2].status.clone(),
+            status.conditions[2].reason.clone(),
+            status.managed,
+        )
     };
     let is = |status: &str, reason: &str, managed| (status.to_owned(), reason.to_owned(), managed);
     assert_eq!(reason(&plan, &[]), is("False", "Writing", 0));
@@ -58,28 +78,61 @@ fn a_policy_is_ready_once_everything_is_written() {
 #[test]
 fn the_first_shard_says_what_all_of_them_found() {
     let speak = |shard, policy: &Policy, workload: &str| {
-        let plan =
-            World::new().workload("shop", workload, &[]).made(policy, workload, |_| ()).has(policy.clone()).plan();
-        say(Speaker { shard, shards: 2 }, &plan.tallies[0], &[], Timestamp::UNIX_EPOCH)
+        let plan = World::new()
+            .workload("shop", workload, &[])
+            .made(policy, workload, |_| ())
+            .has(policy.clone())
+            .plan();
+        say(
+            Speaker { shard, shards: 2 },
+            &plan.tallies[0],
+            &[],
+            Timestamp::UNIX_EPOCH,
+        )
     };
     let ready = |said: &Said| match said {
-        Said::Status(status) => (status.selected, status.managed, status.conditions[2].message.clone()),
+        Said::Status(status) => (
+            status.selected,
+            status.managed,
+            status.conditions[2].message.clone(),
+        ),
         Said::Report(..) => panic!("the first shard says it all"),
     };
     let mut policy = cluster_policy("all", &[]);
     let alone = (1, 1, "shard 1 has not looked yet".to_owned());
     assert_eq!(ready(&speak(0, &policy, "a")), alone);
 
-    let Said::Report(1, report) = speak(1, &policy, "b") else { panic!("the second shard reports to the first") };
+    let Said::Report(1, report) = speak(1, &policy, "b") else {
+        panic!("the second shard reports to the first")
+    };
     let shards = [("1".to_owned(), report.clone()), ("2".to_owned(), report)].into();
-    policy.status = Some(SizingPolicyStatus { shards, ..SizingPolicyStatus::default() });
+    policy.status = Some(SizingPolicyStatus {
+        shards,
+        ..SizingPolicyStatus::default()
+    });
     assert!(speak(1, &policy, "b").is_known(&policy));
-    let both = (2, 2, "2 workloads have the autoscaler that they should".to_owned());
+    let both = (
+        2,
+        2,
+        "2 workloads have the autoscaler that they should".to_owned(),
+    );
     let said = speak(0, &policy, "a");
     assert_eq!(ready(&said), both);
-    let Said::Status(status) = said else { panic!("the first shard says it all") };
-    assert_eq!(status.shards.keys().collect::<Vec<_>>(), ["1"], "there is no third shard any more");
+    let Said::Status(status) = said else {
+        panic!("the first shard says it all")
+    };
+    assert_eq!(
+        status.shards.keys().collect::<Vec<_>>(),
+        ["1"],
+        "there is no third shard any more"
+    );
 
-    let changed = Policy { generation: 2, ..policy };
-    assert_eq!(ready(&speak(0, &changed, "a")).2, "shard 1 has not looked yet");
+    let changed = Policy {
+        generation: 2,
+        ..policy
+    };
+    assert_eq!(
+        ready(&speak(0, &changed, "a")).2,
+        "shard 1 has not looked yet"
+    );
 }

@@ -1,4 +1,5 @@
-//! A thousand rounds in which every pod is replaced by one of another name with other labels: nothing piles up.
+//! A thousand rounds in which every pod is replaced by one of another name with other labels:
+//! nothing piles up.
 
 use std::sync::Arc;
 
@@ -16,14 +17,25 @@ const SECONDS: i64 = 1800;
 fn run(round: i64) -> Pod {
     let name = format!("web-{round}");
     let labels = Labels::from_iter([("app", "web"), ("job-name", &name)]);
-    Pod { labels, ..pod(&name, "web") }
+    Pod {
+        labels,
+        ..pod(&name, "web")
+    }
 }
 
 /// Everything that the state holds by the piece.
 fn entries(state: &State) -> [usize; 7] {
     let size = state.fleet.size();
     let pods = state.pods.len() + state.gone.len();
-    [pods, state.autoscalers.len(), size.pods, size.histories, size.label_sets, size.index_entries, state.fleet.slots()]
+    [
+        pods,
+        state.autoscalers.len(),
+        size.pods,
+        size.histories,
+        size.label_sets,
+        size.index_entries,
+        state.fleet.slots(),
+    ]
 }
 
 #[test]
@@ -32,27 +44,46 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
     let mut after_half = [0; 7];
     for round in 0..ROUNDS {
         let second = round * SECONDS;
-        cluster.view.pods.delete(&ObjectKey::new("shop", format!("web-{}", round - 1)));
+        cluster
+            .view
+            .pods
+            .delete(&ObjectKey::new("shop", format!("web-{}", round - 1)));
         cluster.view.pods.apply(Arc::new(run(round)));
         let uid = format!("u{}", round / 10);
-        cluster.view.autoscalers.apply(Arc::new(autoscaler("web", "web", &uid, None)));
+        cluster
+            .view
+            .autoscalers
+            .apply(Arc::new(autoscaler("web", "web", &uid, None)));
         cluster.load(second);
-        assert_eq!(cluster.measure(&format!("web-{round}"), "main", second).accepted, 1);
+        assert_eq!(
+            cluster
+                .measure(&format!("web-{round}"), "main", second)
+                .accepted,
+            1
+        );
         assert_eq!(cluster.kill(&format!("web-{round}"), second).accepted, 1);
         assert_eq!(cluster.decide(second).len(), 1);
         cluster.store(second);
         cluster.load_stored(second);
         cluster.state.collect_garbage(at(second));
         let entries = entries(&cluster.state);
-        // Eight days of runs, those of the hour until the next collection, and two entries per run in the index.
+        // Eight days of runs, those of the hour until the next collection, and two entries per run
+        // in the index.
         let kept = 8 * 48 + 2;
         let most = [1, 1, 1, kept, kept, 2 * kept + 1, kept + 4];
-        assert!(entries.iter().zip(most).all(|(held, most)| *held <= most), "round {round}: {entries:?}, not {most:?}");
+        assert!(
+            entries.iter().zip(most).all(|(held, most)| *held <= most),
+            "round {round}: {entries:?}, not {most:?}"
+        );
         if round == ROUNDS / 2 - 1 {
             after_half = entries;
         }
     }
-    assert_eq!(entries(&cluster.state), after_half, "what was there after half of the rounds");
+    assert_eq!(
+        entries(&cluster.state),
+        after_half,
+        "what was there after half of the rounds"
+    );
 }
 
 #[test]
@@ -60,10 +91,16 @@ fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
     let mut cluster = Cluster::web(&[]);
     let omits = |cluster: &mut Cluster| {
         let status = cluster.decide(0).remove(0).status;
-        status.conditions.iter().any(|condition| condition.kind == "ContainersOmitted" && condition.status == "True")
+        status
+            .conditions
+            .iter()
+            .any(|condition| condition.kind == "ContainersOmitted" && condition.status == "True")
     };
     for number in 0..=sizing::MAX_CONTAINERS as i64 {
-        assert!(!omits(&mut cluster) && cluster.state.crowded().is_empty(), "{number}");
+        assert!(
+            !omits(&mut cluster) && cluster.state.crowded().is_empty(),
+            "{number}"
+        );
         let name = format!("web-{number}");
         let mut pod = pod(&name, "web");
         pod.containers[0].name.clone_from(&name);
@@ -76,7 +113,12 @@ fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
     assert!(omits(&mut cluster));
     let web = ObjectKey::new("shop", "web");
     let kept = cluster.state.crowded().remove(&web).expect("too many");
-    assert!(kept.len() == sizing::MAX_CONTAINERS && !kept.contains("web-0"), "{kept:?}");
-    let stored = cluster.state.checkpoints(&web, at(sizing::MAX_CONTAINERS as i64));
+    assert!(
+        kept.len() == sizing::MAX_CONTAINERS && !kept.contains("web-0"),
+        "{kept:?}"
+    );
+    let stored = cluster
+        .state
+        .checkpoints(&web, at(sizing::MAX_CONTAINERS as i64));
     assert_eq!(stored.len(), sizing::MAX_CONTAINERS);
 }

@@ -1,5 +1,5 @@
-//! Wall clocks that are behind, ahead or jump, while pods are measured with the right times: no history is lost, neither here nor in
-//! what is stored.
+//! Wall clocks that are behind, ahead or jump, while pods are measured with the right times: no
+//! history is lost, neither here nor in what is stored.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,18 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 /// By how much a clock is ahead.
-const JUMPS: [i64; 10] = [-200 * DAY, -8 * DAY, -DAY - HOUR, -HOUR, -30, 30, HOUR, DAY + HOUR, 8 * DAY, 200 * DAY];
+const JUMPS: [i64; 10] = [
+    -200 * DAY,
+    -8 * DAY,
+    -DAY - HOUR,
+    -HOUR,
+    -30,
+    30,
+    HOUR,
+    DAY + HOUR,
+    8 * DAY,
+    200 * DAY,
+];
 
 /// A recommender whose clock may be wrong, and the API server that keeps what it stores.
 struct Clocked {
@@ -25,7 +36,8 @@ struct Clocked {
 }
 
 impl Clocked {
-    /// Two days of usage of `web-1`, each half hour, of which `web-0` of an earlier version was there on the first.
+    /// Two days of usage of `web-1`, each half hour, of which `web-0` of an earlier version was
+    /// there on the first.
     fn new() -> Self {
         Self::ahead(0)
     }
@@ -34,13 +46,23 @@ impl Clocked {
     fn ahead(ahead: i64) -> Self {
         let mut cluster = Cluster::web(&["web-1"]);
         let earlier = model::Labels::from_iter([("app", "web"), ("version", "1")]);
-        let earlier = cluster::Pod { labels: earlier, ..pod("web-0", "web") };
+        let earlier = cluster::Pod {
+            labels: earlier,
+            ..pod("web-0", "web")
+        };
         cluster.view.pods.apply(Arc::new(earlier));
         cluster.load(0);
-        let mut clocked = Self { cluster, started: Instant::now() };
+        let mut clocked = Self {
+            cluster,
+            started: Instant::now(),
+        };
         for second in (0..2 * DAY).step_by(1800) {
             if second == DAY {
-                clocked.cluster.view.pods.delete(&ObjectKey::new("shop", "web-0"));
+                clocked
+                    .cluster
+                    .view
+                    .pods
+                    .delete(&ObjectKey::new("shop", "web-0"));
             }
             clocked.round(second, ahead, ahead);
         }
@@ -50,7 +72,9 @@ impl Clocked {
     /// One round at a true time: with a clock and samples that are ahead by so much.
     fn round(&mut self, second: i64, clock: i64, samples: i64) {
         let running = self.cluster.view.pods.iter();
-        let usage = running.map(|pod| usage(&pod.key.name, second + samples, 250)).collect::<Vec<_>>();
+        let usage = running
+            .map(|pod| usage(&pod.key.name, second + samples, 250))
+            .collect::<Vec<_>>();
         self.round_with(second, clock, &usage);
     }
 
@@ -64,7 +88,10 @@ impl Clocked {
         state.load_checkpoints(&self.cluster.view.checkpoints, now);
         state.take_usage(usage, now, |_, _, _| ());
         state.source_read(!usage.is_empty());
-        state.round_ended(now, self.started + Duration::from_secs(second.unsigned_abs()));
+        state.round_ended(
+            now,
+            self.started + Duration::from_secs(second.unsigned_abs()),
+        );
         state.delete_removed_pods();
         state.collect_garbage(now);
         self.store(second + clock);
@@ -76,10 +103,25 @@ impl Clocked {
         for key in self.cluster.state.checkpointed(now).unwrap_or_default() {
             for (container, content) in self.cluster.state.checkpoints(&key, now) {
                 let object = ObjectKey::new("shop", format!("{}-{container}", key.name));
-                let object = self.cluster.view.checkpoints.get(&object).map(AsRef::as_ref);
-                let verdict = verdict(&key.name, &container, &form::write(content.clone()), object, true, now);
+                let object = self
+                    .cluster
+                    .view
+                    .checkpoints
+                    .get(&object)
+                    .map(AsRef::as_ref);
+                let verdict = verdict(
+                    &key.name,
+                    &container,
+                    &form::write(content.clone()),
+                    object,
+                    true,
+                    now,
+                );
                 if matches!(verdict, Verdict::Create | Verdict::Replace | Verdict::Fill) {
-                    self.cluster.view.checkpoints.apply(Arc::new(stored(&key.name, &container, content)));
+                    self.cluster
+                        .view
+                        .checkpoints
+                        .apply(Arc::new(stored(&key.name, &container, content)));
                 }
             }
         }
@@ -87,21 +129,47 @@ impl Clocked {
 
     /// Samples that are known, and those that are stored.
     fn samples(&self, second: i64) -> (i64, i64) {
-        let object = self.cluster.view.checkpoints.get(&ObjectKey::new("shop", "web-main"));
-        let stored = object.and_then(|object| object.status.as_ref()).map_or(0, |status| status.total_samples_count);
+        let object = self
+            .cluster
+            .view
+            .checkpoints
+            .get(&ObjectKey::new("shop", "web-main"));
+        let stored = object
+            .and_then(|object| object.status.as_ref())
+            .map_or(0, |status| status.total_samples_count);
         (self.cluster.samples(second), stored)
     }
 
     fn restarted(self) -> Self {
-        let cluster = Cluster { view: self.cluster.view, ..Cluster::new("default", false) };
-        Self { cluster, started: Instant::now() }
+        let cluster = Cluster {
+            view: self.cluster.view,
+            ..Cluster::new("default", false)
+        };
+        Self {
+            cluster,
+            started: Instant::now(),
+        }
     }
 }
 
 fn usage(pod: &str, second: i64, millicores: i64) -> ContainerUsage {
-    let container = ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "main".to_owned() };
-    let (cpu, memory) = (Cpu::from_millicores(millicores), Memory::from_bytes(300 * MI));
-    ContainerUsage { container, sample: Sample { at: at(second), cpu: Some(cpu), memory: Some(memory) } }
+    let container = ContainerRef {
+        namespace: "shop".to_owned(),
+        pod: pod.to_owned(),
+        container: "main".to_owned(),
+    };
+    let (cpu, memory) = (
+        Cpu::from_millicores(millicores),
+        Memory::from_bytes(300 * MI),
+    );
+    ContainerUsage {
+        container,
+        sample: Sample {
+            at: at(second),
+            cpu: Some(cpu),
+            memory: Some(memory),
+        },
+    }
 }
 
 const ALL: i64 = 96 + 48;
@@ -114,10 +182,16 @@ fn a_clock_that_jumps_and_comes_back_loses_no_history() {
         for (index, clock) in [0, jump, jump, 0, jump, 0, 0].into_iter().enumerate() {
             clocked.round(2 * DAY + index as i64 * MINUTE, clock, 0);
             let (known, stored) = clocked.samples(2 * DAY + HOUR);
-            assert!(known >= ALL && stored >= ALL, "{jump} {index}: {known} {stored}");
+            assert!(
+                known >= ALL && stored >= ALL,
+                "{jump} {index}: {known} {stored}"
+            );
         }
         let end = clocked.samples(2 * DAY + HOUR);
-        assert_eq!(end.0, end.1, "{jump}: all is stored once the clock is right");
+        assert_eq!(
+            end.0, end.1,
+            "{jump}: all is stored once the clock is right"
+        );
     }
 }
 
@@ -140,11 +214,18 @@ fn a_jump_of_all_clocks_loses_no_history() {
         for (index, jump) in [0, jump, jump, 0, 0].into_iter().enumerate() {
             clocked.round(2 * DAY + index as i64 * MINUTE, jump, jump);
             let (known, stored) = clocked.samples(2 * DAY + HOUR);
-            assert!(known >= ALL && stored >= ALL, "{jump} {index}: {known} {stored}");
+            assert!(
+                known >= ALL && stored >= ALL,
+                "{jump} {index}: {known} {stored}"
+            );
         }
         let mut after = clocked.restarted();
         after.round(2 * DAY + HOUR, 0, 0);
-        assert!(after.samples(2 * DAY + HOUR).0 > ALL, "{jump}: {:?}", after.samples(2 * DAY + HOUR));
+        assert!(
+            after.samples(2 * DAY + HOUR).0 > ALL,
+            "{jump}: {:?}",
+            after.samples(2 * DAY + HOUR)
+        );
     }
 }
 
@@ -155,11 +236,19 @@ fn a_start_with_a_wrong_clock_loses_nothing_that_is_stored() {
         for (index, clock) in [jump, jump, jump, jump, 0, 0].into_iter().enumerate() {
             let second = 2 * DAY + index as i64 * MINUTE;
             // The source of usage is silent at first.
-            let measured = if index < 2 { Vec::new() } else { vec![usage("web-1", second, 250)] };
+            let measured = if index < 2 {
+                Vec::new()
+            } else {
+                vec![usage("web-1", second, 250)]
+            };
             after.round_with(second, clock, &measured);
             assert!(after.samples(2 * DAY + HOUR).1 >= ALL, "{jump} {index}");
         }
-        assert!(after.samples(2 * DAY + HOUR).0 > ALL, "{jump}: {:?}", after.samples(2 * DAY + HOUR));
+        assert!(
+            after.samples(2 * DAY + HOUR).0 > ALL,
+            "{jump}: {:?}",
+            after.samples(2 * DAY + HOUR)
+        );
     }
 }
 
@@ -182,11 +271,17 @@ fn replicas_with_different_clocks_lose_no_history() {
                         leader.round(second, clock, if nodes_too { clock } else { 0 });
                     }
                     let (_, stored) = leader.samples(2 * DAY + HOUR);
-                    assert!(stored >= ALL, "{wrong} {nodes_too} {term} {round}: {stored}");
+                    assert!(
+                        stored >= ALL,
+                        "{wrong} {nodes_too} {term} {round}: {stored}"
+                    );
                 }
             }
             let (known, stored) = leader.samples(2 * DAY + HOUR);
-            assert!(known > ALL && stored == known, "{wrong} {nodes_too}: {known} {stored}");
+            assert!(
+                known > ALL && stored == known,
+                "{wrong} {nodes_too}: {known} {stored}"
+            );
         }
     }
 }
@@ -196,16 +291,27 @@ fn history_from_the_future_waits_for_usage_and_does_not_outweigh_it() {
     for ahead in [2 * DAY, 8 * DAY, 99 * DAY, 200 * DAY] {
         let mut after = Clocked::ahead(ahead).restarted();
         after.round_with(2 * DAY, 0, &[]);
-        assert_eq!(after.samples(2 * DAY), (0, ALL), "{ahead}: nothing says yet whose clock is wrong");
+        assert_eq!(
+            after.samples(2 * DAY),
+            (0, ALL),
+            "{ahead}: nothing says yet whose clock is wrong"
+        );
         after.round(2 * DAY + MINUTE, 0, 0);
-        assert_eq!(after.samples(2 * DAY + MINUTE), (ALL + 1, ALL + 1), "{ahead}: usage confirms this clock");
+        assert_eq!(
+            after.samples(2 * DAY + MINUTE),
+            (ALL + 1, ALL + 1),
+            "{ahead}: usage confirms this clock"
+        );
         for second in (2 * DAY + HOUR..4 * DAY).step_by(1800) {
             after.round_with(second, 0, &[usage("web-1", second, 1000)]);
         }
         let status = after.cluster.decide(4 * DAY).remove(0).status;
         let status = serde_json::to_value(&status).expect("a status");
         let target = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
-        assert!(target.as_str().is_some_and(|cpu| cpu.starts_with('1')), "{ahead}: {target}");
+        assert!(
+            target.as_str().is_some_and(|cpu| cpu.starts_with('1')),
+            "{ahead}: {target}"
+        );
     }
 }
 
@@ -214,7 +320,10 @@ fn a_kill_counts_though_history_was_stored_in_the_future() {
     let mut after = Clocked::ahead(8 * DAY).restarted();
     after.round(2 * DAY, 0, 0);
     after.round(2 * DAY + MINUTE, 0, 0);
-    assert_eq!(after.cluster.kill("web-1", 2 * DAY + 2 * MINUTE).accepted, 1);
+    assert_eq!(
+        after.cluster.kill("web-1", 2 * DAY + 2 * MINUTE).accepted,
+        1
+    );
 }
 
 #[test]
@@ -222,7 +331,10 @@ fn a_silent_source_of_usage_speaks_against_no_clock() {
     let mut clocked = Clocked::new();
     for second in (2 * DAY..2 * DAY + 3 * HOUR).step_by(60) {
         clocked.round_with(second, 0, &[]);
-        assert!(clocked.cluster.state.checkpointed(at(second)).is_some(), "{second}");
+        assert!(
+            clocked.cluster.state.checkpointed(at(second)).is_some(),
+            "{second}"
+        );
     }
     for (index, jump) in (0..).zip(JUMPS.into_iter().filter(|jump| jump.abs() > HOUR)) {
         let second = 2 * DAY + (180 + index) * MINUTE;
@@ -244,7 +356,11 @@ fn history_still_ends_when_its_time_has_come() {
         clocked.round(second, 0, 0);
     }
     let known = clocked.samples(10 * DAY).0;
-    assert_eq!(known, 10 * 48, "the earlier version was measured last eight days ago");
+    assert_eq!(
+        known,
+        10 * 48,
+        "the earlier version was measured last eight days ago"
+    );
 }
 
 #[test]
@@ -254,8 +370,19 @@ fn the_minimum_does_not_wait_for_a_clock_that_was_ahead() {
         cluster.view.pods.apply(Arc::new(pod("web-1", "web")));
         cluster.load(ahead);
         cluster.load(1);
-        let written = |cluster: &Cluster, second| cluster.state.decide(at(second)).remove(0).status.recommendation;
-        assert_eq!((written(&cluster, 60), written(&cluster, 61).is_some()), (None, true), "{ahead}");
+        let written = |cluster: &Cluster, second| {
+            cluster
+                .state
+                .decide(at(second))
+                .remove(0)
+                .status
+                .recommendation
+        };
+        assert_eq!(
+            (written(&cluster, 60), written(&cluster, 61).is_some()),
+            (None, true),
+            "{ahead}"
+        );
     }
 }
 
@@ -271,6 +398,14 @@ fn a_kill_counts_with_a_clock_that_is_ahead() {
             seen_in: None,
         };
         let Cluster { view, state } = &mut clocked.cluster;
-        assert!(state.add_kill(&kill, view, at(2 * DAY + ahead), &mut crate::state::KillCount::default()), "{ahead}");
+        assert!(
+            state.add_kill(
+                &kill,
+                view,
+                at(2 * DAY + ahead),
+                &mut crate::state::KillCount::default()
+            ),
+            "{ahead}"
+        );
     }
 }

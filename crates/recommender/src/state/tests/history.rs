@@ -1,5 +1,5 @@
-//! History that comes from a store while usage is already being recorded: who waits for it, and that it then counts as if this
-//! recommender had recorded it itself.
+//! History that comes from a store while usage is already being recorded: who waits for it, and
+//! that it then counts as if this recommender had recorded it itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,16 @@ const START: i64 = 5 * 24 * 3600;
 
 /// Usage of a pod, one point per hour of history.
 fn usage(pod: &str, container: &str, value: impl Fn(i64) -> f64) -> ContainerSeries {
-    let container = ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: container.to_owned() };
+    let container = ContainerRef {
+        namespace: "shop".to_owned(),
+        pod: pod.to_owned(),
+        container: container.to_owned(),
+    };
     let points = (0..START / 3600).map(|hour| (at(hour * 3600), value(hour)));
-    ContainerSeries { container, usage: Series::new(points.collect()) }
+    ContainerSeries {
+        container,
+        usage: Series::new(points.collect()),
+    }
 }
 
 /// Cores and bytes that wander about.
@@ -64,18 +71,26 @@ impl Cluster {
             serde_json::to_string(&decision.status.recommendation.clone().unwrap_or_default())
                 .expect("a recommendation")
         };
-        decisions.iter().map(|decision| (decision.autoscaler.key.name.clone(), text(decision))).collect()
+        decisions
+            .iter()
+            .map(|decision| (decision.autoscaler.key.name.clone(), text(decision)))
+            .collect()
     }
 
     fn is_fetching(&mut self, second: i64) -> bool {
         let decisions = self.decide(second);
-        let mut conditions = decisions.iter().flat_map(|decision| &decision.status.conditions);
+        let mut conditions = decisions
+            .iter()
+            .flat_map(|decision| &decision.status.conditions);
         conditions.any(|condition| condition.kind == "FetchingHistory")
     }
 }
 
 fn stored(pod: &str, labels: &[(&str, &str)]) -> PodLabels {
-    let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let labels = labels
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
     PodLabels::from([(pod.to_owned(), labels)])
 }
 
@@ -84,12 +99,21 @@ fn lived_through(pods: &[&str]) -> Cluster {
     let mut cluster = Cluster::web(pods);
     for hour in 0..START / 3600 {
         for pod in pods {
-            let container =
-                ContainerRef { namespace: "shop".to_owned(), pod: (*pod).to_owned(), container: "main".to_owned() };
+            let container = ContainerRef {
+                namespace: "shop".to_owned(),
+                pod: (*pod).to_owned(),
+                container: "main".to_owned(),
+            };
             let cpu = Some(Cpu::from_millicores((cores(hour) * 1000.0) as i64));
             let memory = Some(Memory::from_bytes(bytes(hour) as i64));
-            let sample = Sample { at: at(hour * 3600), cpu, memory };
-            cluster.state.add_usage(&[ContainerUsage { container, sample }], at(hour * 3600));
+            let sample = Sample {
+                at: at(hour * 3600),
+                cpu,
+                memory,
+            };
+            cluster
+                .state
+                .add_usage(&[ContainerUsage { container, sample }], at(hour * 3600));
         }
     }
     cluster
@@ -127,10 +151,15 @@ fn a_recommendation_stays_until_history_has_come() {
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     let published = before.targets(2);
-    let mut after = Cluster { view: before.view, ..Cluster::new("default", false) };
+    let mut after = Cluster {
+        view: before.view,
+        ..Cluster::new("default", false)
+    };
     after.state.await_history(at(START));
     after.load(START);
-    after.state.add_usage(&[small("web-1", START + 1)], at(START + 1));
+    after
+        .state
+        .add_usage(&[small("web-1", START + 1)], at(START + 1));
     assert_eq!(after.targets(START + 2), published);
     assert!(after.is_fetching(START + 3));
     after.answer(START + 4, &["web-1"], &PodLabels::new());
@@ -146,7 +175,10 @@ fn after_a_day_without_history_what_was_measured_is_recommended() {
     let published = cluster.targets(START + 2);
     cluster.load(START + 3);
     for hour in 0..24 {
-        cluster.state.add_usage(&[small("web-1", START + hour * 3600 + 60)], at(START + hour * 3600 + 60));
+        cluster.state.add_usage(
+            &[small("web-1", START + hour * 3600 + 60)],
+            at(START + hour * 3600 + 60),
+        );
     }
     assert_eq!(cluster.targets(START + 24 * 3600 - 1), published);
     assert_ne!(cluster.targets(START + 24 * 3600), published);
@@ -157,7 +189,10 @@ fn after_a_day_without_history_what_was_measured_is_recommended() {
 fn history_of_a_namespace_serves_objects_that_come_later() {
     let mut cluster = Cluster::awaiting_history(&["web-1"]);
     cluster.answer(START, &["web-1"], &PodLabels::new());
-    cluster.view.autoscalers.apply(Arc::new(autoscaler("also", "web", "u2", None)));
+    cluster
+        .view
+        .autoscalers
+        .apply(Arc::new(autoscaler("also", "web", "u2", None)));
     cluster.load(START + 1);
     assert!(cluster.gaps(START + 1).is_empty());
     let targets = cluster.targets(START + 2);
@@ -170,17 +205,33 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
     cluster.state.await_history(at(START));
     for name in ["web", "other"] {
         cluster.deploy(name);
-        cluster.view.pods.apply(Arc::new(pod(&format!("{name}-1"), name)));
+        cluster
+            .view
+            .pods
+            .apply(Arc::new(pod(&format!("{name}-1"), name)));
     }
-    cluster.view.autoscalers.apply(Arc::new(autoscaler("web", "web", "u1", None)));
+    cluster
+        .view
+        .autoscalers
+        .apply(Arc::new(autoscaler("web", "web", "u1", None)));
     cluster.load(START);
     let pods = ["web-1", "other-1"];
     cluster.answer(START, &pods, &stored("other-1", &[("app", "other")]));
-    assert_eq!(cluster.state.history_count(), 1, "pods that nobody selects have none");
-    cluster.view.autoscalers.apply(Arc::new(autoscaler("other", "other", "u2", None)));
+    assert_eq!(
+        cluster.state.history_count(),
+        1,
+        "pods that nobody selects have none"
+    );
+    cluster
+        .view
+        .autoscalers
+        .apply(Arc::new(autoscaler("other", "other", "u2", None)));
     cluster.load(START + 60);
     let gaps = cluster.gaps(START + 60);
-    assert_eq!(gaps.iter().map(|gap| gap.end).collect::<Vec<_>>(), [at(START + 60)]);
+    assert_eq!(
+        gaps.iter().map(|gap| gap.end).collect::<Vec<_>>(),
+        [at(START + 60)]
+    );
     let web = cluster.targets(START + 61)["web"].clone();
     cluster.answer(START + 70, &pods, &PodLabels::new());
     let targets = cluster.targets(START + 71);
@@ -190,7 +241,15 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
 
 /// Hardly any usage.
 fn small(pod: &str, second: i64) -> ContainerUsage {
-    let container = ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "main".to_owned() };
-    let sample = Sample { at: at(second), cpu: Some(Cpu::from_millicores(1)), memory: Some(Memory::from_bytes(MI)) };
+    let container = ContainerRef {
+        namespace: "shop".to_owned(),
+        pod: pod.to_owned(),
+        container: "main".to_owned(),
+    };
+    let sample = Sample {
+        at: at(second),
+        cpu: Some(Cpu::from_millicores(1)),
+        memory: Some(Memory::from_bytes(MI)),
+    };
     ContainerUsage { container, sample }
 }

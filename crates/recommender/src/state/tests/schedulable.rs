@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use cluster::{Node, ObjectKey, Placement, Pod, Resources};
-use model::{Bound, Cap, ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList};
+use model::{
+    Bound, Cap, ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList,
+};
 
 use super::shop::{Cluster, MI, at, pod};
 use crate::schedulable::Settings;
@@ -13,8 +15,14 @@ use crate::state::Decision;
 fn cramped() -> Cluster {
     let mut cluster = Cluster::web(&[]);
     let placement = Some(Arc::new(Placement::default()));
-    cluster.view.pods.apply(Arc::new(Pod { placement, ..pod("web-1", "web") }));
-    let allocatable = Resources { cpu: Some(Cpu::from_millicores(200)), memory: Some(Memory::from_bytes(1024 * MI)) };
+    cluster.view.pods.apply(Arc::new(Pod {
+        placement,
+        ..pod("web-1", "web")
+    }));
+    let allocatable = Resources {
+        cpu: Some(Cpu::from_millicores(200)),
+        memory: Some(Memory::from_bytes(1024 * MI)),
+    };
     let labels = Labels::default();
     let node = Node {
         name: "node".to_owned(),
@@ -43,21 +51,33 @@ fn measured(mut cluster: Cluster) -> (Cluster, Decision) {
 
 fn published(decision: &Decision) -> ContainerRecommendation {
     let recommendation = decision.status.recommendation.clone().expect("published");
-    Recommendation::from(recommendation).containers.pop().expect("one container")
+    Recommendation::from(recommendation)
+        .containers
+        .pop()
+        .expect("one container")
 }
 
 #[test]
 fn what_is_published_fits_and_its_explanation_says_why() {
     let mut cluster = cramped();
     let cap_to = "nodes".parse().expect("a known word");
-    cluster.state.cap_to_schedulable(Settings { cap_to, margin: 0.0 });
+    cluster.state.cap_to_schedulable(Settings {
+        cap_to,
+        margin: 0.0,
+    });
     let (cluster, decision) = measured(cluster);
     let container = published(&decision);
     assert_eq!(container.target.cpu(), Some(Cpu::from_millicores(200)));
-    assert_eq!(container.uncapped_target.cpu(), Some(Cpu::from_millicores(296)));
+    assert_eq!(
+        container.uncapped_target.cpu(),
+        Some(Cpu::from_millicores(296))
+    );
     assert!(decision.cap_news().is_some());
 
-    let explained = cluster.state.explain(&ObjectKey::new("shop", "web"), "main", at(61)).expect("it is sized");
+    let explained = cluster
+        .state
+        .explain(&ObjectKey::new("shop", "web"), "main", at(61))
+        .expect("it is sized");
     assert_eq!(explained.published, container);
     for number in &explained.explanation.numbers {
         let list = match number.bound {
@@ -65,9 +85,21 @@ fn what_is_published_fits_and_its_explanation_says_why() {
             Bound::Lower => &container.lower_bound,
             Bound::Upper => &container.upper_bound,
         };
-        assert_eq!(list.get(&number.resource), Some(&number.capped), "{number:?}");
-        assert_eq!(number.capped_by, (number.capped < number.in_whole_units).then_some(Cap::Node), "{number:?}");
-        assert_eq!(number.capped_because.is_some(), number.capped_by.is_some(), "{number:?}");
+        assert_eq!(
+            list.get(&number.resource),
+            Some(&number.capped),
+            "{number:?}"
+        );
+        assert_eq!(
+            number.capped_by,
+            (number.capped < number.in_whole_units).then_some(Cap::Node),
+            "{number:?}"
+        );
+        assert_eq!(
+            number.capped_because.is_some(),
+            number.capped_by.is_some(),
+            "{number:?}"
+        );
     }
 }
 
@@ -76,5 +108,8 @@ fn nothing_is_held_to_anything_unless_asked_for() {
     let (_, cramped) = measured(cramped());
     let (_, plain) = measured(Cluster::web(&["web-1"]));
     assert_eq!(cramped.status, plain.status);
-    assert_eq!(published(&cramped).target.cpu(), Some(Cpu::from_millicores(296)));
+    assert_eq!(
+        published(&cramped).target.cpu(),
+        Some(Cpu::from_millicores(296))
+    );
 }

@@ -23,10 +23,21 @@ pub(super) struct Cluster {
     pub(super) state: State,
 }
 
-pub(super) fn autoscaler(name: &str, deployment: &str, uid: &str, recommender: Option<&str>) -> Autoscaler {
-    let recommenders: Vec<_> = recommender.into_iter().map(|name| json!({"name": name})).collect();
+pub(super) fn autoscaler(
+    name: &str,
+    deployment: &str,
+    uid: &str,
+    recommender: Option<&str>,
+) -> Autoscaler {
+    let recommenders: Vec<_> = recommender
+        .into_iter()
+        .map(|name| json!({"name": name}))
+        .collect();
     let spec = json!({"targetRef": {"name": deployment}, "recommenders": recommenders});
-    shop::autoscaler(name, &json!({"metadata": {"uid": uid, "generation": 1}, "spec": spec}))
+    shop::autoscaler(
+        name,
+        &json!({"metadata": {"uid": uid, "generation": 1}, "spec": spec}),
+    )
 }
 
 impl Cluster {
@@ -38,14 +49,20 @@ impl Cluster {
             patience: Duration::from_mins(1),
         };
         let state = State::new(charge, Config::default()).expect("defaults are valid");
-        Self { view: View::default(), state }
+        Self {
+            view: View::default(),
+            state,
+        }
     }
 
     /// A deployment `web`, an object of that name, and these pods of the deployment.
     pub(super) fn web(pods: &[&str]) -> Self {
         let mut cluster = Self::new("default", false);
         cluster.deploy("web");
-        cluster.view.autoscalers.apply(Arc::new(autoscaler("web", "web", "u1", None)));
+        cluster
+            .view
+            .autoscalers
+            .apply(Arc::new(autoscaler("web", "web", "u1", None)));
         for name in pods {
             cluster.view.pods.apply(Arc::new(pod(name, "web")));
         }
@@ -54,7 +71,9 @@ impl Cluster {
     }
 
     pub(super) fn deploy(&mut self, name: &str) {
-        self.view.controllers_mut(WellKnown::Deployment).apply(deployment(name, 1));
+        self.view
+            .controllers_mut(WellKnown::Deployment)
+            .apply(deployment(name, 1));
     }
 
     pub(super) fn load(&mut self, second: i64) {
@@ -64,11 +83,18 @@ impl Cluster {
     }
 
     pub(super) fn measure(&mut self, pod: &str, container: &str, second: i64) -> Ingested {
-        let container =
-            ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: container.to_owned() };
-        let sample =
-            Sample { at: at(second), cpu: Some(Cpu::from_millicores(250)), memory: Some(Memory::from_bytes(300 * MI)) };
-        self.state.add_usage(&[ContainerUsage { container, sample }], at(second))
+        let container = ContainerRef {
+            namespace: "shop".to_owned(),
+            pod: pod.to_owned(),
+            container: container.to_owned(),
+        };
+        let sample = Sample {
+            at: at(second),
+            cpu: Some(Cpu::from_millicores(250)),
+            memory: Some(Memory::from_bytes(300 * MI)),
+        };
+        self.state
+            .add_usage(&[ContainerUsage { container, sample }], at(second))
     }
 
     pub(super) fn kill(&mut self, pod: &str, second: i64) -> KillCount {
@@ -80,7 +106,8 @@ impl Cluster {
             seen_in: None,
         };
         let mut count = KillCount::default();
-        self.state.add_kill(&kill, &self.view, at(second), &mut count);
+        self.state
+            .add_kill(&kill, &self.view, at(second), &mut count);
         count
     }
 
@@ -99,26 +126,38 @@ impl Cluster {
 impl Cluster {
     /// Loads what is stored now.
     pub(super) fn load_stored(&mut self, second: i64) -> Loaded {
-        self.state.load_checkpoints(&self.view.checkpoints, at(second))
+        self.state
+            .load_checkpoints(&self.view.checkpoints, at(second))
     }
 
     /// Stores what is to be stored of the object `web`, as the API server would.
     pub(super) fn store(&mut self, second: i64) {
-        let checkpoints = self.state.checkpoints(&ObjectKey::new("shop", "web"), at(second));
+        let checkpoints = self
+            .state
+            .checkpoints(&ObjectKey::new("shop", "web"), at(second));
         for (container, checkpoint) in checkpoints {
-            self.view.checkpoints.apply(Arc::new(stored("web", &container, checkpoint)));
+            self.view
+                .checkpoints
+                .apply(Arc::new(stored("web", &container, checkpoint)));
         }
     }
 
     /// How many samples of the object `web` are known.
     pub(super) fn samples(&self, second: i64) -> i64 {
-        let checkpoints = self.state.checkpoints(&ObjectKey::new("shop", "web"), at(second));
-        checkpoints.get("main").map_or(0, |checkpoint| checkpoint.total_samples_count)
+        let checkpoints = self
+            .state
+            .checkpoints(&ObjectKey::new("shop", "web"), at(second));
+        checkpoints
+            .get("main")
+            .map_or(0, |checkpoint| checkpoint.total_samples_count)
     }
 
     /// Another process that finds the same objects.
     pub(super) fn restarted(self, second: i64) -> Self {
-        let mut restarted = Self { view: self.view, ..Self::new("default", false) };
+        let mut restarted = Self {
+            view: self.view,
+            ..Self::new("default", false)
+        };
         restarted.state.load_autoscalers(&restarted.view);
         restarted.load_stored(second);
         restarted.load(second);
@@ -132,13 +171,19 @@ impl Cluster {
     }
 
     pub(super) fn make_web_again(&mut self, uid: &str, second: i64) {
-        self.view.autoscalers.apply(Arc::new(autoscaler("web", "web", uid, None)));
+        self.view
+            .autoscalers
+            .apply(Arc::new(autoscaler("web", "web", uid, None)));
         self.load(second);
         self.load_stored(second);
     }
 }
 
-pub(super) fn stored(autoscaler: &str, container: &str, checkpoint: sizing::Checkpoint) -> Checkpoint {
+pub(super) fn stored(
+    autoscaler: &str,
+    container: &str,
+    checkpoint: sizing::Checkpoint,
+) -> Checkpoint {
     let name = format!("{autoscaler}-{container}");
     Checkpoint {
         uid: name.clone(),
@@ -155,7 +200,8 @@ pub(super) fn stored(autoscaler: &str, container: &str, checkpoint: sizing::Chec
 /// The object `web` with these annotations.
 pub(super) fn annotated(annotations: &serde_json::Value) -> Autoscaler {
     let mut web = autoscaler("web", "web", "u1", None);
-    web.object.metadata.annotations = serde_json::from_value(annotations.clone()).expect("annotations");
+    web.object.metadata.annotations =
+        serde_json::from_value(annotations.clone()).expect("annotations");
     web
 }
 
@@ -167,9 +213,15 @@ pub(super) fn check(cluster: &mut Cluster, second: i64, expected: &[(&str, Optio
         .map(|decision| {
             let status = serde_json::to_value(&decision.status).expect("a status");
             let cpu = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
-            (decision.autoscaler.key.name.clone(), cpu.as_str().map(str::to_owned))
+            (
+                decision.autoscaler.key.name.clone(),
+                cpu.as_str().map(str::to_owned),
+            )
         })
         .collect();
-    let targets: Vec<_> = targets.iter().map(|(name, cpu)| (name.as_str(), cpu.as_deref())).collect();
+    let targets: Vec<_> = targets
+        .iter()
+        .map(|(name, cpu)| (name.as_str(), cpu.as_deref()))
+        .collect();
     assert_eq!(targets, expected, "second {second}");
 }

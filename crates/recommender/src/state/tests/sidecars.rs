@@ -10,12 +10,27 @@ use crate::state::KillCount;
 
 /// A pod with a sidecar that was killed at this second, and an init container that has ended.
 fn meshed(killed_at: i64) -> Pod {
-    let end = Termination { reason: "OOMKilled".to_owned(), started_at: None, finished_at: Some(at(killed_at)) };
-    let status = ContainerStatus { restart_count: 1, state: ContainerState::Running, last_termination: Some(end) };
-    let requests = Resources { cpu: None, memory: Some(Memory::from_bytes(1024 * MI)) };
+    let end = Termination {
+        reason: "OOMKilled".to_owned(),
+        started_at: None,
+        finished_at: Some(at(killed_at)),
+    };
+    let status = ContainerStatus {
+        restart_count: 1,
+        state: ContainerState::Running,
+        last_termination: Some(end),
+    };
+    let requests = Resources {
+        cpu: None,
+        memory: Some(Memory::from_bytes(1024 * MI)),
+    };
     Pod {
         init_containers: vec!["setup".to_owned(), "mesh".to_owned()],
-        sidecars: vec![Sidecar { name: "mesh".to_owned(), requests, status: Some(status) }],
+        sidecars: vec![Sidecar {
+            name: "mesh".to_owned(),
+            requests,
+            status: Some(status),
+        }],
         ..pod("web-1", "web")
     }
 }
@@ -30,19 +45,40 @@ fn sized(native_sidecars: bool) -> (Vec<(String, i64)>, KillCount) {
     for container in ["main", "mesh", "setup"] {
         cluster.measure("web-1", container, 3);
     }
-    let recommended = cluster.decide(4).remove(0).status.recommendation.expect("measured");
+    let recommended = cluster
+        .decide(4)
+        .remove(0)
+        .status
+        .recommendation
+        .expect("measured");
     let memory = |list: &model::ResourceList| list.memory().map_or(0, |memory| memory.bytes() / MI);
     let targets = recommended.container_recommendations.iter();
-    (targets.map(|container| (container.container_name.clone(), memory(&container.target))).collect(), kills)
+    (
+        targets
+            .map(|container| (container.container_name.clone(), memory(&container.target)))
+            .collect(),
+        kills,
+    )
 }
 
 #[test]
 fn native_sidecars_are_sized_where_that_is_asked_for() {
     let (without, kills) = sized(false);
-    assert_eq!(without.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["main"]);
+    assert_eq!(
+        without
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>(),
+        ["main"]
+    );
     assert_eq!(kills.accepted, 0);
     let (with, kills) = sized(true);
-    assert_eq!(with.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["main", "mesh"]);
+    assert_eq!(
+        with.iter()
+            .map(|(name, _)| name.as_str())
+            .collect::<Vec<_>>(),
+        ["main", "mesh"]
+    );
     assert_eq!(kills.accepted, 1);
     assert!(with[1].1 > 1024, "the kill counts: {with:?}");
 }

@@ -23,13 +23,23 @@ impl Replica {
         let clock = ApiServerClock::default();
         // As the replica takes the time before the first answer.
         clock.observe(own(true_time()), own(true_time()), steady());
-        let managed = Managed { secrets: Api::namespaced(dated(store, &clock), "shop"), ..store.managed() };
-        Self { tls: ManagedTls::begin(managed, &clock).await.unwrap(), clock, own }
+        let managed = Managed {
+            secrets: Api::namespaced(dated(store, &clock), "shop"),
+            ..store.managed()
+        };
+        Self {
+            tls: ManagedTls::begin(managed, &clock).await.unwrap(),
+            clock,
+            own,
+        }
     }
 
     async fn tick(&mut self, registered: &str) {
         let now = self.clock.at((self.own)(true_time()), steady());
-        self.tls.tick(Some(registered), now, steady()).await.unwrap();
+        self.tls
+            .tick(Some(registered), now, steady())
+            .await
+            .unwrap();
     }
 }
 
@@ -46,8 +56,12 @@ fn dated(store: &Store, clock: &ApiServerClock) -> kube::Client {
         async move {
             let mut response = router.oneshot(request.map(Body::new)).await?;
             let date = Timestamp::try_from(true_time()).unwrap();
-            let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&date).unwrap();
-            response.headers_mut().insert(http::header::DATE, date.parse().unwrap());
+            let date = DateTimePrinter::new()
+                .timestamp_to_rfc9110_string(&date)
+                .unwrap();
+            response
+                .headers_mut()
+                .insert(http::header::DATE, date.parse().unwrap());
             Ok::<_, std::convert::Infallible>(response)
         }
     });
@@ -56,14 +70,27 @@ fn dated(store: &Store, clock: &ApiServerClock) -> kube::Client {
 
 /// A clock that is eight days ahead in every second hour, and eight days behind in the others.
 fn jumping(time: SystemTime) -> SystemTime {
-    let hours = time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / HOUR.as_secs();
-    if hours.is_multiple_of(2) { time + DAY * 8 } else { time - DAY * 8 }
+    let hours = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+        / HOUR.as_secs();
+    if hours.is_multiple_of(2) {
+        time + DAY * 8
+    } else {
+        time - DAY * 8
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_api_server_trusts_every_replica_at_every_tick_whatever_their_own_clocks_show() {
     let store = Store::default();
-    let clocks: [fn(SystemTime) -> SystemTime; 4] = [|time| time + DAY * 200, |time| time - HOUR, jumping, |time| time];
+    let clocks: [fn(SystemTime) -> SystemTime; 4] = [
+        |time| time + DAY * 200,
+        |time| time - HOUR,
+        jumping,
+        |time| time,
+    ];
     let mut replicas = Vec::new();
     for own in clocks {
         replicas.push(Replica::begin(&store, own).await);
@@ -86,10 +113,15 @@ async fn the_api_server_trusts_every_replica_at_every_tick_whatever_their_own_cl
         tokio::time::advance(DAY + HOUR).await;
     }
     // Twelve certificates and two authorities with their ends, and the beginning.
-    assert!((14..=22).contains(&store.version()), "{} writes", store.version());
+    assert!(
+        (14..=22).contains(&store.version()),
+        "{} writes",
+        store.version()
+    );
 }
 
-/// Ticks of replicas whose API servers' clocks are this far ahead, and how often they wrote the Secret then. The first clock is right.
+/// Ticks of replicas whose API servers' clocks are this far ahead, and how often they wrote the
+/// Secret then. The first clock is right.
 async fn writes(ahead: [Duration; 2], ticks: u32) -> u64 {
     let store = Store::default();
     let mut replicas = [begun(&store).await.unwrap(), begun(&store).await.unwrap()];
@@ -98,8 +130,14 @@ async fn writes(ahead: [Duration; 2], ticks: u32) -> u64 {
         let (now, steady) = (begin() + TICK * tick, start() + TICK * tick);
         for one in 0..replicas.len() {
             let registered = replicas[0].bundle();
-            replicas[one].tick(Some(&registered), now + ahead[one], steady).await.unwrap();
-            assert!(is_trusted(&replicas[0], &replicas[0].bundle(), now), "{ahead:?}, tick {tick}");
+            replicas[one]
+                .tick(Some(&registered), now + ahead[one], steady)
+                .await
+                .unwrap();
+            assert!(
+                is_trusted(&replicas[0], &replicas[0].bundle(), now),
+                "{ahead:?}, tick {tick}"
+            );
         }
     }
     store.version() - before
@@ -109,16 +147,27 @@ async fn writes(ahead: [Duration; 2], ticks: u32) -> u64 {
 async fn the_secret_is_written_seldom_where_the_clocks_of_api_servers_differ() {
     for (days, ticks, most) in [(20, 100, 0), (40, 100, 2), (200, 100, 4), (200, 1500, 12)] {
         let found = writes([Duration::ZERO, DAY * days], ticks).await;
-        assert!(found <= most, "{found} writes in {ticks} ticks with {days} days between the clocks");
+        assert!(
+            found <= most,
+            "{found} writes in {ticks} ticks with {days} days between the clocks"
+        );
     }
 }
 
 /// Contents that a replica leaves behind whose clock is ahead.
 fn from_the_future(ahead: Duration) -> Contents {
     let later = begin() + ahead;
-    let authority = issue::authority("shop", later, DAY * 365, None).unwrap().authority;
+    let authority = issue::authority("shop", later, DAY * 365, None)
+        .unwrap()
+        .authority;
     let names = [NAME, "127.0.0.1"].map(str::to_owned);
-    let leaf = issue::leaf((&authority.certificate, &authority.key), &names, begin(), DAY * 90).unwrap();
+    let leaf = issue::leaf(
+        (&authority.certificate, &authority.key),
+        &names,
+        begin(),
+        DAY * 90,
+    )
+    .unwrap();
     Contents {
         authorities: vec![authority.certificate],
         authority_key: Some(authority.key),
@@ -132,7 +181,14 @@ fn from_the_future(ahead: Duration) -> Contents {
 fn an_authority_signs_nothing_before_its_time() {
     let names = [NAME.to_owned()];
     let check = |ahead, expected| {
-        let found = step(&from_the_future(ahead), None, &names, &Profile::default(), seconds(begin()), None);
+        let found = step(
+            &from_the_future(ahead),
+            None,
+            &names,
+            &Profile::default(),
+            seconds(begin()),
+            None,
+        );
         assert_eq!(found, expected, "{ahead:?}");
     };
     check(DAY * 200, Step::AddAuthority);
@@ -146,8 +202,16 @@ async fn a_secret_with_an_authority_from_the_future_is_healed() {
     let put = |store: &Store| {
         let entries = poison.entries();
         let text = |value: &k8s_openapi::ByteString| String::from_utf8(value.0.clone()).unwrap();
-        let entries: Vec<_> = entries.iter().filter_map(|(name, value)| Some((*name, text(value.as_ref()?)))).collect();
-        store.put(&entries.iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>());
+        let entries: Vec<_> = entries
+            .iter()
+            .filter_map(|(name, value)| Some((*name, text(value.as_ref()?))))
+            .collect();
+        store.put(
+            &entries
+                .iter()
+                .map(|(name, text)| (*name, text.as_str()))
+                .collect::<Vec<_>>(),
+        );
     };
     // By a replica that begins.
     let store = Store::default();
@@ -169,12 +233,26 @@ async fn a_secret_with_an_authority_from_the_future_is_healed() {
 async fn a_file_of_client_authorities_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("clients");
-    let authority = |name| issue::authority(name, begin(), DAY * 300, None).unwrap().authority.certificate.pem;
+    let authority = |name| {
+        issue::authority(name, begin(), DAY * 300, None)
+            .unwrap()
+            .authority
+            .certificate
+            .pem
+    };
     std::fs::write(&path, authority("first")).unwrap();
     let store = Store::default();
-    let serving = ServingProfile { client_authorities: Some(path.clone()), ..ServingProfile::default() };
-    let managed = Managed { serving, ..store.managed() };
-    let mut tls = ManagedTls::begin(managed, &ApiServerClock::default()).await.unwrap();
+    let serving = ServingProfile {
+        client_authorities: Some(path.clone()),
+        ..ServingProfile::default()
+    };
+    let managed = Managed {
+        serving,
+        ..store.managed()
+    };
+    let mut tls = ManagedTls::begin(managed, &ApiServerClock::default())
+        .await
+        .unwrap();
     let before = tls.current()();
     tls.tick(None, SystemTime::now(), steady()).await.unwrap();
     assert!(Arc::ptr_eq(&before, &tls.current()()));

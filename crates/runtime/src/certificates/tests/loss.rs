@@ -5,20 +5,33 @@ use crate::tls::TlsFiles;
 
 /// What somebody leaves of the Secret: nothing at all, or these entries.
 fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
-    let theirs = issue::authority("theirs", begin(), DAY * 300, None).unwrap().authority;
-    let other =
-        issue::leaf((&theirs.certificate, &theirs.key), &["127.0.0.1", NAME].map(str::to_owned), begin(), DAY * 60);
+    let theirs = issue::authority("theirs", begin(), DAY * 300, None)
+        .unwrap()
+        .authority;
+    let other = issue::leaf(
+        (&theirs.certificate, &theirs.key),
+        &["127.0.0.1", NAME].map(str::to_owned),
+        begin(),
+        DAY * 60,
+    );
     let other = other.unwrap();
     let authority = ("caCert.pem", theirs.certificate.pem.clone());
     vec![
         None,
         Some(Vec::new()),
-        Some(vec![("caCert.pem", "nonsense".to_owned()), ("serverCert.pem", String::new())]),
+        Some(vec![
+            ("caCert.pem", "nonsense".to_owned()),
+            ("serverCert.pem", String::new()),
+        ]),
         Some(vec![authority.clone()]),
         // As another replica leaves it half way through a beginning.
         Some(vec![authority.clone(), ("caKey.pem", theirs.key.clone())]),
         // A key of another certificate.
-        Some(vec![authority, ("serverCert.pem", other.certificate.pem), ("serverKey.pem", theirs.key)]),
+        Some(vec![
+            authority,
+            ("serverCert.pem", other.certificate.pem),
+            ("serverKey.pem", theirs.key),
+        ]),
     ]
 }
 
@@ -26,7 +39,12 @@ impl Store {
     fn lose(&self, left: Option<&Vec<(&'static str, String)>>) {
         match left {
             None => *self.secret.lock().unwrap() = None,
-            Some(left) => self.put(&left.iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>()),
+            Some(left) => self.put(
+                &left
+                    .iter()
+                    .map(|(name, text)| (*name, text.as_str()))
+                    .collect::<Vec<_>>(),
+            ),
         }
     }
 
@@ -44,17 +62,25 @@ async fn what_two_replicas_show_is_put_back() {
         let (bundle, shown) = (replicas[0].bundle(), leaf(&replicas[0]).clone());
         let check = |replicas: &[ManagedTls]| {
             for replica in replicas {
-                assert!(replica.bundle() == bundle && *leaf(replica) == shown, "{left:?}");
+                assert!(
+                    replica.bundle() == bundle && *leaf(replica) == shown,
+                    "{left:?}"
+                );
             }
         };
         // One after the other, and both at once.
         store.lose(left.as_ref());
         for turn in [0, 1, 0] {
-            replicas[turn].tick_at(Some(&bundle), begin()).await.unwrap();
+            replicas[turn]
+                .tick_at(Some(&bundle), begin())
+                .await
+                .unwrap();
             check(&replicas);
         }
         store.lose(left.as_ref());
-        let ticks = replicas.iter_mut().map(|replica| replica.tick_at(Some(&bundle), begin()));
+        let ticks = replicas
+            .iter_mut()
+            .map(|replica| replica.tick_at(Some(&bundle), begin()));
         futures::future::try_join_all(ticks).await.unwrap();
         check(&replicas);
         check(&[begun(&store).await.unwrap()]);
@@ -63,7 +89,10 @@ async fn what_two_replicas_show_is_put_back() {
 
 #[tokio::test]
 async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fails() {
-    for (left, writes) in losses().into_iter().flat_map(|left| (0..3).map(move |writes| (left.clone(), writes))) {
+    for (left, writes) in losses()
+        .into_iter()
+        .flat_map(|left| (0..3).map(move |writes| (left.clone(), writes)))
+    {
         let store = Store::default();
         let mut tls = begun(&store).await.unwrap();
         // With an authority and a certificate that are good still, and such as are due.
@@ -76,11 +105,17 @@ async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fail
                 let done = tls.tick_at(Some(&registered), now).await;
                 assert!(writes > 0 || done.is_err(), "{left:?}");
                 assert!(!tls.bundle().is_empty(), "{left:?} {writes}");
-                assert!(day > 0 || is_trusted(&tls, &tls.bundle(), now), "{left:?} {writes}");
+                assert!(
+                    day > 0 || is_trusted(&tls, &tls.bundle(), now),
+                    "{left:?} {writes}"
+                );
             }
             store.let_in(None);
             tls.tick_at(Some(&registered), now).await.unwrap();
-            assert!(is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &registered, now), "{left:?} {writes}");
+            assert!(
+                is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &registered, now),
+                "{left:?} {writes}"
+            );
         }
     }
 }
@@ -97,8 +132,16 @@ async fn a_server_begins_with_a_key_of_another_certificate() {
 
 #[tokio::test]
 async fn an_empty_file_of_authorities_takes_nobodys_trust_away() {
-    let made = issue::authority("theirs", begin(), DAY * 300, None).unwrap().authority;
-    let leaf = issue::leaf((&made.certificate, &made.key), &[NAME.to_owned()], begin(), DAY * 60).unwrap();
+    let made = issue::authority("theirs", begin(), DAY * 300, None)
+        .unwrap()
+        .authority;
+    let leaf = issue::leaf(
+        (&made.certificate, &made.key),
+        &[NAME.to_owned()],
+        begin(),
+        DAY * 60,
+    )
+    .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -107,15 +150,24 @@ async fn an_empty_file_of_authorities_takes_nobodys_trust_away() {
     };
     let (certificate, private_key) = (put("cert", &leaf.certificate.pem), put("key", &leaf.key));
     let files = Files {
-        files: TlsFiles { certificate, private_key, authorities: None },
+        files: TlsFiles {
+            certificate,
+            private_key,
+            authorities: None,
+        },
         authorities: Some(put("ca", "\n")),
         follow: true,
         serving: ServingProfile::default(),
     };
-    let mut certificates = Source::Files(files).get(&ApiServerClock::default()).await.unwrap();
-    for (text, expected) in
-        [("", None), (made.certificate.pem.as_str(), Some(&made.certificate.pem)), ("", Some(&made.certificate.pem))]
-    {
+    let mut certificates = Source::Files(files)
+        .get(&ApiServerClock::default())
+        .await
+        .unwrap();
+    for (text, expected) in [
+        ("", None),
+        (made.certificate.pem.as_str(), Some(&made.certificate.pem)),
+        ("", Some(&made.certificate.pem)),
+    ] {
         put("ca", text);
         certificates.look(None, SystemTime::now()).await.unwrap();
         assert_eq!(certificates.bundle().as_ref(), expected);

@@ -26,14 +26,25 @@ impl Leases {
     }
 
     pub(super) fn holder(&self) -> String {
-        self.0.lock().unwrap().clone().and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+        self.0
+            .lock()
+            .unwrap()
+            .clone()
+            .and_then(|lease| lease.spec?.holder_identity)
+            .unwrap_or_default()
     }
 
     /// A client that fails while `cut` is set, as behind a broken network.
     pub(super) fn client(&self, cut: Arc<AtomicBool>) -> kube::Client {
         let router = axum::Router::new()
-            .route("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease", put(replace).get(read))
-            .route("/apis/coordination.k8s.io/v1/namespaces/ns/leases", get(watch_is_forbidden).post(create))
+            .route(
+                "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease",
+                put(replace).get(read),
+            )
+            .route(
+                "/apis/coordination.k8s.io/v1/namespaces/ns/leases",
+                get(watch_is_forbidden).post(create),
+            )
             .with_state(self.clone());
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let (router, cut) = (router.clone(), cut.load(Ordering::SeqCst));
@@ -41,7 +52,10 @@ impl Leases {
                 if cut {
                     return Err(std::io::Error::other("network is cut"));
                 }
-                Ok(router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {}))
+                Ok(router
+                    .oneshot(request.map(Body::new))
+                    .await
+                    .unwrap_or_else(|never| match never {}))
             }
         });
         kube::Client::new(service, "ns")
@@ -49,23 +63,34 @@ impl Leases {
 }
 
 pub(super) fn version(lease: &Lease) -> u64 {
-    lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or_default()
+    lease
+        .metadata
+        .resource_version
+        .as_ref()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or_default()
 }
 
 fn refuse(code: StatusCode, reason: &str) -> Response {
-    let status =
-        serde_json::json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
+    let status = serde_json::json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
     (code, Json(status)).into_response()
 }
 
 async fn read(State(leases): State<Leases>) -> Response {
     let lease = leases.0.lock().unwrap().clone();
-    lease.map_or_else(|| refuse(StatusCode::NOT_FOUND, "NotFound"), |lease| Json(lease).into_response())
+    lease.map_or_else(
+        || refuse(StatusCode::NOT_FOUND, "NotFound"),
+        |lease| Json(lease).into_response(),
+    )
 }
 
 async fn create(State(leases): State<Leases>, Json(lease): Json<Lease>) -> Response {
     let exists = leases.0.lock().unwrap().is_some();
-    if exists { refuse(StatusCode::CONFLICT, "Conflict") } else { leases.store(lease).into_response() }
+    if exists {
+        refuse(StatusCode::CONFLICT, "Conflict")
+    } else {
+        leases.store(lease).into_response()
+    }
 }
 
 async fn replace(State(leases): State<Leases>, Json(lease): Json<Lease>) -> Response {

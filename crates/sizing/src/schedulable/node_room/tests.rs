@@ -5,7 +5,10 @@ use super::*;
 const GIB: i64 = 1 << 30;
 
 fn amounts(millicores: i64, gibibytes: i64) -> Amounts {
-    Amounts { cpu: Cpu::from_millicores(millicores), memory: Memory::from_bytes(gibibytes * GIB) }
+    Amounts {
+        cpu: Cpu::from_millicores(millicores),
+        memory: Memory::from_bytes(gibibytes * GIB),
+    }
 }
 
 fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeFacts {
@@ -33,29 +36,59 @@ fn in_pool(pool: Option<&str>) -> NodeConstraints {
         operator: NodeOperator::In,
         values: vec![pool.to_owned()],
     };
-    let terms = pool.map(|pool| vec![NodeTerm { labels: vec![requirement(pool)], fields: Vec::new() }]);
-    NodeConstraints { terms, ..NodeConstraints::default() }
+    let terms = pool.map(|pool| {
+        vec![NodeTerm {
+            labels: vec![requirement(pool)],
+            fields: Vec::new(),
+        }]
+    });
+    NodeConstraints {
+        terms,
+        ..NodeConstraints::default()
+    }
 }
 
 /// The rooms of pods in a pool: node, millicores, gibibytes, `DaemonSet` pods.
 fn check(rooms: &Rooms, pool: Option<&str>, expected: &[(&str, i64, i64, usize)]) {
-    let NodeRooms::One(found) = rooms.for_pods(&in_pool(pool)) else { panic!("pods need one node") };
+    let NodeRooms::One(found) = rooms.for_pods(&in_pool(pool)) else {
+        panic!("pods need one node")
+    };
     let found: Vec<_> = found
         .iter()
-        .map(|room| (room.node.as_str(), room.left.cpu.millicores(), room.left.memory.bytes() / GIB, room.daemons))
+        .map(|room| {
+            (
+                room.node.as_str(),
+                room.left.cpu.millicores(),
+                room.left.memory.bytes() / GIB,
+                room.daemons,
+            )
+        })
         .collect();
     assert_eq!(found, expected, "{pool:?}");
 }
 
 #[test]
 fn a_node_has_left_what_daemons_and_the_margin_leave() {
-    let nodes = vec![node("a", "x", 8000, 32), NodeFacts { bound: amounts(100, 1), ..node("b", "y", 16_000, 64) }];
-    let daemons = vec![daemon("proxy", None, 100, 1), daemon("gpu", Some("y"), 1000, 2)];
+    let nodes = vec![
+        node("a", "x", 8000, 32),
+        NodeFacts {
+            bound: amounts(100, 1),
+            ..node("b", "y", 16_000, 64)
+        },
+    ];
+    let daemons = vec![
+        daemon("proxy", None, 100, 1),
+        daemon("gpu", Some("y"), 1000, 2),
+    ];
     let rooms = Rooms::new(nodes.clone(), daemons.clone(), 0.0);
     check(&rooms, None, &[("b", 14_800, 60, 2)]);
     check(&rooms, Some("x"), &[("a", 7900, 31, 1)]);
     check(&rooms, Some("z"), &[]);
-    check(&Rooms::new(nodes, daemons, 0.25), Some("x"), &[("a", 5900, 23, 1)]);
+    check(
+        &Rooms::new(nodes, daemons, 0.25),
+        Some("x"),
+        &[("a", 5900, 23, 1)],
+    );
 }
 
 #[test]
@@ -66,20 +99,49 @@ fn of_nodes_only_those_count_that_are_larger_in_something() {
         node("memory", "x", 16_000, 256),
         node("like-cores", "x", 64_000, 64),
     ];
-    check(&Rooms::new(nodes, Vec::new(), 0.0), None, &[("cores", 64_000, 64, 0), ("memory", 16_000, 256, 0)]);
+    check(
+        &Rooms::new(nodes, Vec::new(), 0.0),
+        None,
+        &[("cores", 64_000, 64, 0), ("memory", 16_000, 256, 0)],
+    );
 }
 
 #[test]
 fn a_node_whose_taint_is_not_tolerated_does_not_count() {
-    let taint = Taint { key: "gpu".to_owned(), value: String::new(), effect: model::Effect::NoSchedule };
-    let nodes = vec![node("a", "x", 1000, 1), NodeFacts { taints: vec![taint], ..node("b", "x", 9000, 9) }];
-    check(&Rooms::new(nodes, Vec::new(), 0.0), None, &[("a", 1000, 1, 0)]);
+    let taint = Taint {
+        key: "gpu".to_owned(),
+        value: String::new(),
+        effect: model::Effect::NoSchedule,
+    };
+    let nodes = vec![
+        node("a", "x", 1000, 1),
+        NodeFacts {
+            taints: vec![taint],
+            ..node("b", "x", 9000, 9)
+        },
+    ];
+    check(
+        &Rooms::new(nodes, Vec::new(), 0.0),
+        None,
+        &[("a", 1000, 1, 0)],
+    );
 }
 
 #[test]
 fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
-    let nodes = vec![node("cores", "x", 8000, 4), node("memory", "x", 4000, 8), node("other", "y", 1000, 1)];
-    let rooms = Rooms::new(nodes, vec![daemon("self", Some("x"), 500, 1), daemon("proxy", None, 100, 0)], 0.0);
+    let nodes = vec![
+        node("cores", "x", 8000, 4),
+        node("memory", "x", 4000, 8),
+        node("other", "y", 1000, 1),
+    ];
+    let rooms = Rooms::new(
+        nodes,
+        vec![
+            daemon("self", Some("x"), 500, 1),
+            daemon("proxy", None, 100, 0),
+        ],
+        0.0,
+    );
     let key = |name: &str| ("kube-system".to_owned(), name.to_owned());
     let room = |node: &str, millicores, gibibytes| Room {
         node: node.to_owned(),
@@ -94,9 +156,14 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
 #[test]
 fn the_node_is_chosen_that_cuts_least_of_what_is_short() {
     let check = |fixed: Amounts, wanted: Amounts, expected: Option<&str>| {
-        let nodes = vec![node("cores", "x", 64_000, 64), node("memory", "x", 16_000, 256)];
+        let nodes = vec![
+            node("cores", "x", 64_000, 64),
+            node("memory", "x", 16_000, 256),
+        ];
         let rooms = Rooms::new(nodes, Vec::new(), 0.0).for_pods(&NodeConstraints::default());
-        let chosen = rooms.choose(fixed, wanted).map(|(room, _)| room.node.clone());
+        let chosen = rooms
+            .choose(fixed, wanted)
+            .map(|(room, _)| room.node.clone());
         assert_eq!(chosen.as_deref(), expected, "{fixed:?} {wanted:?}");
     };
     let nothing = amounts(0, 0);

@@ -2,14 +2,22 @@
 
 use super::*;
 
-/// `expected`: the expression with `NS` in the place of the matcher of the namespace, or a part of the error.
+/// `expected`: the expression with `NS` in the place of the matcher of the namespace, or a part of
+/// the error.
 fn check(expression: &str, expected: Result<&str, &str>) {
     let found = confine(expression, "namespace", "shop");
     match expected {
-        Ok(expected) => assert_eq!(found, Ok(expected.replace("NS", r#"namespace="shop""#)), "{expression}"),
+        Ok(expected) => assert_eq!(
+            found,
+            Ok(expected.replace("NS", r#"namespace="shop""#)),
+            "{expression}"
+        ),
         Err(part) => {
             let error = found.expect_err(expression).to_string();
-            assert!(error.contains(part) && error.len() < 200, "{expression}: {error}");
+            assert!(
+                error.contains(part) && error.len() < 200,
+                "{expression}: {error}"
+            );
         }
     }
 }
@@ -18,40 +26,76 @@ fn check(expression: &str, expected: Result<&str, &str>) {
 fn every_selector_gets_the_matcher() {
     check("up", Ok("up{NS}"));
     check("up{}", Ok("up{NS}"));
-    check(r#"up{job="a",pod=~"b.*",}"#, Ok(r#"up{job="a",pod=~"b.*",NS}"#));
+    check(
+        r#"up{job="a",pod=~"b.*",}"#,
+        Ok(r#"up{job="a",pod=~"b.*",NS}"#),
+    );
     check(r#"{__name__=~".+"}"#, Ok(r#"{__name__=~".+",NS}"#));
-    check("up or secret and other", Ok("up{NS} or secret{NS} and other{NS}"));
+    check(
+        "up or secret and other",
+        Ok("up{NS} or secret{NS} and other{NS}"),
+    );
     check(
         "sum(rate(a:b[5m])) by (pod) / on(pod) group_left(x) b",
         Ok("sum(rate(a:b{NS}[5m])) by (pod) / on (pod) group_left (x) b{NS}"),
     );
     check("a > bool on() b", Ok("a{NS} > bool on () b{NS}"));
-    check("a * ignoring(x) group_right b", Ok("a{NS} * ignoring (x) group_right b{NS}"));
-    check("max_over_time(rate(a[5m])[1h:5m] offset 1d)", Ok("max_over_time(rate(a{NS}[5m])[1h:5m] offset 1d)"));
-    check("a[1h:] @ start() offset -5m", Ok("a{NS}[1h:] @ start() offset -5m"));
-    check("-a ^ +2 + a @ 1609746000", Ok("-a{NS} ^ +2 + a{NS} @ 1609746000"));
+    check(
+        "a * ignoring(x) group_right b",
+        Ok("a{NS} * ignoring (x) group_right b{NS}"),
+    );
+    check(
+        "max_over_time(rate(a[5m])[1h:5m] offset 1d)",
+        Ok("max_over_time(rate(a{NS}[5m])[1h:5m] offset 1d)"),
+    );
+    check(
+        "a[1h:] @ start() offset -5m",
+        Ok("a{NS}[1h:] @ start() offset -5m"),
+    );
+    check(
+        "-a ^ +2 + a @ 1609746000",
+        Ok("-a{NS} ^ +2 + a{NS} @ 1609746000"),
+    );
     check("(a)", Ok("(a{NS})"));
     check(
         "histogram_quantile(0.9, sum by(le, job)(rate(a[5m])))",
         Ok("histogram_quantile(0.9, sum by (le,job)(rate(a{NS}[5m])))"),
     );
-    check("clamp_max(a, Inf) + time() + vector(1) - nan", Ok("clamp_max(a{NS}, Inf) + time() + vector(1) - nan"));
+    check(
+        "clamp_max(a, Inf) + time() + vector(1) - nan",
+        Ok("clamp_max(a{NS}, Inf) + time() + vector(1) - nan"),
+    );
     // The metrics are called as functions are.
     check("rate + time", Ok("rate{NS} + time{NS}"));
 }
 
 #[test]
 fn parameters_of_aggregations_are_confined_too() {
-    check("topk(scalar(secret), a)", Ok("topk(scalar(secret{NS}), a{NS})"));
-    check("quantile without (x) (scalar(secret), a)", Ok("quantile without (x)(scalar(secret{NS}), a{NS})"));
-    check(r#"label_replace(a, "b", "$1", "c", "(.*)")"#, Ok(r#"label_replace(a{NS}, "b", "$1", "c", "(.*)")"#));
+    check(
+        "topk(scalar(secret), a)",
+        Ok("topk(scalar(secret{NS}), a{NS})"),
+    );
+    check(
+        "quantile without (x) (scalar(secret), a)",
+        Ok("quantile without (x)(scalar(secret{NS}), a{NS})"),
+    );
+    check(
+        r#"label_replace(a, "b", "$1", "c", "(.*)")"#,
+        Ok(r#"label_replace(a{NS}, "b", "$1", "c", "(.*)")"#),
+    );
 }
 
 #[test]
 fn a_matcher_of_another_namespace_stays_and_finds_nothing() {
     check(r#"up{namespace="bank"}"#, Ok(r#"up{namespace="bank",NS}"#));
-    check(r#"up{namespace=~"shop|bank"}"#, Ok(r#"up{namespace=~"shop|bank",NS}"#));
-    check(r#"up{namespace!="shop"}"#, Ok(r#"up{namespace!="shop",NS}"#));
+    check(
+        r#"up{namespace=~"shop|bank"}"#,
+        Ok(r#"up{namespace=~"shop|bank",NS}"#),
+    );
+    check(
+        r#"up{namespace!="shop"}"#,
+        Ok(r#"up{namespace!="shop",NS}"#),
+    );
     // One is enough.
     check(r#"up{namespace="shop",a="b"}"#, Ok(r#"up{NS,a="b"}"#));
     check(r"up{namespace='shop'}", Ok(r"up{namespace='shop',NS}"));
@@ -59,13 +103,22 @@ fn a_matcher_of_another_namespace_stays_and_finds_nothing() {
 
 #[test]
 fn keywords_may_be_written_in_capitals() {
-    check("SUM(a) BY (b) AND c OFFSET 5m", Ok("sum(a{NS}) by (b) and c{NS} offset 5m"));
+    check(
+        "SUM(a) BY (b) AND c OFFSET 5m",
+        Ok("sum(a{NS}) by (b) and c{NS} offset 5m"),
+    );
 }
 
 #[test]
 fn nothing_can_be_put_into_it_by_strings_and_comments() {
-    check(r#"up{a="x\"} or secret{b=\""}"#, Ok(r#"up{a="x\"} or secret{b=\"",NS}"#));
-    check(r#"up{a='x"} or secret{b="'}"#, Ok(r#"up{a='x"} or secret{b="',NS}"#));
+    check(
+        r#"up{a="x\"} or secret{b=\""}"#,
+        Ok(r#"up{a="x\"} or secret{b=\"",NS}"#),
+    );
+    check(
+        r#"up{a='x"} or secret{b="'}"#,
+        Ok(r#"up{a='x"} or secret{b="',NS}"#),
+    );
     check(r"up{a=`x\`} # ` or secret", Ok(r#"up{a="x\\",NS}"#));
     check("up # {\n or secret", Ok("up{NS} or secret{NS}"));
     check("up #\r or secret", Ok("up{NS}"));
@@ -74,15 +127,27 @@ fn nothing_can_be_put_into_it_by_strings_and_comments() {
 #[test]
 fn the_value_cannot_leave_its_quotes() {
     let confined = confine("up", "namespace", "a\"} or up{b=\"");
-    assert_eq!(confined.as_deref(), Ok(r#"up{namespace="a\"} or up{b=\""}"#));
+    assert_eq!(
+        confined.as_deref(),
+        Ok(r#"up{namespace="a\"} or up{b=\""}"#)
+    );
 }
 
 #[test]
 fn what_may_read_more_is_refused() {
-    check("info(up)", Err("character 1: the function info cannot be confined"));
-    check("unheard_of(up)", Err("the function unheard_of cannot be confined"));
+    check(
+        "info(up)",
+        Err("character 1: the function info cannot be confined"),
+    );
+    check(
+        "unheard_of(up)",
+        Err("the function unheard_of cannot be confined"),
+    );
     check(r#"up{a="b" or c="d"}"#, Err("expected ,, found or"));
-    check(r#"{"up", a="b"}"#, Err("expected the name of a label, found a string"));
+    check(
+        r#"{"up", a="b"}"#,
+        Err("expected the name of a label, found a string"),
+    );
     check(r#"{"a.b"="c"}"#, Err("expected the name of a label"));
     check("WITH (x = up) x", Err("the function WITH"));
     check("sum{}", Err("expected (, found {"));
@@ -126,8 +191,14 @@ fn depth_is_bounded_and_the_length_of_a_chain_is_not() {
     check(&chain, Ok(&chain));
     let signs = "-".repeat(7000) + "1";
     check(&signs, Ok(&signs));
-    check(&"x".repeat(8000).replace('x', "a("), Err("the function a cannot be confined"));
-    check(&format!("{}(1)", "x".repeat(8000)), Err("the function xxxx"));
+    check(
+        &"x".repeat(8000).replace('x', "a("),
+        Err("the function a cannot be confined"),
+    );
+    check(
+        &format!("{}(1)", "x".repeat(8000)),
+        Err("the function xxxx"),
+    );
 }
 
 proptest::proptest! {

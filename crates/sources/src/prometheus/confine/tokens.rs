@@ -1,4 +1,5 @@
-//! The tokens of `PromQL`. Comments and white space are dropped, strings get quotes that every store reads in the same way.
+//! The tokens of `PromQL`. Comments and white space are dropped, strings get quotes that every
+//! store reads in the same way.
 
 use std::borrow::Cow;
 
@@ -6,8 +7,8 @@ use super::ConfineError;
 
 /// Longer ones first.
 const SIGNS: &[&str] = &[
-    "=~", "!~", "!=", "==", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "^", "(", ")", "{", "}", "[", "]", ",",
-    "@",
+    "=~", "!~", "!=", "==", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "^", "(", ")", "{",
+    "}", "[", "]", ",", "@",
 ];
 const UNITS: &[&str] = &["ms", "s", "m", "h", "d", "w", "y"];
 
@@ -34,7 +35,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError
             ' ' | '\t' | '\r' | '\n' => (1, None),
             '#' => (rest.find('\n').unwrap_or(rest.len()), None),
             '"' | '\'' | '`' => {
-                let length = quoted(rest).ok_or_else(|| ConfineError::new(at, "the string does not end"))?;
+                let length =
+                    quoted(rest).ok_or_else(|| ConfineError::new(at, "the string does not end"))?;
                 (length, Some(Token::Text(plain(&rest[..length]))))
             }
             // In a range it divides, elsewhere it is part of a name.
@@ -42,18 +44,24 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError
             '0'..='9' | '.' => {
                 let length = number(rest);
                 if !is_number(&rest[..length]) {
-                    return Err(ConfineError::new(at, "this is neither a number nor a duration"));
+                    return Err(ConfineError::new(
+                        at,
+                        "this is neither a number nor a duration",
+                    ));
                 }
                 (length, Some(Token::Number(&rest[..length])))
             }
             letter if is_of_name(letter) => {
-                let length = rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len());
+                let length = rest
+                    .find(|letter| !is_of_name(letter))
+                    .unwrap_or(rest.len());
                 (length, Some(Token::Name(&rest[..length])))
             }
             other => {
                 let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
-                let sign =
-                    *sign.ok_or_else(|| ConfineError::new(at, format!("{other:?} is no part of an expression")))?;
+                let sign = *sign.ok_or_else(|| {
+                    ConfineError::new(at, format!("{other:?} is no part of an expression"))
+                })?;
                 in_range = if in_range { sign != "]" } else { sign == "[" };
                 (sign.len(), Some(Token::Sign(sign)))
             }
@@ -85,9 +93,13 @@ fn quoted(text: &str) -> Option<usize> {
     None
 }
 
-/// The same string without the quotes in which backslashes stand for themselves: not every store takes them for that.
+/// The same string without the quotes in which backslashes stand for themselves: not every store
+/// takes them for that.
 fn plain(text: &str) -> Cow<'_, str> {
-    match text.strip_prefix('`').and_then(|text| text.strip_suffix('`')) {
+    match text
+        .strip_prefix('`')
+        .and_then(|text| text.strip_suffix('`'))
+    {
         Some(inner) => Cow::Owned(super::super::query::quoted(inner)),
         None => Cow::Borrowed(text),
     }
@@ -113,12 +125,16 @@ fn is_number(text: &str) -> bool {
     if is_duration(text) {
         return true;
     }
-    let (mantissa, exponent) = text.split_once(['e', 'E']).map_or((text, None), |(one, other)| (one, Some(other)));
+    let (mantissa, exponent) = text
+        .split_once(['e', 'E'])
+        .map_or((text, None), |(one, other)| (one, Some(other)));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let is_mantissa = (is_digits(whole) || is_digits(fraction))
         && (whole.is_empty() || is_digits(whole))
         && (fraction.is_empty() || is_digits(fraction));
-    is_mantissa && exponent.is_none_or(|exponent| is_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
+    is_mantissa
+        && exponent
+            .is_none_or(|exponent| is_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
 }
 
 fn is_duration(mut text: &str) -> bool {
@@ -127,7 +143,10 @@ fn is_duration(mut text: &str) -> bool {
     }
     while !text.is_empty() {
         let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        let Some(found) = UNITS.iter().find(|known| unit.starts_with(**known)).filter(|_| unit.len() < text.len())
+        let Some(found) = UNITS
+            .iter()
+            .find(|known| unit.starts_with(**known))
+            .filter(|_| unit.len() < text.len())
         else {
             return false;
         };
@@ -145,22 +164,54 @@ mod tests {
     }
 
     fn check(text: &str, expected: &[Token<'_>]) {
-        let found = tokens(text).map(|tokens| tokens.into_iter().map(|(_, token)| token).collect::<Vec<_>>());
-        assert_eq!(found.as_deref().ok(), (!expected.is_empty()).then_some(expected), "{text}: {found:?}");
+        let found = tokens(text).map(|tokens| {
+            tokens
+                .into_iter()
+                .map(|(_, token)| token)
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(
+            found.as_deref().ok(),
+            (!expected.is_empty()).then_some(expected),
+            "{text}: {found:?}"
+        );
     }
 
     #[test]
     fn numbers_durations_and_names_are_told_apart() {
-        let all = ["1", "08", ".5", "5.", "1.5", "1e5", "1E-3", "1.5e+3", "0x1F", "5m", "1h30m", "250ms", "2w"];
+        let all = [
+            "1", "08", ".5", "5.", "1.5", "1e5", "1E-3", "1.5e+3", "0x1F", "5m", "1h30m", "250ms",
+            "2w",
+        ];
         for text in all {
             check(text, &[Token::Number(text)]);
         }
-        for text in ["5x", "1.2.3", ".", "1e", "0x", "0xg", "1_000", "5m3", "1e5e5"] {
+        for text in [
+            "5x", "1.2.3", ".", "1e", "0x", "0xg", "1_000", "5m3", "1e5e5",
+        ] {
             check(text, &[]);
         }
         check("a:b_1", &[Token::Name("a:b_1")]);
-        check("[5m:1m]", &[sign("["), Token::Number("5m"), sign(":"), Token::Number("1m"), sign("]")]);
-        check("a[5m] :b", &[Token::Name("a"), sign("["), Token::Number("5m"), sign("]"), Token::Name(":b")]);
+        check(
+            "[5m:1m]",
+            &[
+                sign("["),
+                Token::Number("5m"),
+                sign(":"),
+                Token::Number("1m"),
+                sign("]"),
+            ],
+        );
+        check(
+            "a[5m] :b",
+            &[
+                Token::Name("a"),
+                sign("["),
+                Token::Number("5m"),
+                sign("]"),
+                Token::Name(":b"),
+            ],
+        );
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! The query for the history of a metric: the rule's own, over everything of a workload that there was, as one sum.
+//! The query for the history of a metric: the rule's own, over everything of a workload that there
+//! was, as one sum.
 //!
-//! Which series a metric is made from is told by the rule alone, since series that are gone are not listed. In the place of the matchers stand
-//! those of the series query, then further ones, then the selector by the names of its labels, then namespace and pods.
+//! Which series a metric is made from is told by the rule alone, since series that are gone are not
+//! listed. In the place of the matchers stand those of the series query, then further ones, then
+//! the selector by the names of its labels, then namespace and pods.
 //!
-//! Source: gocrane/crane `pkg/prometheus-adapter/expression.go`. As there a `by` for the objects is left out at the end; unlike there, only
-//! where that leaves a sum, since a mean over pods is no total.
+//! Source: gocrane/crane `pkg/prometheus-adapter/expression.go`. As there a `by` for the objects is
+//! left out at the end; unlike there, only where that leaves a sum, since a mean over pods is no
+//! total.
 
 use model::Selector;
 
@@ -24,7 +27,8 @@ pub struct Workload<'a> {
 }
 
 impl Rule {
-    /// The sum of a metric of pods over those of a workload; none where the rule does not make it. `further` are matchers.
+    /// The sum of a metric of pods over those of a workload; none where the rule does not make it.
+    /// `further` are matchers.
     pub fn history_of_pods(
         &self,
         metric: &str,
@@ -64,10 +68,14 @@ impl Rule {
         Some(self.matchers(selector, further).and_then(sum))
     }
 
-    /// The name of the series that a metric would be made from, as far as the rule alone tells: whether there are such series is not known.
+    /// The name of the series that a metric would be made from, as far as the rule alone tells:
+    /// whether there are such series is not known.
     fn series_of(&self, metric: &str) -> Option<String> {
         let query = self.series.as_ref()?;
-        let series = query.exact().map(str::to_owned).or_else(|| self.naming.series(metric))?;
+        let series = query
+            .exact()
+            .map(str::to_owned)
+            .or_else(|| self.naming.series(metric))?;
         let makes_it = self.naming.name(&series).as_deref() == Some(metric);
         (makes_it && query.includes(&series) && is_metric_name(&series)).then_some(series)
     }
@@ -80,7 +88,11 @@ impl Rule {
     }
 
     fn sum(&self, series: &str, matchers: &Matchers, label: &str) -> Result<String, QueryError> {
-        let group = if label.is_empty() { Vec::new() } else { vec![label.to_owned()] };
+        let group = if label.is_empty() {
+            Vec::new()
+        } else {
+            vec![label.to_owned()]
+        };
         Ok(total(&self.fill(series, matchers, group)?, label))
     }
 }
@@ -103,7 +115,11 @@ fn ungrouped<'a>(query: &'a str, label: &str) -> Option<&'a str> {
 
 /// Whether this is one call of `sum` and nothing else.
 fn is_sum(query: &str) -> bool {
-    let Some(call) = query.strip_prefix("sum").map(str::trim_start).filter(|call| call.starts_with('(')) else {
+    let Some(call) = query
+        .strip_prefix("sum")
+        .map(str::trim_start)
+        .filter(|call| call.starts_with('('))
+    else {
         return false;
     };
     let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
@@ -130,22 +146,41 @@ mod tests {
     /// What the deployed adapter is given, and prometheus-adapter's own example.
     const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/config.yaml");
     const EXAMPLE: &str = include_str!("sample.yaml");
-    const PODS: Workload<'_> = Workload { namespace: "shop", pods: "web-[0-9]+" };
+    const PODS: Workload<'_> = Workload {
+        namespace: "shop",
+        pods: "web-[0-9]+",
+    };
 
     fn rules(text: &str) -> RuleSet {
         RuleSet::parse(text).expect(text)
     }
 
-    /// `expected`: every rule of objects that makes the metric, with the query for its history or why there is none.
-    fn check(set: &RuleSet, metric: &str, selector: &str, further: &[&str], expected: &[(&str, &str)]) {
-        let (selector, further) = (selector.parse().expect(selector), further.iter().map(|it| (*it).to_owned()));
+    /// `expected`: every rule of objects that makes the metric, with the query for its history or
+    /// why there is none.
+    fn check(
+        set: &RuleSet,
+        metric: &str,
+        selector: &str,
+        further: &[&str],
+        expected: &[(&str, &str)],
+    ) {
+        let (selector, further) = (
+            selector.parse().expect(selector),
+            further.iter().map(|it| (*it).to_owned()),
+        );
         let further: Vec<_> = further.collect();
         let history = |rule: &super::super::Rule| {
             let query = rule.history_of_pods(metric, &selector, &further, PODS)?;
-            Some((rule.at.clone(), query.unwrap_or_else(|error| error.to_string())))
+            Some((
+                rule.at.clone(),
+                query.unwrap_or_else(|error| error.to_string()),
+            ))
         };
         let found: Vec<_> = set.custom.iter().filter_map(|rule| history(rule)).collect();
-        let found: Vec<_> = found.iter().map(|(rule, query)| (rule.as_str(), query.as_str())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|(rule, query)| (rule.as_str(), query.as_str()))
+            .collect();
         assert_eq!(found, expected, "{metric} {selector}");
     }
 
@@ -153,8 +188,19 @@ mod tests {
     fn matchers_stand_in_a_fixed_order() {
         let query = r#"sum(rate(http_requests_total{namespace!="",pod!="",cluster="a",code="200",verb="GET",namespace="shop",pod=~"web-[0-9]+"}[2m]))"#;
         let set = rules(DEPLOYED);
-        check(&set, "http_requests", "code=200,verb=GET", &[r#"cluster="a""#], &[("rules[0]", query)]);
-        for other in ["http_requests_total", "http_request", "xhttp_requests", "http"] {
+        check(
+            &set,
+            "http_requests",
+            "code=200,verb=GET",
+            &[r#"cluster="a""#],
+            &[("rules[0]", query)],
+        );
+        for other in [
+            "http_requests_total",
+            "http_request",
+            "xhttp_requests",
+            "http",
+        ] {
             check(&set, other, "", &[], &[]);
         }
     }
@@ -162,7 +208,9 @@ mod tests {
     #[test]
     fn the_series_of_a_metric_are_found_without_looking_for_them() {
         let of = |series: &str, matchers: &str| {
-            format!(r#"sum(rate({series}{{{matchers},namespace="shop",pod=~"web-[0-9]+",container!="POD"}}[2m]))"#)
+            format!(
+                r#"sum(rate({series}{{{matchers},namespace="shop",pod=~"web-[0-9]+",container!="POD"}}[2m]))"#
+            )
         };
         let contained = r#"container!="POD",namespace!="",pod!="""#;
         check(
@@ -171,7 +219,10 @@ mod tests {
             "",
             &[],
             &[
-                ("rules[0]", &of("container_cpu_usage_seconds_total", contained)),
+                (
+                    "rules[0]",
+                    &of("container_cpu_usage_seconds_total", contained),
+                ),
                 ("rules[1]", &of("container_cpu_usage_total", contained)),
                 ("rules[2]", &of("cpu_usage_total", r#"namespace!="""#)),
             ],
@@ -190,8 +241,12 @@ mod tests {
     #[test]
     fn a_rule_is_for_the_metrics_that_it_makes() {
         let check = |series: &str, name: &str, expected: Option<&str>| {
-            let expected = expected.map(|series| format!(r#"sum({series}{{namespace="shop",pod=~"web-[0-9]+"}})"#));
-            let (resources, query) = ("{template: <<.Resource>>}", "sum(<<.Series>>{<<.LabelMatchers>>})");
+            let expected = expected
+                .map(|series| format!(r#"sum({series}{{namespace="shop",pod=~"web-[0-9]+"}})"#));
+            let (resources, query) = (
+                "{template: <<.Resource>>}",
+                "sum(<<.Series>>{<<.LabelMatchers>>})",
+            );
             check_rule(series, name, resources, query, expected.as_deref());
         };
         check("b", "{as: a}", Some("b"));
@@ -210,30 +265,79 @@ mod tests {
     fn labels_are_those_that_the_rule_says() {
         let query = "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
         let both = "{overrides: {ns: {resource: namespace}, name: {resource: pod}}}";
-        check_rule("a", "{}", both, query, Some(r#"sum(a{ns="shop",name=~"web-[0-9]+"})"#));
-        check_rule("a", "{}", "{overrides: {ns: {resource: namespace}}}", query, None);
+        check_rule(
+            "a",
+            "{}",
+            both,
+            query,
+            Some(r#"sum(a{ns="shop",name=~"web-[0-9]+"})"#),
+        );
+        check_rule(
+            "a",
+            "{}",
+            "{overrides: {ns: {resource: namespace}}}",
+            query,
+            None,
+        );
         let why = "resources do not say which label has the namespace of pods";
-        check_rule("a", "{}", "{overrides: {name: {resource: pod}}}", query, Some(why));
+        check_rule(
+            "a",
+            "{}",
+            "{overrides: {name: {resource: pod}}}",
+            query,
+            Some(why),
+        );
         let why = "names of pods that are gone cannot be part of the query of this metric";
-        check_rule("a", "{}", both, "a{<<.LabelMatchers>>} + <<.LabelValuesByName.name>>", Some(why));
+        check_rule(
+            "a",
+            "{}",
+            both,
+            "a{<<.LabelMatchers>>} + <<.LabelValuesByName.name>>",
+            Some(why),
+        );
         let why = "\"a/b\" is not the name of a label in Prometheus";
-        check(&rules(DEPLOYED), "http_requests", "a/b=c", &[], &[("rules[0]", why)]);
+        check(
+            &rules(DEPLOYED),
+            "http_requests",
+            "a/b=c",
+            &[],
+            &[("rules[0]", why)],
+        );
     }
 
     #[test]
     fn external_metrics_are_of_the_namespace_unless_the_rule_says_otherwise() {
         let check = |resources: &str, query: &str, expected: &str| {
-            let rule = format!("{{seriesQuery: 'q{{x=\"y\"}}', resources: {resources}, metricsQuery: '{query}'}}");
+            let rule = format!(
+                "{{seriesQuery: 'q{{x=\"y\"}}', resources: {resources}, metricsQuery: '{query}'}}"
+            );
             let set = rules(&format!("externalRules: [{rule}]"));
             let selector = "name=a".parse().expect("a selector");
-            let found = set.external[0].history_of_external("q", &selector, &["c!=\"\"".to_owned()], "shop");
+            let found = set.external[0].history_of_external(
+                "q",
+                &selector,
+                &["c!=\"\"".to_owned()],
+                "shop",
+            );
             assert_eq!(found, Some(Ok(expected.to_owned())), "{resources}");
         };
         let sum = "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
-        check("{}", sum, r#"sum(q{x="y",c!="",name="a",namespace="shop"})"#);
-        check("{namespaced: false}", sum, r#"sum(q{x="y",c!="",name="a"})"#);
+        check(
+            "{}",
+            sum,
+            r#"sum(q{x="y",c!="",name="a",namespace="shop"})"#,
+        );
+        check(
+            "{namespaced: false}",
+            sum,
+            r#"sum(q{x="y",c!="",name="a"})"#,
+        );
         let own = "{overrides: {ns: {resource: namespace}}}";
-        check(own, "<<.Series>>{<<.LabelMatchers>>}", r#"sum(q{x="y",c!="",name="a",ns="shop"})"#);
+        check(
+            own,
+            "<<.Series>>{<<.LabelMatchers>>}",
+            r#"sum(q{x="y",c!="",name="a",ns="shop"})"#,
+        );
     }
 
     fn check_total(query: &str, expected: &str) {
@@ -242,13 +346,22 @@ mod tests {
 
     #[test]
     fn every_query_becomes_one_sum() {
-        check_total("sum(rate(x{a=\")\"}[2m])) by (pod)", "sum(rate(x{a=\")\"}[2m]))");
+        check_total(
+            "sum(rate(x{a=\")\"}[2m])) by (pod)",
+            "sum(rate(x{a=\")\"}[2m]))",
+        );
         check_total("sum (x)  by( pod )", "sum (x)");
         check_total("sum(x)", "sum(x)");
         check_total("x", "sum(x)");
         check_total("avg(x) by (pod)", "sum(avg(x) by (pod))");
-        check_total("sum(x) by (pod, container)", "sum(sum(x) by (pod, container))");
-        check_total("sum(x) by (pod) / sum(y) by (pod)", "sum(sum(x) by (pod) / sum(y) by (pod))");
+        check_total(
+            "sum(x) by (pod, container)",
+            "sum(sum(x) by (pod, container))",
+        );
+        check_total(
+            "sum(x) by (pod) / sum(y) by (pod)",
+            "sum(sum(x) by (pod) / sum(y) by (pod))",
+        );
         check_total("sum(x) / sum(y)", "sum(sum(x) / sum(y))");
         check_total("sum(x{a='\\')'}) + 1", "sum(sum(x{a='\\')'}) + 1)");
         check_total("sum by (pod) (x)", "sum(sum by (pod) (x))");

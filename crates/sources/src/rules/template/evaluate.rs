@@ -7,8 +7,18 @@ use super::value::Value;
 use super::{Fields, TemplateError};
 
 /// The text of a template, no longer than this.
-pub(super) fn evaluate(nodes: &[Node], fields: &Fields, max_bytes: usize) -> Result<String, TemplateError> {
-    let mut scope = Scope { fields, variables: Vec::new(), dot: Value::Bool(false), output: String::new(), max_bytes };
+pub(super) fn evaluate(
+    nodes: &[Node],
+    fields: &Fields,
+    max_bytes: usize,
+) -> Result<String, TemplateError> {
+    let mut scope = Scope {
+        fields,
+        variables: Vec::new(),
+        dot: Value::Bool(false),
+        output: String::new(),
+        max_bytes,
+    };
     scope.run(nodes)?;
     Ok(scope.output)
 }
@@ -37,7 +47,12 @@ impl<'a> Scope<'a> {
                     self.variables.push((name, value));
                 }
                 Node::If(branches, otherwise) => self.choose(branches, otherwise)?,
-                Node::Range { names, over, body, otherwise } => {
+                Node::Range {
+                    names,
+                    over,
+                    body,
+                    otherwise,
+                } => {
                     let elements = elements(self.value(over)?)?;
                     if elements.is_empty() {
                         self.run(otherwise)?;
@@ -48,7 +63,12 @@ impl<'a> Scope<'a> {
                         self.run_with(element, key.into_iter().chain(named), body)?;
                     }
                 }
-                Node::With { name, value, body, otherwise } => {
+                Node::With {
+                    name,
+                    value,
+                    body,
+                    otherwise,
+                } => {
                     let value = self.value(value)?;
                     if value.holds() {
                         let named = name.as_deref().map(|name| (name, value.clone()));
@@ -63,7 +83,11 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
-    fn choose(&mut self, branches: &'a [(Expression, Vec<Node>)], otherwise: &'a [Node]) -> Result<(), TemplateError> {
+    fn choose(
+        &mut self,
+        branches: &'a [(Expression, Vec<Node>)],
+        otherwise: &'a [Node],
+    ) -> Result<(), TemplateError> {
         for (condition, body) in branches {
             if self.value(condition)?.holds() {
                 return self.run(body);
@@ -89,7 +113,10 @@ impl<'a> Scope<'a> {
 
     fn print(&mut self, text: &str) -> Result<(), TemplateError> {
         if self.output.len() + text.len() > self.max_bytes {
-            return Err(TemplateError::new(format!("the text is longer than {} bytes", self.max_bytes)));
+            return Err(TemplateError::new(format!(
+                "the text is longer than {} bytes",
+                self.max_bytes
+            )));
         }
         self.output.push_str(text);
         Ok(())
@@ -100,11 +127,17 @@ impl<'a> Scope<'a> {
             Expression::Dot => Ok(self.dot.clone()),
             Expression::Field(name) => {
                 let value = self.fields.get(name.as_str());
-                value.cloned().ok_or_else(|| TemplateError::new(format!("there is no field .{name}")))
+                value
+                    .cloned()
+                    .ok_or_else(|| TemplateError::new(format!("there is no field .{name}")))
             }
             Expression::Member(name, member) => match self.fields.get(name.as_str()) {
-                Some(Value::Map(map)) => Ok(map.get(member).cloned().map_or(Value::Nothing, Value::Text)),
-                _ => Err(TemplateError::new(format!("there is no field .{member} of .{name}"))),
+                Some(Value::Map(map)) => {
+                    Ok(map.get(member).cloned().map_or(Value::Nothing, Value::Text))
+                }
+                _ => Err(TemplateError::new(format!(
+                    "there is no field .{member} of .{name}"
+                ))),
             },
             Expression::Variable(name) => {
                 let variable = self.variables.iter().rev().find(|(known, _)| known == name);
@@ -122,7 +155,10 @@ impl<'a> Scope<'a> {
         if let Function::And | Function::Or = function {
             return self.first_that(function == Function::Or, arguments);
         }
-        let values = arguments.iter().map(|argument| self.value(argument)).collect::<Result<Vec<_>, _>>()?;
+        let values = arguments
+            .iter()
+            .map(|argument| self.value(argument))
+            .collect::<Result<Vec<_>, _>>()?;
         match (function, values.as_slice()) {
             (Function::Index, [of, at]) => index(of, at),
             (Function::Len, [value]) => length(value),
@@ -133,7 +169,10 @@ impl<'a> Scope<'a> {
             (Function::Gt, [one, other]) => Ok(Value::Bool(order(one, other)?.is_gt())),
             (Function::Ge, [one, other]) => Ok(Value::Bool(order(one, other)?.is_ge())),
             (Function::Eq, [one, others @ ..]) => {
-                let orders = others.iter().map(|other| order(one, other)).collect::<Result<Vec<_>, _>>()?;
+                let orders = others
+                    .iter()
+                    .map(|other| order(one, other))
+                    .collect::<Result<Vec<_>, _>>()?;
                 Ok(Value::Bool(orders.contains(&Ordering::Equal)))
             }
             _ => Err(TemplateError::new("a function has too few values")),
@@ -155,23 +194,40 @@ impl<'a> Scope<'a> {
 
 fn elements(value: Value) -> Result<Vec<(Value, Value)>, TemplateError> {
     match value {
-        Value::List(list) => {
-            Ok(list.into_iter().enumerate().map(|(at, text)| (Value::Number(at as i64), Value::Text(text))).collect())
-        }
-        Value::Map(map) => Ok(map.into_iter().map(|(name, text)| (Value::Text(name), Value::Text(text))).collect()),
+        Value::List(list) => Ok(list
+            .into_iter()
+            .enumerate()
+            .map(|(at, text)| (Value::Number(at as i64), Value::Text(text)))
+            .collect()),
+        Value::Map(map) => Ok(map
+            .into_iter()
+            .map(|(name, text)| (Value::Text(name), Value::Text(text)))
+            .collect()),
         other => Err(TemplateError::new(format!("range cannot go over {other}"))),
     }
 }
 
 fn index(of: &Value, at: &Value) -> Result<Value, TemplateError> {
     match (of, at) {
-        (Value::Map(map), Value::Text(name)) => Ok(Value::Text(map.get(name).cloned().unwrap_or_default())),
+        (Value::Map(map), Value::Text(name)) => {
+            Ok(Value::Text(map.get(name).cloned().unwrap_or_default()))
+        }
         (Value::List(list), Value::Number(at)) => {
-            let text = usize::try_from(*at).ok().and_then(|at| list.get(at)).cloned();
-            let missing = || TemplateError::new(format!("index {at} is out of range: there are only {}", list.len()));
+            let text = usize::try_from(*at)
+                .ok()
+                .and_then(|at| list.get(at))
+                .cloned();
+            let missing = || {
+                TemplateError::new(format!(
+                    "index {at} is out of range: there are only {}",
+                    list.len()
+                ))
+            };
             text.map(Value::Text).ok_or_else(missing)
         }
-        _ => Err(TemplateError::new("index takes a map and a name, or a list and a number")),
+        _ => Err(TemplateError::new(
+            "index takes a map and a name, or a list and a number",
+        )),
     }
 }
 
@@ -190,6 +246,8 @@ fn order(one: &Value, other: &Value) -> Result<Ordering, TemplateError> {
         (Value::Text(one), Value::Text(other)) => Ok(one.cmp(other)),
         (Value::Number(one), Value::Number(other)) => Ok(one.cmp(other)),
         (Value::Bool(one), Value::Bool(other)) => Ok(one.cmp(other)),
-        _ => Err(TemplateError::new(format!("{one} and {other} cannot be compared"))),
+        _ => Err(TemplateError::new(format!(
+            "{one} and {other} cannot be compared"
+        ))),
     }
 }

@@ -49,8 +49,9 @@ pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, TemplateError> {
             push(&mut pieces, text);
             return Ok(pieces);
         };
-        let length =
-            end(action).ok_or_else(|| TemplateError::new(format!("<<{} is not closed by >>", excerpt(action))))?;
+        let length = end(action).ok_or_else(|| {
+            TemplateError::new(format!("<<{} is not closed by >>", excerpt(action)))
+        })?;
         let (mut inner, after) = (&action[..length], &action[length + 2..]);
         if inner.starts_with('-') && inner[1..].starts_with(char::is_whitespace) {
             inner = &inner[1..];
@@ -104,8 +105,11 @@ fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
         let (word, length) = match first {
             '.' => {
                 let name = name_at(&rest[1..]);
-                let follows =
-                    is_adjacent && matches!(words.last(), Some(Word::Field(_) | Word::FieldOf(..) | Word::Member(_)));
+                let follows = is_adjacent
+                    && matches!(
+                        words.last(),
+                        Some(Word::Field(_) | Word::FieldOf(..) | Word::Member(_))
+                    );
                 let word = match name {
                     "" => Word::Dot,
                     name if follows => Word::Member(name.to_owned()),
@@ -125,7 +129,10 @@ fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
             _ => {
                 let name = name_at(rest);
                 if name.is_empty() {
-                    return Err(TemplateError::new(format!("unexpected {first:?} in <<{}>>", excerpt(action))));
+                    return Err(TemplateError::new(format!(
+                        "unexpected {first:?} in <<{}>>",
+                        excerpt(action)
+                    )));
                 }
                 (Word::Name(name.to_owned()), name.len())
             }
@@ -139,18 +146,26 @@ fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
 
 /// The letters, digits and underscores at the start.
 fn name_at(text: &str) -> &str {
-    let end = text.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(text.len());
+    let end = text
+        .find(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
+        .unwrap_or(text.len());
     &text[..end]
 }
 
 fn variable(text: &str) -> (Word, usize) {
     let name = name_at(&text[1..]);
     let length = 1 + name.len();
-    let field = text[length..].strip_prefix('.').map(name_at).unwrap_or_default();
+    let field = text[length..]
+        .strip_prefix('.')
+        .map(name_at)
+        .unwrap_or_default();
     if field.is_empty() {
         (Word::Variable(name.to_owned()), length)
     } else {
-        (Word::FieldOf(name.to_owned(), field.to_owned()), length + 1 + field.len())
+        (
+            Word::FieldOf(name.to_owned(), field.to_owned()),
+            length + 1 + field.len(),
+        )
     }
 }
 
@@ -164,22 +179,36 @@ fn quoted(text: &str) -> Result<(Word, usize), TemplateError> {
                 Some('n') => value.push('\n'),
                 Some('t') => value.push('\t'),
                 Some(letter @ ('"' | '\\')) => value.push(letter),
-                _ => return Err(TemplateError::new(format!("an escape in {} is not supported", excerpt(text)))),
+                _ => {
+                    return Err(TemplateError::new(format!(
+                        "an escape in {} is not supported",
+                        excerpt(text)
+                    )));
+                }
             },
             letter => value.push(letter),
         }
     }
-    Err(TemplateError::new(format!("{} is not closed", excerpt(text))))
+    Err(TemplateError::new(format!(
+        "{} is not closed",
+        excerpt(text)
+    )))
 }
 
 fn raw(text: &str) -> Result<(Word, usize), TemplateError> {
-    let end = text[1..].find('`').ok_or_else(|| TemplateError::new(format!("{} is not closed", excerpt(text))))?;
+    let end = text[1..]
+        .find('`')
+        .ok_or_else(|| TemplateError::new(format!("{} is not closed", excerpt(text))))?;
     Ok((Word::Text(text[1..=end].to_owned()), end + 2))
 }
 
 fn number(text: &str) -> Result<(Word, usize), TemplateError> {
-    let digits = text[1..].find(|letter: char| !letter.is_ascii_digit()).map_or(text.len(), |end| end + 1);
+    let digits = text[1..]
+        .find(|letter: char| !letter.is_ascii_digit())
+        .map_or(text.len(), |end| end + 1);
     let number = text[..digits].parse();
-    let number = number.map_err(|_| TemplateError::new(format!("{} is no whole number", excerpt(&text[..digits]))))?;
+    let number = number.map_err(|_| {
+        TemplateError::new(format!("{} is no whole number", excerpt(&text[..digits])))
+    })?;
     Ok((Word::Number(number), digits))
 }

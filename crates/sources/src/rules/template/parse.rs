@@ -18,9 +18,19 @@ pub(super) enum Node {
     /// The first of these whose condition holds, or else the rest.
     If(Vec<(Expression, Vec<Node>)>, Vec<Node>),
     /// For each element, which is the dot and the variables, or else once the rest.
-    Range { names: Names, over: Expression, body: Vec<Node>, otherwise: Vec<Node> },
+    Range {
+        names: Names,
+        over: Expression,
+        body: Vec<Node>,
+        otherwise: Vec<Node>,
+    },
     /// With the value as the dot if it holds, or else the rest.
-    With { name: Option<String>, value: Expression, body: Vec<Node>, otherwise: Vec<Node> },
+    With {
+        name: Option<String>,
+        value: Expression,
+        body: Vec<Node>,
+        otherwise: Vec<Node>,
+    },
 }
 
 /// The variables of a range: of keys or indices, and of elements.
@@ -95,12 +105,20 @@ impl Function {
 /// Reads a template that may use these fields.
 pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, TemplateError> {
     let pieces = pieces(text)?;
-    let mut parser = Parser { pieces: &pieces, fields, variables: Vec::new(), dot_has_fields: true, depth: 0 };
+    let mut parser = Parser {
+        pieces: &pieces,
+        fields,
+        variables: Vec::new(),
+        dot_has_fields: true,
+        depth: 0,
+    };
     let (nodes, end) = parser.block()?;
     match end {
         Stop::Over => Ok(nodes),
         Stop::Closed => Err(TemplateError::new("<<end>> without a beginning")),
-        Stop::Otherwise(_) => Err(TemplateError::new("<<else>> without <<if>>, <<range>> or <<with>>")),
+        Stop::Otherwise(_) => Err(TemplateError::new(
+            "<<else>> without <<if>>, <<range>> or <<with>>",
+        )),
     }
 }
 
@@ -110,12 +128,23 @@ pub(super) fn uses(nodes: &[Node], field: &str) -> bool {
         Node::Text(_) => false,
         Node::Print(expression) | Node::Declare(_, expression) => reads(expression, field),
         Node::If(branches, otherwise) => {
-            branches.iter().any(|(condition, body)| reads(condition, field) || uses(body, field))
+            branches
+                .iter()
+                .any(|(condition, body)| reads(condition, field) || uses(body, field))
                 || uses(otherwise, field)
         }
-        Node::Range { over: value, body, otherwise, .. } | Node::With { value, body, otherwise, .. } => {
-            reads(value, field) || uses(body, field) || uses(otherwise, field)
+        Node::Range {
+            over: value,
+            body,
+            otherwise,
+            ..
         }
+        | Node::With {
+            value,
+            body,
+            otherwise,
+            ..
+        } => reads(value, field) || uses(body, field) || uses(otherwise, field),
     })
 }
 
@@ -153,7 +182,9 @@ impl<'a> Parser<'a> {
         let known = self.variables.len();
         let mut nodes = Vec::new();
         let end = loop {
-            let Some((piece, rest)) = self.pieces.split_first() else { break Stop::Over };
+            let Some((piece, rest)) = self.pieces.split_first() else {
+                break Stop::Over;
+            };
             self.pieces = rest;
             match piece {
                 Piece::Text(text) => nodes.push(Node::Text(text.clone())),
@@ -162,7 +193,9 @@ impl<'a> Parser<'a> {
                     [Word::Name(name), rest @ ..] if name == "else" => break Stop::Otherwise(rest),
                     words => {
                         let node = self.action(words);
-                        nodes.push(node.map_err(|error| TemplateError::new(format!("{error} in <<{text}>>")))?);
+                        nodes.push(node.map_err(|error| {
+                            TemplateError::new(format!("{error} in <<{text}>>"))
+                        })?);
                     }
                 },
             }
@@ -201,7 +234,9 @@ impl<'a> Parser<'a> {
                     let otherwise = self.last_block("if")?;
                     return Ok(Node::If(branches, otherwise));
                 }
-                Stop::Otherwise(_) => return Err(TemplateError::new("unexpected words after else")),
+                Stop::Otherwise(_) => {
+                    return Err(TemplateError::new("unexpected words after else"));
+                }
                 Stop::Over => return Err(TemplateError::new("there is no <<end>> for if")),
             }
         }
@@ -209,20 +244,40 @@ impl<'a> Parser<'a> {
 
     fn range(&mut self, words: &'a [Word]) -> Result<Node, TemplateError> {
         let (names, words) = match words {
-            [Word::Variable(key), Word::Sign(","), Word::Variable(element), Word::Sign(":="), rest @ ..] => {
-                (Names { key: Some(key.clone()), element: Some(element.clone()) }, rest)
-            }
-            [Word::Variable(element), Word::Sign(":="), rest @ ..] => {
-                (Names { key: None, element: Some(element.clone()) }, rest)
-            }
+            [
+                Word::Variable(key),
+                Word::Sign(","),
+                Word::Variable(element),
+                Word::Sign(":="),
+                rest @ ..,
+            ] => (
+                Names {
+                    key: Some(key.clone()),
+                    element: Some(element.clone()),
+                },
+                rest,
+            ),
+            [Word::Variable(element), Word::Sign(":="), rest @ ..] => (
+                Names {
+                    key: None,
+                    element: Some(element.clone()),
+                },
+                rest,
+            ),
             rest => (Names::default(), rest),
         };
         let over = self.whole(words)?;
         let known = self.variables.len();
-        self.variables.extend(names.key.iter().chain(&names.element).cloned());
+        self.variables
+            .extend(names.key.iter().chain(&names.element).cloned());
         let (body, otherwise) = self.bodies("range")?;
         self.variables.truncate(known);
-        Ok(Node::Range { names, over, body, otherwise })
+        Ok(Node::Range {
+            names,
+            over,
+            body,
+            otherwise,
+        })
     }
 
     fn with(&mut self, words: &'a [Word]) -> Result<Node, TemplateError> {
@@ -235,7 +290,12 @@ impl<'a> Parser<'a> {
         self.variables.extend(name.clone());
         let (body, otherwise) = self.bodies("with")?;
         self.variables.truncate(known);
-        Ok(Node::With { name, value, body, otherwise })
+        Ok(Node::With {
+            name,
+            value,
+            body,
+            otherwise,
+        })
     }
 
     /// The part with another dot, and the one after `else`, where the dot is as before.
@@ -247,14 +307,18 @@ impl<'a> Parser<'a> {
             Stop::Closed => Ok((body, Vec::new())),
             Stop::Otherwise([]) => Ok((body, self.last_block(keyword)?)),
             Stop::Otherwise(_) => Err(TemplateError::new("unexpected words after else")),
-            Stop::Over => Err(TemplateError::new(format!("there is no <<end>> for {keyword}"))),
+            Stop::Over => Err(TemplateError::new(format!(
+                "there is no <<end>> for {keyword}"
+            ))),
         }
     }
 
     fn last_block(&mut self, keyword: &str) -> Result<Vec<Node>, TemplateError> {
         match self.block()? {
             (nodes, Stop::Closed) => Ok(nodes),
-            _ => Err(TemplateError::new(format!("there is no <<end>> for {keyword}"))),
+            _ => Err(TemplateError::new(format!(
+                "there is no <<end>> for {keyword}"
+            ))),
         }
     }
 
@@ -269,7 +333,11 @@ impl<'a> Parser<'a> {
     }
 
     /// `a | f b` is `f b a`.
-    fn pipeline<'w>(&self, words: &'w [Word], depth: usize) -> Result<(Expression, &'w [Word]), TemplateError> {
+    fn pipeline<'w>(
+        &self,
+        words: &'w [Word],
+        depth: usize,
+    ) -> Result<(Expression, &'w [Word]), TemplateError> {
         let (mut expression, mut rest) = self.command(words, None, depth)?;
         while let [Word::Sign("|"), after @ ..] = rest {
             (expression, rest) = self.command(after, Some(expression), depth)?;
@@ -296,7 +364,10 @@ impl<'a> Parser<'a> {
             }
             arguments.extend(piped);
             if !function.takes(arguments.len()) {
-                return Err(TemplateError::new(format!("{name} does not take {} values", arguments.len())));
+                return Err(TemplateError::new(format!(
+                    "{name} does not take {} values",
+                    arguments.len()
+                )));
             }
             return Ok((Expression::Call(function, arguments), rest));
         }
@@ -306,26 +377,44 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn operand<'w>(&self, words: &'w [Word], depth: usize) -> Result<(Expression, &'w [Word]), TemplateError> {
+    fn operand<'w>(
+        &self,
+        words: &'w [Word],
+        depth: usize,
+    ) -> Result<(Expression, &'w [Word]), TemplateError> {
         let Some((word, rest)) = words.split_first() else {
             return Err(TemplateError::new("a value is missing"));
         };
         let expression = match word {
             Word::Dot if self.dot_has_fields => {
-                return Err(TemplateError::new("the dot alone is supported only within range and with"));
+                return Err(TemplateError::new(
+                    "the dot alone is supported only within range and with",
+                ));
             }
             Word::Dot => Expression::Dot,
             Word::Field(name) if self.dot_has_fields => return self.field(name, rest),
             Word::FieldOf(variable, name) if variable.is_empty() => return self.field(name, rest),
             Word::Field(name) | Word::FieldOf(_, name) | Word::Member(name) => {
-                return Err(TemplateError::new(format!("there is no field .{name} here")));
+                return Err(TemplateError::new(format!(
+                    "there is no field .{name} here"
+                )));
             }
-            Word::Variable(name) if self.variables.contains(name) => Expression::Variable(name.clone()),
-            Word::Variable(name) => return Err(TemplateError::new(format!("there is no variable ${name}"))),
+            Word::Variable(name) if self.variables.contains(name) => {
+                Expression::Variable(name.clone())
+            }
+            Word::Variable(name) => {
+                return Err(TemplateError::new(format!("there is no variable ${name}")));
+            }
             Word::Text(text) => Expression::Text(text.clone()),
             Word::Number(number) => Expression::Number(*number),
-            Word::Name(name) if name == "true" || name == "false" => Expression::Bool(name == "true"),
-            Word::Name(name) => return Err(TemplateError::new(format!("{name:?} is not supported here"))),
+            Word::Name(name) if name == "true" || name == "false" => {
+                Expression::Bool(name == "true")
+            }
+            Word::Name(name) => {
+                return Err(TemplateError::new(format!(
+                    "{name:?} is not supported here"
+                )));
+            }
             Word::Sign("(") if depth < MAX_DEPTH => {
                 let (expression, rest) = self.pipeline(rest, depth + 1)?;
                 return match rest {
@@ -338,16 +427,29 @@ impl<'a> Parser<'a> {
         Ok((expression, rest))
     }
 
-    fn field<'w>(&self, name: &str, rest: &'w [Word]) -> Result<(Expression, &'w [Word]), TemplateError> {
+    fn field<'w>(
+        &self,
+        name: &str,
+        rest: &'w [Word],
+    ) -> Result<(Expression, &'w [Word]), TemplateError> {
         if !self.fields.contains(&name) {
-            let known: Vec<String> = self.fields.iter().map(|field| format!(".{field}")).collect();
-            return Err(TemplateError::new(format!("there is no field .{name}: only {} are", known.join(", "))));
+            let known: Vec<String> = self
+                .fields
+                .iter()
+                .map(|field| format!(".{field}"))
+                .collect();
+            return Err(TemplateError::new(format!(
+                "there is no field .{name}: only {} are",
+                known.join(", ")
+            )));
         }
         match rest {
-            [Word::Member(_), Word::Member(member), ..] => {
-                Err(TemplateError::new(format!("there is no field .{member} here")))
+            [Word::Member(_), Word::Member(member), ..] => Err(TemplateError::new(format!(
+                "there is no field .{member} here"
+            ))),
+            [Word::Member(member), rest @ ..] => {
+                Ok((Expression::Member(name.to_owned(), member.clone()), rest))
             }
-            [Word::Member(member), rest @ ..] => Ok((Expression::Member(name.to_owned(), member.clone()), rest)),
             rest => Ok((Expression::Field(name.to_owned()), rest)),
         }
     }

@@ -43,7 +43,10 @@ impl fmt::Display for Value {
             Self::Nothing => f.write_str("<no value>"),
             Self::List(list) => write!(f, "[{}]", list.join(" ")),
             Self::Map(map) => {
-                let pairs: Vec<String> = map.iter().map(|(name, text)| format!("{name}:{text}")).collect();
+                let pairs: Vec<String> = map
+                    .iter()
+                    .map(|(name, text)| format!("{name}:{text}"))
+                    .collect();
                 write!(f, "map[{}]", pairs.join(" "))
             }
         }

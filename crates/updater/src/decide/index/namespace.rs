@@ -1,7 +1,8 @@
 //! One namespace: its autoscalers with their pods, its budgets with theirs, and what is marked.
 //!
-//! Pods find their autoscaler by the target's name, not by trying all: the effort grows with the number of pods and of
-//! autoscalers, not with their product. Source: upstream `pkg/utils/vpa/api.go` (`GetControllingVPAForPod`).
+//! Pods find their autoscaler by the target's name, not by trying all: the effort grows with the
+//! number of pods and of autoscalers, not with their product. Source: upstream
+//! `pkg/utils/vpa/api.go` (`GetControllingVPAForPod`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -72,19 +73,31 @@ impl Namespace {
     pub(super) fn of(name: &str, view: &View, settings: &Settings) -> Option<Self> {
         let mut autoscalers: Vec<Controlled> = within(&view.autoscalers, name)
             .filter(|autoscaler| changes_pods(autoscaler, settings))
-            .filter_map(|autoscaler| match target::resolve(view, &autoscaler.target()) {
-                target::Resolution::Pods(selector) => Some(Controlled::new(autoscaler, selector)),
-                target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
-            })
+            .filter_map(
+                |autoscaler| match target::resolve(view, &autoscaler.target()) {
+                    target::Resolution::Pods(selector) => {
+                        Some(Controlled::new(autoscaler, selector))
+                    }
+                    target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
+                },
+            )
             .collect();
         if autoscalers.is_empty() {
             return None;
         }
         autoscalers.sort_unstable_by(|a, b| a.order.cmp(&b.order));
         let budgets = within(&view.disruption_budgets, name);
-        let budgets = budgets.map(|budget| Covered { budget: Arc::clone(budget), pods: BTreeMap::new() });
+        let budgets = budgets.map(|budget| Covered {
+            budget: Arc::clone(budget),
+            pods: BTreeMap::new(),
+        });
         let marked = (0..autoscalers.len()).collect();
-        let mut namespace = Self { autoscalers, budgets: budgets.collect(), marked, ..Self::default() };
+        let mut namespace = Self {
+            autoscalers,
+            budgets: budgets.collect(),
+            marked,
+            ..Self::default()
+        };
         for (index, Controlled { autoscaler, .. }) in namespace.autoscalers.iter().enumerate() {
             namespace.by_name.insert(autoscaler.key.name.clone(), index);
             let target = &autoscaler.object.spec.target_ref;
@@ -92,11 +105,16 @@ impl Namespace {
             names.entry(target.name.clone()).or_default().push(index);
         }
         for (index, Covered { budget, .. }) in namespace.budgets.iter().enumerate() {
-            namespace.budgets_by_name.insert(budget.key.name.clone(), index);
+            namespace
+                .budgets_by_name
+                .insert(budget.key.name.clone(), index);
             let indices = match one_label(budget) {
-                Some((key, value)) => {
-                    namespace.by_label.entry(key.to_owned()).or_default().entry(value.to_owned()).or_default()
-                }
+                Some((key, value)) => namespace
+                    .by_label
+                    .entry(key.to_owned())
+                    .or_default()
+                    .entry(value.to_owned())
+                    .or_default(),
                 None => &mut namespace.unlabelled,
             };
             indices.push(index);
@@ -115,30 +133,69 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// The autoscalers that point at the topmost controller above the pods of an owner, the oldest first.
+    /// The autoscalers that point at the topmost controller above the pods of an owner, the oldest
+    /// first.
     fn candidates(&self, view: &View, namespace: &str, owner: &Owner) -> &[usize] {
-        let Owner { api_version, kind, name, uid: _ } = owner;
-        let top = target::topmost(view, Workload { api_version, kind, namespace, name }).ok().flatten();
+        let Owner {
+            api_version,
+            kind,
+            name,
+            uid: _,
+        } = owner;
+        let top = target::topmost(
+            view,
+            Workload {
+                api_version,
+                kind,
+                namespace,
+                name,
+            },
+        )
+        .ok()
+        .flatten();
         let found = top.and_then(|top| self.by_target.get(top.kind)?.get(top.name));
         found.map_or(&[], Vec::as_slice)
     }
 
     /// Where a pod belongs: under the first of these autoscalers that selects it.
     fn place(&self, pod: &Pod, candidates: &[usize]) -> Place {
-        let selects =
-            |index: &&usize| self.autoscalers.get(**index).is_some_and(|found| found.selector.matches(&pod.labels));
-        let labelled = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(key)?.get(value));
-        let budgets = labelled.chain([&self.unlabelled]).flatten().copied().filter(|index| {
-            let selector = self.budgets.get(*index).map(|covered| &covered.budget.selector);
-            // One whose selector cannot be read may cover any pod.
-            selector.is_some_and(|selector| selector.as_ref().map_or(true, |selector| selector.matches(&pod.labels)))
-        });
-        Place { autoscaler: candidates.iter().find(selects).copied(), budgets: budgets.collect() }
+        let selects = |index: &&usize| {
+            self.autoscalers
+                .get(**index)
+                .is_some_and(|found| found.selector.matches(&pod.labels))
+        };
+        let labelled = pod
+            .labels
+            .iter()
+            .filter_map(|(key, value)| self.by_label.get(key)?.get(value));
+        let budgets = labelled
+            .chain([&self.unlabelled])
+            .flatten()
+            .copied()
+            .filter(|index| {
+                let selector = self
+                    .budgets
+                    .get(*index)
+                    .map(|covered| &covered.budget.selector);
+                // One whose selector cannot be read may cover any pod.
+                selector.is_some_and(|selector| {
+                    selector
+                        .as_ref()
+                        .map_or(true, |selector| selector.matches(&pod.labels))
+                })
+            });
+        Place {
+            autoscaler: candidates.iter().find(selects).copied(),
+            budgets: budgets.collect(),
+        }
     }
 
     fn enter(&mut self, pod: &Arc<Pod>, place: Place) {
         let name = &pod.key.name;
-        if let Some(controlled) = place.autoscaler.and_then(|index| self.autoscalers.get_mut(index)) {
+        if let Some(controlled) = place
+            .autoscaler
+            .and_then(|index| self.autoscalers.get_mut(index))
+        {
             controlled.pods.insert(name.clone(), Arc::clone(pod));
         }
         for index in &place.budgets {
@@ -151,7 +208,10 @@ impl Namespace {
 
     fn leave(&mut self, name: &str) -> Option<Place> {
         let place = self.places.remove(name)?;
-        if let Some(controlled) = place.autoscaler.and_then(|index| self.autoscalers.get_mut(index)) {
+        if let Some(controlled) = place
+            .autoscaler
+            .and_then(|index| self.autoscalers.get_mut(index))
+        {
             controlled.pods.remove(name);
         }
         for index in &place.budgets {
@@ -163,18 +223,32 @@ impl Namespace {
     }
 
     /// Puts a pod where it belongs now, and marks where it was and is.
-    pub(super) fn change_pod(&mut self, view: &View, old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>) {
+    pub(super) fn change_pod(
+        &mut self,
+        view: &View,
+        old: Option<&Arc<Pod>>,
+        new: Option<&Arc<Pod>>,
+    ) {
         let mut before = None;
         if let Some(old) = old {
             self.mark_pod(&old.key.name);
             before = self.leave(&old.key.name);
         }
-        let Some(new) = new.filter(|pod| pod.is_live()) else { return };
+        let Some(new) = new.filter(|pod| pod.is_live()) else {
+            return;
+        };
         let belongs_there = |old: &&Arc<Pod>| old.owner == new.owner && old.labels == new.labels;
-        let place = before.filter(|_| old.is_some_and(|old| belongs_there(&old))).unwrap_or_else(|| {
-            let owner = new.owner.as_ref();
-            self.place(new, owner.map_or(&[], |owner| self.candidates(view, &new.key.namespace, owner)))
-        });
+        let place = before
+            .filter(|_| old.is_some_and(|old| belongs_there(&old)))
+            .unwrap_or_else(|| {
+                let owner = new.owner.as_ref();
+                self.place(
+                    new,
+                    owner.map_or(&[], |owner| {
+                        self.candidates(view, &new.key.namespace, owner)
+                    }),
+                )
+            });
         self.enter(new, place);
         self.mark_pod(&new.key.name);
     }
@@ -198,7 +272,11 @@ impl Namespace {
     }
 
     pub(super) fn mark_pod(&mut self, name: &str) {
-        if let Some(Place { autoscaler, budgets }) = self.places.get(name) {
+        if let Some(Place {
+            autoscaler,
+            budgets,
+        }) = self.places.get(name)
+        {
             self.marked.extend(autoscaler);
             self.marked_budgets.extend(budgets);
         }
@@ -209,7 +287,11 @@ impl Namespace {
     }
 
     pub(super) fn mark_if(&mut self, is_due: impl Fn(&Controlled) -> bool) {
-        let due = self.autoscalers.iter().enumerate().filter(|(_, controlled)| is_due(controlled));
+        let due = self
+            .autoscalers
+            .iter()
+            .enumerate()
+            .filter(|(_, controlled)| is_due(controlled));
         self.marked.extend(due.map(|(index, _)| index));
     }
 
@@ -219,8 +301,12 @@ impl Namespace {
         let mut budgets: Vec<usize> = self.marked_budgets.iter().copied().collect();
         loop {
             if let Some(controlled) = autoscalers.pop().map(|index| self.autoscalers.get(index)) {
-                let names = controlled.into_iter().flat_map(|controlled| controlled.pods.keys());
-                let covering = names.filter_map(|name| self.places.get(name)).flat_map(|place| &place.budgets);
+                let names = controlled
+                    .into_iter()
+                    .flat_map(|controlled| controlled.pods.keys());
+                let covering = names
+                    .filter_map(|name| self.places.get(name))
+                    .flat_map(|place| &place.budgets);
                 budgets.extend(covering.filter(|index| self.marked_budgets.insert(**index)));
             } else if let Some(covered) = budgets.pop().map(|index| self.budgets.get(index)) {
                 let names = covered.into_iter().flat_map(|covered| covered.pods.keys());
@@ -233,12 +319,16 @@ impl Namespace {
     }
 
     pub(super) fn marked(&self) -> impl Iterator<Item = &Controlled> {
-        self.marked.iter().filter_map(|index| self.autoscalers.get(*index))
+        self.marked
+            .iter()
+            .filter_map(|index| self.autoscalers.get(*index))
     }
 
     /// Notes the owners of the pods of an autoscaler, and removes its mark.
     pub(super) fn decided(&mut self, name: &str, owners: Vec<String>) {
-        let Some(index) = self.by_name.get(name) else { return };
+        let Some(index) = self.by_name.get(name) else {
+            return;
+        };
         self.marked.remove(index);
         if let Some(controlled) = self.autoscalers.get_mut(*index) {
             controlled.owners = owners;
@@ -258,29 +348,54 @@ impl Namespace {
 impl Controlled {
     fn new(autoscaler: &Arc<Autoscaler>, selector: Selector) -> Self {
         let ObjectKey { namespace, name } = autoscaler.key.clone();
-        let created = autoscaler.object.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let created = autoscaler
+            .object
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0);
         let order = (created, name, namespace);
-        Self { autoscaler: Arc::clone(autoscaler), order, pods: BTreeMap::new(), owners: Vec::new(), selector }
+        Self {
+            autoscaler: Arc::clone(autoscaler),
+            order,
+            pods: BTreeMap::new(),
+            owners: Vec::new(),
+            selector,
+        }
     }
 }
 
 /// Whether an autoscaler may change pods that run.
 fn changes_pods(autoscaler: &Autoscaler, settings: &Settings) -> bool {
     let spec = &autoscaler.object.spec;
-    let is_passive = matches!(spec.effective_update_mode(), EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
+    let is_passive = matches!(
+        spec.effective_update_mode(),
+        EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
+    );
     !is_passive || (settings.startup_boost && boost::is_asked_for(spec))
 }
 
 /// The objects of one namespace.
-fn within<'a, T: Entry<Key = ObjectKey>>(table: &'a Table<T>, namespace: &str) -> impl Iterator<Item = &'a Arc<T>> {
+fn within<'a, T: Entry<Key = ObjectKey>>(
+    table: &'a Table<T>,
+    namespace: &str,
+) -> impl Iterator<Item = &'a Arc<T>> {
     let objects = table.starting_at(ObjectKey::new(namespace, ""));
     objects.take_while(move |object| object.key().namespace == namespace)
 }
 
 /// A label without which the selector holds for no pod.
 fn one_label(budget: &DisruptionBudget) -> Option<(&str, &str)> {
-    budget.selector.as_ref().ok()?.requirements().iter().find_map(|requirement| match requirement {
-        Requirement::In(key, values) if values.len() == 1 => values.first().map(|value| (key.as_str(), value.as_str())),
-        _ => None,
-    })
+    budget
+        .selector
+        .as_ref()
+        .ok()?
+        .requirements()
+        .iter()
+        .find_map(|requirement| match requirement {
+            Requirement::In(key, values) if values.len() == 1 => {
+                values.first().map(|value| (key.as_str(), value.as_str()))
+            }
+            _ => None,
+        })
 }

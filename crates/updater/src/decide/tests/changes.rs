@@ -43,14 +43,22 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     check(&world, &mut memory, 1);
     memory.begin(&plan.acts[10], world.now);
     check(&world, &mut memory, 1);
-    memory.end(&plan.acts[10], &Outcome::TooMany { retry_after: None }, world.now);
+    memory.end(
+        &plan.acts[10],
+        &Outcome::TooMany { retry_after: None },
+        world.now,
+    );
     check(&world, &mut memory, 1);
     check(&world, &mut memory, 0);
     let pause = Duration::from_secs(1);
     (world.now.steady, world.now.wall) = (world.now.steady + pause, world.now.wall + pause);
     check(&world, &mut memory, 1);
     let plan = world.decide(&mut memory);
-    assert_eq!((plan.decided, plan.tallies.len(), plan.acts.len()), (0, GROUPS, GROUPS - 2), "the plan is whole");
+    assert_eq!(
+        (plan.decided, plan.tallies.len(), plan.acts.len()),
+        (0, GROUPS, GROUPS - 2),
+        "the plan is whole"
+    );
 }
 
 #[test]
@@ -59,14 +67,26 @@ fn what_shares_a_budget_is_decided_about_together() {
     for name in ["web", "api", "job"] {
         world.deployment(name, 2, &json!({}));
     }
-    world.view.disruption_budgets.apply(Arc::new(budget("all", "app in (web,api)", 1, &[], world.now.wall)));
+    world.view.disruption_budgets.apply(Arc::new(budget(
+        "all",
+        "app in (web,api)",
+        1,
+        &[],
+        world.now.wall,
+    )));
     let mut memory = Memory::default();
     check(&world, &mut memory, 3);
     world.pod("web", "web-0", &json!({"ready": false}));
     check(&world, &mut memory, 2);
     world.pod("job", "job-0", &json!({"ready": false}));
     check(&world, &mut memory, 1);
-    world.view.disruption_budgets.apply(Arc::new(budget("all", "app in (web,api)", 0, &[], world.now.wall)));
+    world.view.disruption_budgets.apply(Arc::new(budget(
+        "all",
+        "app in (web,api)",
+        0,
+        &[],
+        world.now.wall,
+    )));
     check(&world, &mut memory, 2);
 }
 
@@ -87,7 +107,13 @@ fn everything_is_decided_about_after_a_halt_and_when_that_is_asked_for() {
     check(&world, &mut memory, 1);
 }
 
-fn budget(name: &str, selector: &str, allowed: i32, disrupted: &[String], at: jiff::Timestamp) -> DisruptionBudget {
+fn budget(
+    name: &str,
+    selector: &str,
+    allowed: i32,
+    disrupted: &[String],
+    at: jiff::Timestamp,
+) -> DisruptionBudget {
     DisruptionBudget {
         key: ObjectKey::new("shop", name),
         selector: selector.parse(),
@@ -96,7 +122,10 @@ fn budget(name: &str, selector: &str, allowed: i32, disrupted: &[String], at: ji
         disruptions_allowed: allowed,
         current_healthy: 4,
         desired_healthy: 1,
-        disrupted: disrupted.iter().map(|name| (name.clone(), at)).collect::<BTreeSet<_>>(),
+        disrupted: disrupted
+            .iter()
+            .map(|name| (name.clone(), at))
+            .collect::<BTreeSet<_>>(),
         gives_up_unhealthy: false,
     }
 }

@@ -1,9 +1,11 @@
-//! Rounds of bad luck: the API server pauses, refuses, fails and does things all the same; what is seen of the cluster is late or cut
-//! off; the leader dies with requests under way; the clock jumps; workloads are scaled, Jobs go on, nodes are lost and others evict
-//! pods. No group loses more than its tolerance allows, and no budget is exceeded.
+//! Rounds of bad luck: the API server pauses, refuses, fails and does things all the same; what is
+//! seen of the cluster is late or cut off; the leader dies with requests under way; the clock
+//! jumps; workloads are scaled, Jobs go on, nodes are lost and others evict pods. No group loses
+//! more than its tolerance allows, and no budget is exceeded.
 //!
-//! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first; a seed without a number runs one
-//! round. `PLIMSOLL_CHAOS_ROUNDS=500 cargo test -p updater chaos -- --nocapture` runs many.
+//! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;
+//! a seed without a number runs one round.
+//! `PLIMSOLL_CHAOS_ROUNDS=500 cargo test -p updater chaos -- --nocapture` runs many.
 
 mod cluster_model;
 mod updater_model;
@@ -43,7 +45,10 @@ struct Seed(u64);
 impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the round with seed {0} failed: PLIMSOLL_CHAOS_SEED={0}", self.0);
+            eprintln!(
+                "the round with seed {0} failed: PLIMSOLL_CHAOS_SEED={0}",
+                self.0
+            );
         }
     }
 }
@@ -85,8 +90,15 @@ fn round(seed: u64, count: &mut Count) {
 
 #[test]
 fn no_tolerance_and_no_budget_is_ever_exceeded() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let (seed, rounds) = (number("PLIMSOLL_CHAOS_SEED"), number("PLIMSOLL_CHAOS_ROUNDS"));
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect("a number"))
+    };
+    let (seed, rounds) = (
+        number("PLIMSOLL_CHAOS_SEED"),
+        number("PLIMSOLL_CHAOS_ROUNDS"),
+    );
     let rounds = rounds.unwrap_or(if seed.is_some() { 1 } else { ROUNDS });
     let first = seed.unwrap_or(0);
     println!("{rounds} rounds from seed {first}");
@@ -98,8 +110,20 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
     if rounds < ROUNDS {
         return;
     }
-    assert!(count.evictions > 5 * rounds && count.restarts > rounds && count.resizes > rounds, "{count:?}");
-    assert!(count.refused > rounds && count.scaled_down > rounds && count.lost > rounds, "{count:?}");
-    assert!(count.completed > rounds / 2 && count.resumed > rounds / 10, "{count:?}");
-    assert!(count.vain * 20 < count.evictions, "budgets are asked in vain: {count:?}");
+    assert!(
+        count.evictions > 5 * rounds && count.restarts > rounds && count.resizes > rounds,
+        "{count:?}"
+    );
+    assert!(
+        count.refused > rounds && count.scaled_down > rounds && count.lost > rounds,
+        "{count:?}"
+    );
+    assert!(
+        count.completed > rounds / 2 && count.resumed > rounds / 10,
+        "{count:?}"
+    );
+    assert!(
+        count.vain * 20 < count.evictions,
+        "budgets are asked in vain: {count:?}"
+    );
 }

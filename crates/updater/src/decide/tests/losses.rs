@@ -1,5 +1,5 @@
-//! No group of pods loses more than the tolerance allows of the smaller of the wanted and the present pods, over any number of
-//! passes: what was lost and not replaced counts until it is.
+//! No group of pods loses more than the tolerance allows of the smaller of the wanted and the
+//! present pods, over any number of passes: what was lost and not replaced counts until it is.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::super::act::Outcome;
 use super::world::World;
 use super::{ACCEPTED, carry_out, evicted};
 
-/// Runs as many passes as evict anything, each of which sees the evictions of the one before as done, and nothing replaced.
-/// Returns the number of pods evicted in each.
+/// Runs as many passes as evict anything, each of which sees the evictions of the one before as
+/// done, and nothing replaced. Returns the number of pods evicted in each.
 fn evictions(world: &mut World, memory: &mut Memory) -> Vec<usize> {
     let mut passes = Vec::new();
     loop {
@@ -35,7 +35,11 @@ fn a_scale_counts_only_for_the_pods_that_it_was_read_with() {
     let (mut world, mut memory) = (World::new(), Memory::default());
     world.clone_set("web", 4);
     world.pods_of("CloneSet", "web", 4..10);
-    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0], "the scale may be out of date");
+    assert_eq!(
+        evictions(&mut world, &mut memory),
+        [0_usize; 0],
+        "the scale may be out of date"
+    );
     world.read_scale("web", 10);
     assert_eq!(evictions(&mut world, &mut memory), [5]);
     world.pods_of("CloneSet", "web", 10..12);
@@ -51,7 +55,11 @@ fn a_scale_that_wants_fewer_pods_than_there_are_lets_no_more_go_than_it_tolerate
     world.read_scale("web", 4);
     assert_eq!(evictions(&mut world, &mut memory), [2], "half of four");
     world.read_scale("web", 4);
-    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0], "two were lost while there were too many");
+    assert_eq!(
+        evictions(&mut world, &mut memory),
+        [0_usize; 0],
+        "two were lost while there were too many"
+    );
     world.read_scale("web", 10);
     assert_eq!(evictions(&mut world, &mut memory), [3], "half of ten");
 }
@@ -88,7 +96,11 @@ fn a_scale_down_under_way_lets_no_more_pods_go_than_those_that_stay_tolerate() {
     world.pod("web", "web-10", &json!({}));
     world.pod("web", "web-11", &json!({}));
     let plan = world.decide(&mut memory);
-    assert_eq!((plan.acts.len(), plan.wake_in), (0, Some(Duration::from_secs(30))), "it may delete more");
+    assert_eq!(
+        (plan.acts.len(), plan.wake_in),
+        (0, Some(Duration::from_secs(30))),
+        "it may delete more"
+    );
     world.now.steady += Duration::from_secs(30);
     assert_eq!(evictions(&mut world, &mut memory), [2]);
 }
@@ -100,7 +112,11 @@ fn pods_beyond_those_wanted_for_long_are_taken_to_stay() {
     world.scale("web", 5);
     assert_eq!(evictions(&mut world, &mut memory), [2]);
     world.now.steady += Duration::from_mins(5);
-    assert_eq!(evictions(&mut world, &mut memory), [2], "none was replaced or deleted");
+    assert_eq!(
+        evictions(&mut world, &mut memory),
+        [2],
+        "none was replaced or deleted"
+    );
 }
 
 #[test]
@@ -111,11 +127,19 @@ fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
     assert_eq!(evicted(&plan).len(), 5);
     carry_out(&world, &mut memory, &plan, &ACCEPTED);
     world.scale("web", 5);
-    assert_eq!(world.decide(&mut memory).acts, [], "the controller may delete the other five");
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "the controller may delete the other five"
+    );
     for name in evicted(&plan) {
         world.delete(name);
     }
-    assert_eq!(world.decide(&mut memory).acts, [], "it may have chosen them before it saw the evictions");
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "it may have chosen them before it saw the evictions"
+    );
     world.now.steady += Duration::from_secs(30);
     assert_eq!(evictions(&mut world, &mut memory), [2]);
 }
@@ -130,7 +154,11 @@ fn a_scale_down_counts_even_where_the_pods_are_seen_to_have_gone_at_the_same_tim
     for name in evicted(&plan) {
         world.delete(name);
     }
-    assert_eq!(world.decide(&mut memory).acts, [], "four of the last five may be about to go");
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "four of the last five may be about to go"
+    );
 }
 
 #[test]
@@ -142,7 +170,11 @@ fn an_eviction_of_which_nothing_was_heard_is_not_asked_for_again_when_others_wen
     carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
     world.delete("web-2");
     world.now.steady += Duration::from_secs(1);
-    assert_eq!(world.decide(&mut memory).acts, [], "one of four may be left");
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "one of four may be left"
+    );
     world.pod("web", "web-4", &json!({}));
     assert_eq!(evicted(&world.decide(&mut memory)), ["web-0", "web-1"]);
 }
@@ -156,8 +188,17 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
     world.now.steady += Duration::from_secs(1);
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-0"]);
-    carry_out(&world, &mut memory, &plan, &Outcome::TooMany { retry_after: None });
-    assert_eq!(world.decide(&mut memory).acts, [], "the first attempt may have been carried out");
+    carry_out(
+        &world,
+        &mut memory,
+        &plan,
+        &Outcome::TooMany { retry_after: None },
+    );
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "the first attempt may have been carried out"
+    );
     world.now.steady += Duration::from_mins(2);
     assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"], "it was not");
 }

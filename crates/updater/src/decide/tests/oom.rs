@@ -26,11 +26,17 @@ fn a_kill_shows_for_a_second_before_its_pod_is_evicted() {
     world.pod_with("web", "web-0", &json!({}), killed);
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
-    assert_eq!((plan.acts.len(), World::reasons(&plan)), (0, vec![SkipReason::RecentOomKill]));
+    assert_eq!(
+        (plan.acts.len(), World::reasons(&plan)),
+        (0, vec![SkipReason::RecentOomKill])
+    );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     world.now.steady += Duration::from_secs(1);
     let plan = world.decide(&mut memory);
-    assert_eq!((evicted(&plan), plan.acts[0].why), (vec!["web-0"], Why::QuickOom));
+    assert_eq!(
+        (evicted(&plan), plan.acts[0].why),
+        (vec!["web-0"], Why::QuickOom)
+    );
 }
 
 #[test]
@@ -43,9 +49,13 @@ fn each_kill_shows_for_a_second() {
     world.now.steady += Duration::from_secs(1);
     world.pod_with("web", "web-0", &json!({}), |pod| {
         killed(pod);
-        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] = json!("2026-01-01T12:00:00Z");
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
+            json!("2026-01-01T12:00:00Z");
     });
-    assert_eq!(World::reasons(&world.decide(&mut memory)), [SkipReason::RecentOomKill]);
+    assert_eq!(
+        World::reasons(&world.decide(&mut memory)),
+        [SkipReason::RecentOomKill]
+    );
     world.now.steady += Duration::from_secs(1);
     assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"]);
 }
@@ -53,14 +63,20 @@ fn each_kill_shows_for_a_second() {
 #[test]
 fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
     let mut world = World::new();
-    world.workload("web", 1, &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}));
+    world.workload(
+        "web",
+        1,
+        &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
+    );
     world.pod_with("web", "web-0", &json!({}), |pod| {
         killed(pod);
         pod["spec"]["containers"][0]["resources"] =
             json!({"requests": {"cpu": "1", "memory": "60Mi"}, "limits": {"memory": "80Mi"}});
     });
     let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
     assert!(matches!(act.what, What::Resize { .. }), "{act:?}");
     let quantity = |text: &str| text.parse().ok();
     let expected = QuickOomKill {
@@ -84,7 +100,9 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
     world.now.steady += Duration::from_secs(1);
     for waits_seconds in [1, 2, 4, 8, 16] {
         let plan = world.decide(&mut memory);
-        let [gone] = evicted(&plan)[..] else { panic!("one eviction: {plan:?}") };
+        let [gone] = evicted(&plan)[..] else {
+            panic!("one eviction: {plan:?}")
+        };
         let next = format!("{gone}x");
         assert_eq!(plan.acts[0].why, Why::QuickOom);
         carry_out(&world, &mut memory, &plan, &ACCEPTED);
@@ -95,7 +113,11 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
         world.decide(&mut memory);
         world.now.steady += Duration::from_millis(waits_seconds * 1000 - 2);
         let plan = world.decide(&mut memory);
-        assert_eq!((evicted(&plan).len(), World::reasons(&plan)), (0, vec![SkipReason::InVain]), "{next}");
+        assert_eq!(
+            (evicted(&plan).len(), World::reasons(&plan)),
+            (0, vec![SkipReason::InVain]),
+            "{next}"
+        );
         world.now.steady += Duration::from_millis(2);
     }
 }
@@ -110,17 +132,27 @@ fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
     let records = |world: &mut World, memory: &mut Memory| {
         world.now.steady += Duration::from_mins(1);
         let plan = world.decide(memory);
-        let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+        let [act] = plan.acts.as_slice() else {
+            panic!("one act: {plan:?}")
+        };
         let is_recorded = memory.unrecorded_oom_kill(act).is_some();
         memory.begin(act, world.now);
         memory.end(act, &Outcome::Rejected, world.now);
         is_recorded
     };
-    assert_eq!([(); 3].map(|()| records(&mut world, &mut memory)), [true, false, false]);
+    assert_eq!(
+        [(); 3].map(|()| records(&mut world, &mut memory)),
+        [true, false, false]
+    );
     world.pod_with("web", "web-0", &json!({}), |pod| {
         killed(pod);
-        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] = json!("2026-01-01T12:00:00Z");
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
+            json!("2026-01-01T12:00:00Z");
     });
     world.decide(&mut memory);
-    assert_eq!([(); 2].map(|()| records(&mut world, &mut memory)), [true, false], "there is another kill");
+    assert_eq!(
+        [(); 2].map(|()| records(&mut world, &mut memory)),
+        [true, false],
+        "there is another kill"
+    );
 }

@@ -27,7 +27,9 @@ fn world() -> (World, Memory) {
 /// For how long the pods wait, if they do, and that one is evicted then.
 fn waits(world: &mut World, memory: &mut Memory) -> Option<Duration> {
     let plan = world.decide(memory);
-    let waits = plan.wake_in.filter(|_| World::reasons(&plan) == [SkipReason::Settling]);
+    let waits = plan
+        .wake_in
+        .filter(|_| World::reasons(&plan) == [SkipReason::Settling]);
     assert_eq!(plan.acts.is_empty(), waits.is_some(), "{plan:?}");
     world.now.steady += waits.unwrap_or_default();
     assert_eq!(evicted(&world.decide(memory)).len(), 1);
@@ -54,7 +56,11 @@ fn after_a_restart_only_pods_of_vpa_objects_that_are_new_wait() {
         let mut world = World::new();
         world.deployment("web", 2, &json!({}));
         world.made_at("web", created);
-        assert_eq!(waits(&mut world, &mut Memory::default()), expected, "{created}");
+        assert_eq!(
+            waits(&mut world, &mut Memory::default()),
+            expected,
+            "{created}"
+        );
     }
 }
 
@@ -71,12 +77,20 @@ fn a_change_of_the_specification_counts_and_one_of_the_status_does_not() {
 fn a_change_of_what_a_namespace_demands_counts_there() {
     let (mut world, mut memory) = world();
     let key = || ObjectKey::new("shop", "all");
-    world.view.limit_ranges.apply(Arc::new(LimitRange { key: key(), items: Vec::new() }));
+    world.view.limit_ranges.apply(Arc::new(LimitRange {
+        key: key(),
+        items: Vec::new(),
+    }));
     assert_eq!(waits(&mut world, &mut memory), Some(TIME));
     world.view.limit_ranges.delete(&key());
     assert_eq!(waits(&mut world, &mut memory), Some(TIME), "it is gone");
-    let quota =
-        |name: &str| Arc::new(Quota { key: ObjectKey::new(name, "all"), hard: ResourceList::new(), scopes: vec![] });
+    let quota = |name: &str| {
+        Arc::new(Quota {
+            key: ObjectKey::new(name, "all"),
+            hard: ResourceList::new(),
+            scopes: vec![],
+        })
+    };
     world.view.quotas.apply(quota("shop"));
     assert_eq!(waits(&mut world, &mut memory), Some(TIME));
     world.view.quotas.apply(quota("bank"));
@@ -84,7 +98,11 @@ fn a_change_of_what_a_namespace_demands_counts_there() {
     world.budget("web", 4);
     assert_eq!(waits(&mut world, &mut memory), Some(TIME));
     world.budget("web", 3);
-    assert_eq!(waits(&mut world, &mut memory), None, "only its status changed");
+    assert_eq!(
+        waits(&mut world, &mut memory),
+        None,
+        "only its status changed"
+    );
 }
 
 #[test]
@@ -132,12 +150,19 @@ fn quick_oom_kills_and_startup_boosts_that_are_over_do_not_wait() {
     world.decide(&mut memory);
     world.now.steady += Duration::from_secs(1);
     let plan = world.decide(&mut memory);
-    assert_eq!((evicted(&plan), plan.acts[0].why), (vec!["web-0"], Why::QuickOom));
+    assert_eq!(
+        (evicted(&plan), plan.acts[0].why),
+        (vec!["web-0"], Why::QuickOom)
+    );
 
     world.boost("web", 60);
     world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
-        pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
+        pod["metadata"]["annotations"] =
+            json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
     });
     let plan = world.decide(&mut memory);
-    assert_eq!(plan.acts.iter().map(|act| act.why).collect::<Vec<_>>(), [Why::BoostExpired]);
+    assert_eq!(
+        plan.acts.iter().map(|act| act.why).collect::<Vec<_>>(),
+        [Why::BoostExpired]
+    );
 }

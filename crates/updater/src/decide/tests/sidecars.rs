@@ -30,17 +30,29 @@ fn world(mode: &str, observed: Option<&str>) -> World {
 fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
     for (observed, expected) in [(None, 1), (Some("app, mesh"), 1), (Some("app"), 0)] {
         let mut world = world("Recreate", observed);
-        assert_eq!(evicted(&world.decide(&mut Memory::default())).len(), expected, "{observed:?}");
+        assert_eq!(
+            evicted(&world.decide(&mut Memory::default())).len(),
+            expected,
+            "{observed:?}"
+        );
         world.settings.native_sidecars = false;
-        assert_eq!(evicted(&world.decide(&mut Memory::default())).len(), 0, "{observed:?}");
+        assert_eq!(
+            evicted(&world.decide(&mut Memory::default())).len(),
+            0,
+            "{observed:?}"
+        );
     }
 }
 
 #[test]
 fn a_sidecar_is_resized_where_it_runs() {
     let plan = world("InPlaceOrRecreate", None).decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
-    let What::Resize { resize, .. } = &act.what else { panic!("a resize: {act:?}") };
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    let What::Resize { resize, .. } = &act.what else {
+        panic!("a resize: {act:?}")
+    };
     let resources = "/spec/initContainers/1/resources/requests";
     let expected = json!([
         {"op": "add", "path": "/spec/containers/0/resources/requests/cpu", "value": "1"},
@@ -59,7 +71,11 @@ fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() 
         world.settings.in_place_skips_budget = true;
         world.settings.native_sidecars = native_sidecars;
         // One of two pods is missing.
-        world.workload("web", 2, &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}));
+        world.workload(
+            "web",
+            2,
+            &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
+        );
         world.pod_with("web", "web-0", &json!({}), |pod| {
             pod["spec"]["initContainers"] = json!([{
                 "name": "mesh", "restartPolicy": "Always",
@@ -68,7 +84,15 @@ fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() 
             }]);
         });
         let plan = world.decide(&mut Memory::default());
-        let resizes = plan.acts.iter().filter(|act| matches!(act.what, What::Resize { .. })).count();
-        assert_eq!((resizes, World::reasons(&plan)), (1 - expected.len(), expected), "{native_sidecars}");
+        let resizes = plan
+            .acts
+            .iter()
+            .filter(|act| matches!(act.what, What::Resize { .. }))
+            .count();
+        assert_eq!(
+            (resizes, World::reasons(&plan)),
+            (1 - expected.len(), expected),
+            "{native_sidecars}"
+        );
     }
 }

@@ -25,7 +25,12 @@ fn autoscaler(mut object: Value) -> VerticalPodAutoscaler {
 }
 
 fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<Recommendation> {
-    autoscaler.status.as_ref()?.recommendation.clone().map(Recommendation::from)
+    autoscaler
+        .status
+        .as_ref()?
+        .recommendation
+        .clone()
+        .map(Recommendation::from)
 }
 
 fn pod(object: Value) -> Pod {
@@ -46,7 +51,8 @@ fn limits(ranges: Option<Vec<Value>>) -> NamespaceLimits {
 }
 
 fn at(wall: Timestamp) -> Moment {
-    let steady = Duration::try_from(wall.duration_since(Timestamp::UNIX_EPOCH)).expect("after 1970");
+    let steady =
+        Duration::try_from(wall.duration_since(Timestamp::UNIX_EPOCH)).expect("after 1970");
     Moment { wall, steady }
 }
 

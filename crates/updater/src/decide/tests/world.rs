@@ -1,10 +1,13 @@
-//! A small cluster to decide about: Deployments whose pods ask for too little CPU, unless said otherwise.
+//! A small cluster to decide about: Deployments whose pods ask for too little CPU, unless said
+//! otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown};
+use cluster::{
+    Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
+};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use model::Recommendation;
@@ -27,13 +30,27 @@ pub(super) struct World {
 impl World {
     pub(super) fn new() -> Self {
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
-        let now = Moment { wall, steady: Duration::from_secs(100) };
+        let now = Moment {
+            wall,
+            steady: Duration::from_secs(100),
+        };
         let (view, settings, namespace) = (View::default(), Settings::default(), "shop".to_owned());
-        Self { view, settings, halt: None, heard: BTreeMap::new(), now, namespace }
+        Self {
+            view,
+            settings,
+            halt: None,
+            heard: BTreeMap::new(),
+            now,
+            namespace,
+        }
     }
 
     pub(super) fn decide(&self, memory: &mut Memory) -> Plan {
-        let scene = Scene { view: &self.view, recommendations: &self.heard, halt: self.halt };
+        let scene = Scene {
+            view: &self.view,
+            recommendations: &self.heard,
+            halt: self.halt,
+        };
         decide(&scene, memory, &self.settings, self.now)
     }
 
@@ -50,19 +67,26 @@ impl World {
         let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {}});
         let object = json!({"metadata": {"namespace": self.namespace, "name": name}, "spec": spec});
         let deployment: Deployment = serde_json::from_value(object).expect("a Deployment");
-        self.view.controllers_mut(WellKnown::Deployment).apply(Arc::new(Controller::from(deployment)));
+        self.view
+            .controllers_mut(WellKnown::Deployment)
+            .apply(Arc::new(Controller::from(deployment)));
         let owner = owner("Deployment", name);
-        let object =
-            json!({"metadata": {"namespace": self.namespace, "name": name, "ownerReferences": owner}, "spec": spec});
+        let object = json!({"metadata": {"namespace": self.namespace, "name": name, "ownerReferences": owner}, "spec": spec});
         let set: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
-        self.view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(Controller::from(set)));
+        self.view
+            .controllers_mut(WellKnown::ReplicaSet)
+            .apply(Arc::new(Controller::from(set)));
         self.autoscaler(name, update_policy);
     }
 
     /// Changes `replicas` of the `ReplicaSet` of a Deployment.
     pub(super) fn scale(&mut self, name: &str, replicas: i32) {
         let sets = self.view.controllers_mut(WellKnown::ReplicaSet);
-        let mut set = sets.get(&ObjectKey::new("shop", name)).expect("it is there").as_ref().clone();
+        let mut set = sets
+            .get(&ObjectKey::new("shop", name))
+            .expect("it is there")
+            .as_ref()
+            .clone();
         set.replicas = Some(replicas);
         sets.apply(Arc::new(set));
     }
@@ -76,10 +100,25 @@ impl World {
 
     /// Reads the scale subresource of a `CloneSet` again.
     pub(super) fn read_scale(&mut self, name: &str, replicas: i32) {
-        let [group, kind, namespace, name] = ["apps.kruise.io", "CloneSet", "shop", name].map(str::to_owned);
-        let scale = Scale::Found { selector: format!("app={name}"), owner: None, replicas: Some(replicas) };
-        let key = ScaleKey { group, kind, namespace, name };
-        let pods = self.view.live_pods_by_scale().get(&key).copied().unwrap_or_default();
+        let [group, kind, namespace, name] =
+            ["apps.kruise.io", "CloneSet", "shop", name].map(str::to_owned);
+        let scale = Scale::Found {
+            selector: format!("app={name}"),
+            owner: None,
+            replicas: Some(replicas),
+        };
+        let key = ScaleKey {
+            group,
+            kind,
+            namespace,
+            name,
+        };
+        let pods = self
+            .view
+            .live_pods_by_scale()
+            .get(&key)
+            .copied()
+            .unwrap_or_default();
         self.view.apply_scale(key, scale, pods);
     }
 
@@ -92,7 +131,9 @@ impl World {
             "metadata": {"namespace": "shop", "name": name}, "spec": spec, "status": {"succeeded": succeeded},
         });
         let job: Job = serde_json::from_value(object).expect("a Job");
-        self.view.controllers_mut(WellKnown::Job).apply(Arc::new(Controller::from(job)));
+        self.view
+            .controllers_mut(WellKnown::Job)
+            .apply(Arc::new(Controller::from(job)));
         self.autoscaler_of("batch/v1", "Job", name, &json!({}));
     }
 
@@ -100,7 +141,11 @@ impl World {
     pub(super) fn pods_of(&mut self, kind: &str, app: &str, numbers: std::ops::Range<usize>) {
         for number in numbers {
             self.pod_with(app, &format!("{app}-{number}"), &json!({}), |pod| {
-                let api_version = if kind == "Job" { "batch/v1" } else { "apps.kruise.io/v1alpha1" };
+                let api_version = if kind == "Job" {
+                    "batch/v1"
+                } else {
+                    "apps.kruise.io/v1alpha1"
+                };
                 pod["metadata"]["ownerReferences"][0]["kind"] = json!(kind);
                 pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!(api_version);
             });
@@ -111,10 +156,15 @@ impl World {
         self.autoscaler_of("apps/v1", "Deployment", name, update_policy);
     }
 
-    pub(super) fn autoscaler_of(&mut self, api_version: &str, kind: &str, name: &str, update_policy: &Value) {
+    pub(super) fn autoscaler_of(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        name: &str,
+        update_policy: &Value,
+    ) {
         let cpu = json!({"cpu": "1", "memory": "100Mi"});
-        let recommended =
-            json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});
+        let recommended = json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
             "metadata": {"namespace": self.namespace, "name": name, "uid": format!("uid-{name}")},
@@ -125,7 +175,10 @@ impl World {
             "status": {"recommendation": {"containerRecommendations": [recommended]}},
         });
         let object = api::vpa::parse(object).expect("an autoscaler");
-        self.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new(&self.namespace, name), object }));
+        self.view.autoscalers.apply(Arc::new(Autoscaler {
+            key: ObjectKey::new(&self.namespace, name),
+            object,
+        }));
     }
 
     /// A pod; `with` says whether it is `ready` and how much `cpu` it asks for.
@@ -134,8 +187,18 @@ impl World {
     }
 
     /// The same, changed in some way.
-    pub(super) fn pod_with(&mut self, app: &str, name: &str, with: &Value, change: impl FnOnce(&mut Value)) {
-        let ready = if with["ready"] == json!(false) { "False" } else { "True" };
+    pub(super) fn pod_with(
+        &mut self,
+        app: &str,
+        name: &str,
+        with: &Value,
+        change: impl FnOnce(&mut Value),
+    ) {
+        let ready = if with["ready"] == json!(false) {
+            "False"
+        } else {
+            "True"
+        };
         let cpu = with["cpu"].as_str().unwrap_or("100m");
         let mut object = json!({
             "metadata": {
@@ -157,7 +220,11 @@ impl World {
     }
 
     pub(super) fn change_autoscaler(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
-        let autoscaler = self.view.autoscalers.get(&ObjectKey::new(&self.namespace, name)).expect("it is there");
+        let autoscaler = self
+            .view
+            .autoscalers
+            .get(&ObjectKey::new(&self.namespace, name))
+            .expect("it is there");
         let mut autoscaler = autoscaler.as_ref().clone();
         change(&mut autoscaler);
         self.view.autoscalers.apply(Arc::new(autoscaler));
@@ -177,14 +244,17 @@ impl World {
 
     pub(super) fn made_at(&mut self, name: &str, time: &str) {
         let time = serde_json::from_value(json!(time)).expect("a time");
-        self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.creation_timestamp = Some(time));
+        self.change_autoscaler(name, |autoscaler| {
+            autoscaler.object.metadata.creation_timestamp = Some(time)
+        });
     }
 
     /// The same target with another lower bound.
     pub(super) fn bound(&mut self, name: &str, cpu: &str) {
         self.change_autoscaler(name, |autoscaler| {
             let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
-            object["status"]["recommendation"]["containerRecommendations"][0]["lowerBound"]["cpu"] = json!(cpu);
+            object["status"]["recommendation"]["containerRecommendations"][0]["lowerBound"]["cpu"] =
+                json!(cpu);
             autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
         });
     }
@@ -202,14 +272,18 @@ impl World {
 
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-        self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.annotations = Some(annotations));
+        self.change_autoscaler(name, |autoscaler| {
+            autoscaler.object.metadata.annotations = Some(annotations)
+        });
     }
 
     /// Twice the CPU until so many seconds after a pod is ready.
     pub(super) fn boost(&mut self, name: &str, seconds: i32) {
         let boost = json!({"cpu": {"type": "Factor", "factor": 2, "durationSeconds": seconds}});
         let boost = serde_json::from_value(boost).expect("a boost");
-        self.change_autoscaler(name, |autoscaler| autoscaler.object.spec.startup_boost = Some(boost));
+        self.change_autoscaler(name, |autoscaler| {
+            autoscaler.object.spec.startup_boost = Some(boost)
+        });
     }
 
     pub(super) fn delete(&mut self, pod: &str) {
@@ -218,17 +292,19 @@ impl World {
 
     /// A budget over the pods of the app `web`.
     pub(super) fn budget(&mut self, name: &str, allowed: i32) {
-        self.view.disruption_budgets.apply(Arc::new(DisruptionBudget {
-            key: ObjectKey::new(&self.namespace, name),
-            selector: "app=web".parse(),
-            generation: 1,
-            observed_generation: 1,
-            disruptions_allowed: allowed,
-            current_healthy: 4,
-            desired_healthy: 4 - allowed,
-            disrupted: BTreeSet::new(),
-            gives_up_unhealthy: false,
-        }));
+        self.view
+            .disruption_budgets
+            .apply(Arc::new(DisruptionBudget {
+                key: ObjectKey::new(&self.namespace, name),
+                selector: "app=web".parse(),
+                generation: 1,
+                observed_generation: 1,
+                disruptions_allowed: allowed,
+                current_healthy: 4,
+                desired_healthy: 4 - allowed,
+                disrupted: BTreeSet::new(),
+                gives_up_unhealthy: false,
+            }));
     }
 
     /// The reasons of what is skipped, each once.

@@ -6,8 +6,8 @@ use crate::decide::in_place;
 use crate::decide::ledger::Ledger;
 
 impl Turn<'_> {
-    /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows whether it was may be tried
-    /// again: it counts already.
+    /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows
+    /// whether it was may be tried again: it counts already.
     pub(super) fn may_evict(&self, member: &Member) -> bool {
         match member.pending {
             Some(pending) if pending.disruption == Disruption::Eviction => pending.may_retry,
@@ -19,20 +19,33 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn evict(&mut self, candidate: &Candidate, ledger: &mut Ledger) -> Result<Act, SkipReason> {
-        let Member { pod, running, pending, .. } = candidate.member;
+    pub(super) fn evict(
+        &mut self,
+        candidate: &Candidate,
+        ledger: &mut Ledger,
+    ) -> Result<Act, SkipReason> {
+        let Member {
+            pod,
+            running,
+            pending,
+            ..
+        } = candidate.member;
         if !self.may_evict(candidate.member) {
             return Err(SkipReason::NoRoom);
         }
         self.rests(candidate.member, ledger)?;
         if pending.is_none() {
             let Context { memory, now, .. } = self.context;
-            let in_vain_for = memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
+            let in_vain_for =
+                memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
             if let Some(left) = in_vain_for {
                 ledger.wake_in(left);
                 return Err(SkipReason::InVain);
             }
-            let shows_for = candidate.oom_kill.as_ref().and_then(|_| memory.oom_kill_shows_for(&pod.uid, now));
+            let shows_for = candidate
+                .oom_kill
+                .as_ref()
+                .and_then(|_| memory.oom_kill_shows_for(&pod.uid, now));
             if let Some(left) = shows_for {
                 ledger.wake_in(left);
                 return Err(SkipReason::RecentOomKill);
@@ -41,7 +54,15 @@ impl Turn<'_> {
         } else if let Some(reason) = ledger.budgets.refusal_again(pod, running) {
             return Err(reason);
         }
-        let act = self.act_on(candidate.member, What::Evict, candidate.why, Disruption::Eviction);
-        Ok(Act { oom_kill: candidate.oom_kill.clone(), ..act })
+        let act = self.act_on(
+            candidate.member,
+            What::Evict,
+            candidate.why,
+            Disruption::Eviction,
+        );
+        Ok(Act {
+            oom_kill: candidate.oom_kill.clone(),
+            ..act
+        })
     }
 }

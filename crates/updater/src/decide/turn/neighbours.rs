@@ -13,16 +13,29 @@ use crate::decide::requirements;
 use crate::decide::resizing::Resizing;
 
 impl<'a> Turn<'a> {
-    /// Puts down the pods that wait for room, and those that could make it. Neither counts while something was just changed.
+    /// Puts down the pods that wait for room, and those that could make it. Neither counts while
+    /// something was just changed.
     pub(super) fn enter_neighbours(self, members: &[Member<'a>], ledger: &mut Ledger<'a>) {
         if self.settles_in.is_some() {
             return;
         }
         let first = ledger.groups.len();
-        let evicts = matches!(self.mode, EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate);
+        let evicts = matches!(
+            self.mode,
+            EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
+        );
         for member in members {
-            let Member { pod, running, standing, group, pending: _ } = member;
-            let (autoscaler, group) = (self.autoscaler.key.clone(), group.map(|index| first + index));
+            let Member {
+                pod,
+                running,
+                standing,
+                group,
+                pending: _,
+            } = member;
+            let (autoscaler, group) = (
+                self.autoscaler.key.clone(),
+                group.map(|index| first + index),
+            );
             let recommendation = Arc::clone(&self.recommendation);
             let own = self.own_recommendation(running);
             let resizing = Resizing::of(running);
@@ -42,7 +55,8 @@ impl<'a> Turn<'a> {
                 && self.may_evict(member)
                 && self.lets_go(member, &own)
             {
-                let shrinks = !Priority::of(running, &own, self.context.settings.native_sidecars).scale_up;
+                let shrinks =
+                    !Priority::of(running, &own, self.context.settings.native_sidecars).scale_up;
                 ledger.neighbours.push(Neighbour {
                     autoscaler,
                     recommendation,
@@ -59,10 +73,22 @@ impl<'a> Turn<'a> {
 
     /// Whether the pod's own VPA object lets it be evicted for another pod.
     fn lets_go(&self, member: &Member, own: &Recommendation) -> bool {
-        let Context { memory, settings, now, .. } = self.context;
+        let Context {
+            memory,
+            settings,
+            now,
+            ..
+        } = self.context;
         member.pending.is_none()
             && !self.is_boosted(member)
             && requirements::admit(member.running, own, self.spec, settings.native_sidecars)
-            && memory.in_vain_for(&self.autoscaler.key, &member.pod.uid, &self.recommendation, now).is_none()
+            && memory
+                .in_vain_for(
+                    &self.autoscaler.key,
+                    &member.pod.uid,
+                    &self.recommendation,
+                    now,
+                )
+                .is_none()
     }
 }

@@ -15,7 +15,8 @@ pub(super) fn reviews() -> Vec<Value> {
         "status": {"containerStatuses": [{"name": "app", "resources": {"requests": {"cpu": "5"}}}]},
     });
     let pods = [json!({}), sidecars].map(|over| {
-        let mut pod = pod(&json!({"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "1"}}));
+        let mut pod =
+            pod(&json!({"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "1"}}));
         lay(&mut pod, &over);
         pod_review(&pod)
     });

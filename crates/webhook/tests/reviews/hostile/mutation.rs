@@ -108,7 +108,10 @@ fn change_bytes(body: &mut Vec<u8>, mutation: &Mutation) {
             let place = place.index(body.len());
             body.splice(place..place, bytes.iter().copied());
         }
-        Mutation::Replace(..) | Mutation::Remove(..) | Mutation::Copy(..) | Mutation::Repeat(..) => {}
+        Mutation::Replace(..)
+        | Mutation::Remove(..)
+        | Mutation::Copy(..)
+        | Mutation::Repeat(..) => {}
     }
 }
 
@@ -184,7 +187,9 @@ fn put(review: &mut Value, path: &str, value: Value) {
 }
 
 fn remove(review: &mut Value, path: &str) {
-    let Some((above, key)) = path.rsplit_once('/') else { return };
+    let Some((above, key)) = path.rsplit_once('/') else {
+        return;
+    };
     let key = key.replace("~1", "/").replace("~0", "~");
     match review.pointer_mut(above) {
         Some(Value::Object(map)) => {

@@ -12,16 +12,27 @@ async fn an_adopted_autoscaler_keeps_what_it_was_and_is_not_deleted_with_the_obj
     fixture.pass().await;
     let (metadata, spec) = fixture.native("mine");
     assert_eq!(spec["maxReplicas"], 10);
-    assert_eq!((&metadata["ownerReferences"], &metadata["labels"]), (&Value::Null, &json!({"team": "a"})));
-    let original = metadata["annotations"]["plimsoll.dev/original-spec"].as_str().unwrap_or_default();
-    assert_eq!(serde_json::from_str::<Value>(original).ok(), Some(first["spec"].clone()));
+    assert_eq!(
+        (&metadata["ownerReferences"], &metadata["labels"]),
+        (&Value::Null, &json!({"team": "a"}))
+    );
+    let original = metadata["annotations"]["plimsoll.dev/original-spec"]
+        .as_str()
+        .unwrap_or_default();
+    assert_eq!(
+        serde_json::from_str::<Value>(original).ok(),
+        Some(first["spec"].clone())
+    );
 }
 
 impl Fixture {
     /// An EHPA with this strategy that has adopted the autoscaler `mine`, which a user made.
     async fn adopted(strategy: &str) -> (Self, Value) {
         let mut fixture = Self::new().effective("Auto");
-        let first = native("mine", &json!({"labels": {"team": "a"}, "annotations": {"team": "a"}}));
+        let first = native(
+            "mine",
+            &json!({"labels": {"team": "a"}, "annotations": {"team": "a"}}),
+        );
         fixture.server.put(NATIVE, &first);
         fixture.pass().await;
         assert_eq!(fixture.native("mine").1["maxReplicas"], 10);
@@ -31,7 +42,10 @@ impl Fixture {
     /// That the autoscaler is as a user made it.
     fn check_restored(&self, first: &Value) {
         let (mut metadata, spec) = self.native("mine");
-        metadata.as_object_mut().expect("metadata").remove("resourceVersion");
+        metadata
+            .as_object_mut()
+            .expect("metadata")
+            .remove("resourceVersion");
         assert_eq!((&metadata, &spec), (&first["metadata"], &first["spec"]));
     }
 }
@@ -67,7 +81,10 @@ async fn an_adopted_autoscaler_stays_so_while_its_object_is_there_but_cannot_be_
     let mut view = fixture.server.view();
     view.effective_autoscalers = Table::default();
     fixture.view.send_replace(view);
-    fixture.keeper.pass(&mut fixture.progress, &fixture.leading).await;
+    fixture
+        .keeper
+        .pass(&mut fixture.progress, &fixture.leading)
+        .await;
     assert_eq!(fixture.native("mine"), adopted);
 }
 
@@ -84,7 +101,10 @@ async fn a_later_autoscaler_takes_the_place_of_the_one_that_was_made() {
 #[tokio::test]
 async fn an_autoscaler_that_argo_cd_writes_is_not_adopted() {
     let mut fixture = Fixture::new().effective("Auto");
-    let first = native("mine", &json!({"managedFields": [{"manager": "argocd-controller"}]}));
+    let first = native(
+        "mine",
+        &json!({"managedFields": [{"manager": "argocd-controller"}]}),
+    );
     fixture.server.put(NATIVE, &first);
     fixture.pass().await;
     fixture.check_restored(&first);

@@ -43,8 +43,14 @@ impl ApiServer {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.expect("a body");
                 let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                let (code, body) = state.lock().expect("whole").answer(&parts.method, parts.uri.path(), body);
-                let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+                let (code, body) =
+                    state
+                        .lock()
+                        .expect("whole")
+                        .answer(&parts.method, parts.uri.path(), body);
+                let response = Response::builder()
+                    .status(code)
+                    .body(Body::from(body.to_string().into_bytes()));
                 Ok::<_, Infallible>(response.expect("a response"))
             }
         });
@@ -54,12 +60,18 @@ impl ApiServer {
     /// Makes or replaces an object.
     pub(super) fn put(&self, collection: &str, object: &Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
-        self.0.lock().expect("whole").put(format!("{collection}/{name}"), object.clone());
+        self.0
+            .lock()
+            .expect("whole")
+            .put(format!("{collection}/{name}"), object.clone());
     }
 
     /// Makes or replaces what is at a path.
     pub(super) fn put_at(&self, path: &str, object: &Value) {
-        self.0.lock().expect("whole").put(path.to_owned(), object.clone());
+        self.0
+            .lock()
+            .expect("whole")
+            .put(path.to_owned(), object.clone());
     }
 
     /// Makes the scale subresource of a workload in the namespace `shop`.
@@ -69,25 +81,42 @@ impl ApiServer {
             "spec": {"replicas": replicas},
             "status": {"replicas": replicas, "selector": "run=php-apache"},
         });
-        self.put_at(&format!("/{version}/namespaces/shop/{plural}/{name}/scale"), &scale);
+        self.put_at(
+            &format!("/{version}/namespaces/shop/{plural}/{name}/scale"),
+            &scale,
+        );
     }
 
     pub(super) fn get(&self, collection: &str, name: &str) -> Value {
-        self.find(collection, name).unwrap_or_else(|| panic!("{collection} has no {name}"))
+        self.find(collection, name)
+            .unwrap_or_else(|| panic!("{collection} has no {name}"))
     }
 
     pub(super) fn find(&self, collection: &str, name: &str) -> Option<Value> {
-        self.0.lock().expect("whole").objects.get(&format!("{collection}/{name}")).cloned()
+        self.0
+            .lock()
+            .expect("whole")
+            .objects
+            .get(&format!("{collection}/{name}"))
+            .cloned()
     }
 
     pub(super) fn delete(&self, collection: &str, name: &str) {
-        self.0.lock().expect("whole").objects.remove(&format!("{collection}/{name}")).expect("it was there");
+        self.0
+            .lock()
+            .expect("whole")
+            .objects
+            .remove(&format!("{collection}/{name}"))
+            .expect("it was there");
     }
 
     /// Method and path of each request, without those for events.
     pub(super) fn requests(&self) -> Vec<String> {
         let requests = self.0.lock().expect("whole").requests.clone();
-        requests.into_iter().filter(|request| !request.contains("/events")).collect()
+        requests
+            .into_iter()
+            .filter(|request| !request.contains("/events"))
+            .collect()
     }
 
     /// The reason of each event that was written; `again` for one that counts a repetition.
@@ -109,7 +138,11 @@ impl ApiServer {
 
     /// Answers each change of this object with 422 from now on.
     pub(super) fn refuse(&self, collection: &str, name: &str) {
-        self.0.lock().expect("whole").refused.push(format!("{collection}/{name}"));
+        self.0
+            .lock()
+            .expect("whole")
+            .refused
+            .push(format!("{collection}/{name}"));
     }
 
     /// The objects as the watches keep them.
@@ -118,10 +151,12 @@ impl ApiServer {
         for (path, object) in &self.0.lock().expect("whole").objects {
             if path.starts_with(EFFECTIVE) {
                 let object = effective_hpa::parse(object.clone()).expect("an EHPA");
-                view.effective_autoscalers.apply(Arc::new(kept::<EffectiveHorizontalPodAutoscaler>(object)));
+                view.effective_autoscalers
+                    .apply(Arc::new(kept::<EffectiveHorizontalPodAutoscaler>(object)));
             } else if path.starts_with(NATIVE) {
                 let object = serde_json::from_value(object.clone()).expect("an autoscaler");
-                view.horizontal_autoscalers.apply(Arc::new(kept::<HorizontalPodAutoscaler>(object)));
+                view.horizontal_autoscalers
+                    .apply(Arc::new(kept::<HorizontalPodAutoscaler>(object)));
             }
         }
         view
@@ -131,7 +166,11 @@ impl ApiServer {
 fn kept<K: Resource>(mut object: K) -> Whole<K> {
     let metadata = std::mem::take(object.meta_mut());
     let key = ObjectKey::new("shop", metadata.name.clone().expect("a name"));
-    *object.meta_mut() = ObjectMeta { resource_version: None, managed_fields: None, ..metadata };
+    *object.meta_mut() = ObjectMeta {
+        resource_version: None,
+        managed_fields: None,
+        ..metadata
+    };
     Whole { key, object }
 }
 
@@ -145,10 +184,14 @@ impl State {
     fn answer(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
         self.requests.push(format!("{method} {path}"));
         let failure = |code: u16, reason: &str| {
-            (code, json!({"kind": "Status", "status": "Failure", "message": path, "reason": reason, "code": code}))
+            (
+                code,
+                json!({"kind": "Status", "status": "Failure", "message": path, "reason": reason, "code": code}),
+            )
         };
         if path.contains("/events") {
-            self.events.push(body["reason"].as_str().unwrap_or("again").to_owned());
+            self.events
+                .push(body["reason"].as_str().unwrap_or("again").to_owned());
         }
         if method == Method::PUT && self.refused.iter().any(|refused| refused == path) {
             return failure(422, "Invalid");
@@ -163,7 +206,11 @@ impl State {
             }
             ("PATCH", None) if path.ends_with("/status") => {
                 let object = self.objects.get_mut(path.trim_end_matches("/status"));
-                let put = body.as_array().into_iter().flatten().find(|operation| operation["path"] == "/status");
+                let put = body
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|operation| operation["path"] == "/status");
                 if let (true, Some(object), Some(put)) = (self.keeps_statuses, object, put) {
                     object["status"] = put["value"].clone();
                 }

@@ -24,7 +24,8 @@ async fn a_new_measurement_in_the_status_of_the_autoscaler_makes_no_request() {
 }
 
 #[tokio::test]
-async fn other_replicas_in_the_status_of_the_autoscaler_make_the_scale_be_read_and_conditions_do_not() {
+async fn other_replicas_in_the_status_of_the_autoscaler_make_the_scale_be_read_and_conditions_do_not()
+ {
     let mut fixture = Fixture::new().effective("Auto");
     fixture.pass().await;
     let mut check = async |status: Value, expected: usize| {
@@ -33,8 +34,18 @@ async fn other_replicas_in_the_status_of_the_autoscaler_make_the_scale_be_read_a
         fixture.server.put(NATIVE, &native);
         fixture.pass().await;
         let requests = fixture.server.requests();
-        assert_eq!(requests.iter().filter(|request| request.ends_with("/scale")).count(), expected, "{requests:?}");
-        assert!(requests.iter().any(|request| request.starts_with("PATCH")), "{requests:?}");
+        assert_eq!(
+            requests
+                .iter()
+                .filter(|request| request.ends_with("/scale"))
+                .count(),
+            expected,
+            "{requests:?}"
+        );
+        assert!(
+            requests.iter().any(|request| request.starts_with("PATCH")),
+            "{requests:?}"
+        );
     };
     let active = json!([{"type": "ScalingActive", "status": "True", "reason": "ValidMetricFound", "message": ""}]);
     let mut grown = measured(40, &active);
@@ -47,19 +58,36 @@ async fn other_replicas_in_the_status_of_the_autoscaler_make_the_scale_be_read_a
 #[tokio::test]
 async fn the_resource_of_a_kind_is_found_out_once() {
     let mut fixture = Fixture::new();
-    fixture.server.scale("apis/example.com/v1", "webs", "php-apache", 3);
+    fixture
+        .server
+        .scale("apis/example.com/v1", "webs", "php-apache", 3);
     let web = json!({"name": "webs", "singularName": "web", "namespaced": true, "kind": "Web", "verbs": ["get"]});
-    let list = json!({"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [web]});
+    let list =
+        json!({"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [web]});
     fixture.server.put_at("/apis/example.com/v1", &list);
     let mut object = effective("Preview");
-    object["spec"]["scaleTargetRef"] = json!({"apiVersion": "example.com/v1", "kind": "Web", "name": "php-apache"});
+    object["spec"]["scaleTargetRef"] =
+        json!({"apiVersion": "example.com/v1", "kind": "Web", "name": "php-apache"});
     fixture.server.put(EFFECTIVE, &object);
     fixture.pass().await;
-    assert!(fixture.server.requests().contains(&"GET /apis/example.com/v1".to_owned()));
+    assert!(
+        fixture
+            .server
+            .requests()
+            .contains(&"GET /apis/example.com/v1".to_owned())
+    );
     object["spec"]["maxReplicas"] = json!(11);
     fixture.server.put(EFFECTIVE, &object);
     fixture.pass().await;
     let requests = fixture.server.requests();
-    assert!(requests.iter().any(|request| request.ends_with("/webs/php-apache/scale")), "{requests:?}");
-    assert!(!requests.contains(&"GET /apis/example.com/v1".to_owned()), "{requests:?}");
+    assert!(
+        requests
+            .iter()
+            .any(|request| request.ends_with("/webs/php-apache/scale")),
+        "{requests:?}"
+    );
+    assert!(
+        !requests.contains(&"GET /apis/example.com/v1".to_owned()),
+        "{requests:?}"
+    );
 }

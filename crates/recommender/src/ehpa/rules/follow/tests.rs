@@ -1,4 +1,5 @@
-//! Rules of a file and of a `ConfigMap` are read at once and followed, and what is wrong with them changes nothing but is told.
+//! Rules of a file and of a `ConfigMap` are read at once and followed, and what is wrong with them
+//! changes nothing but is told.
 
 use std::sync::Mutex;
 
@@ -10,7 +11,8 @@ use serde_json::json;
 use super::*;
 use crate::metrics::Metrics;
 
-const RULES: &str = "externalRules: [{seriesQuery: queue, metricsQuery: 'queue{<<.LabelMatchers>>}'}]";
+const RULES: &str =
+    "externalRules: [{seriesQuery: queue, metricsQuery: 'queue{<<.LabelMatchers>>}'}]";
 const WRONG: &str = "externalRules: [{}]";
 
 /// A text, or the code of an answer without one.
@@ -21,12 +23,23 @@ fn api_server(said: Arc<Mutex<Said>>) -> Client {
     let answer = move |request: Request<Body>| {
         let said = *said.lock().expect("nobody panics");
         async move {
-            assert_eq!(request.uri().path(), "/api/v1/namespaces/monitoring/configmaps/adapter-config");
+            assert_eq!(
+                request.uri().path(),
+                "/api/v1/namespaces/monitoring/configmaps/adapter-config"
+            );
             let (code, body) = match said {
-                Ok(text) => (200, json!({"metadata": {"name": "adapter-config"}, "data": {"config.yaml": text}})),
-                Err(code) => (code, json!({"kind": "Status", "status": "Failure", "message": "no", "code": code})),
+                Ok(text) => (
+                    200,
+                    json!({"metadata": {"name": "adapter-config"}, "data": {"config.yaml": text}}),
+                ),
+                Err(code) => (
+                    code,
+                    json!({"kind": "Status", "status": "Failure", "message": "no", "code": code}),
+                ),
             };
-            let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            let response = Response::builder()
+                .status(code)
+                .body(Body::from(body.to_string().into_bytes()));
             Ok::<_, std::convert::Infallible>(response.expect("a response"))
         }
     };
@@ -43,22 +56,55 @@ impl Stage {
     fn new(place: Place, client: Client) -> Self {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, Vec::new()).expect("valid names");
-        let (follower, told) = Follower::new(Settings { place, further: Vec::new() }, client, metrics.forecasts);
-        Self { follower, told, registry }
+        let (follower, told) = Follower::new(
+            Settings {
+                place,
+                further: Vec::new(),
+            },
+            client,
+            metrics.forecasts,
+        );
+        Self {
+            follower,
+            told,
+            registry,
+        }
     }
 
-    /// `expected` after a look: none if it is not known what there is; else whether a rule makes the metric, and part of what is wrong.
+    /// `expected` after a look: none if it is not known what there is; else whether a rule makes
+    /// the metric, and part of what is wrong.
     async fn check(&mut self, expected: Option<(bool, Option<&str>)>) {
         self.follower.look().await;
         let metric = serde_json::from_value(json!({"name": "queue"})).expect("a metric");
         let told = self.told.borrow().clone();
-        let found = told.as_ref().map(|rules| (rules.external(&metric, "shop").is_some(), rules.trouble.as_deref()));
-        assert_eq!(found.map(|(makes, _)| makes), expected.map(|(makes, _)| makes), "{found:?}");
-        let (why, part) = (found.and_then(|(_, why)| why), expected.and_then(|(_, part)| part));
+        let found = told.as_ref().map(|rules| {
+            (
+                rules.external(&metric, "shop").is_some(),
+                rules.trouble.as_deref(),
+            )
+        });
+        assert_eq!(
+            found.map(|(makes, _)| makes),
+            expected.map(|(makes, _)| makes),
+            "{found:?}"
+        );
+        let (why, part) = (
+            found.and_then(|(_, why)| why),
+            expected.and_then(|(_, part)| part),
+        );
         assert_eq!(why.is_some(), part.is_some(), "{why:?}");
-        assert!(why.unwrap_or_default().contains(part.unwrap_or_default()), "{why:?} {part:?}");
-        let shown = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
-        assert_eq!(shown.contains("\nplimsoll_forecast_rules_are_broken 1\n"), part.is_some(), "{expected:?}");
+        assert!(
+            why.unwrap_or_default().contains(part.unwrap_or_default()),
+            "{why:?} {part:?}"
+        );
+        let shown = TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .expect("text");
+        assert_eq!(
+            shown.contains("\nplimsoll_forecast_rules_are_broken 1\n"),
+            part.is_some(),
+            "{expected:?}"
+        );
     }
 }
 
@@ -66,16 +112,29 @@ impl Stage {
 async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_nothing() {
     let said = Arc::new(Mutex::new(Err(503)));
     let [namespace, name, key] = ["monitoring", "adapter-config", "config.yaml"].map(str::to_owned);
-    let mut stage = Stage::new(Place::ConfigMap { namespace, name, key }, api_server(Arc::clone(&said)));
+    let mut stage = Stage::new(
+        Place::ConfigMap {
+            namespace,
+            name,
+            key,
+        },
+        api_server(Arc::clone(&said)),
+    );
     for (text, expected) in [
         (Err(503), None),
         (Err(404), Some((false, Some(UNREADABLE)))),
         (Ok(RULES), Some((true, None))),
         (Err(403), Some((true, Some(UNREADABLE)))),
         (Ok(RULES), Some((true, None))),
-        (Ok(WRONG), Some((true, Some("externalRules[0].seriesQuery")))),
+        (
+            Ok(WRONG),
+            Some((true, Some("externalRules[0].seriesQuery"))),
+        ),
         (Err(503), Some((true, Some("externalRules[0].seriesQuery")))),
-        (Ok(WRONG), Some((true, Some("externalRules[0].seriesQuery")))),
+        (
+            Ok(WRONG),
+            Some((true, Some("externalRules[0].seriesQuery"))),
+        ),
         (Ok("rules: []"), Some((false, None))),
     ] {
         *said.lock().expect("nobody panics") = text;
@@ -88,10 +147,15 @@ async fn rules_in_a_file_are_there_from_the_start_and_followed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("rules.yaml");
     std::fs::write(&file, RULES).expect("a file");
-    let mut stage = Stage::new(Place::File(file.clone()), api_server(Arc::new(Mutex::new(Err(404)))));
+    let mut stage = Stage::new(
+        Place::File(file.clone()),
+        api_server(Arc::new(Mutex::new(Err(404)))),
+    );
     stage.check(Some((true, None))).await;
     std::fs::write(&file, WRONG).expect("a file");
-    stage.check(Some((true, Some("externalRules[0].seriesQuery")))).await;
+    stage
+        .check(Some((true, Some("externalRules[0].seriesQuery"))))
+        .await;
     std::fs::write(&file, "rules: []").expect("a file");
     stage.check(Some((false, None))).await;
     std::fs::remove_file(&file).expect("a file");

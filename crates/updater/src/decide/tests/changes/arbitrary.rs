@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey, WellKnown};
+use cluster::{
+    LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey,
+    WellKnown,
+};
 use k8s_openapi::api::core::v1;
 use model::{ContainerRecommendation, Cpu, Labels, Recommendation, ResourceList};
 use proptest::prelude::*;
@@ -17,12 +20,39 @@ use super::budget;
 use super::pair::Pair;
 
 /// Namespaces with their Deployments. Names tell pods of different namespaces apart.
-const APPS: [(&str, &str); 5] = [("shop", "web"), ("shop", "api"), ("shop", "set"), ("bank", "db"), ("bank", "log")];
-const MODES: [&str; 5] = ["Recreate", "Recreate", "InPlaceOrRecreate", "InPlace", "Off"];
-const SELECTORS: [&str; 4] = ["app=web", "app in (web,api)", "app notin (web)", "tier=none"];
+const APPS: [(&str, &str); 5] = [
+    ("shop", "web"),
+    ("shop", "api"),
+    ("shop", "set"),
+    ("bank", "db"),
+    ("bank", "log"),
+];
+const MODES: [&str; 5] = [
+    "Recreate",
+    "Recreate",
+    "InPlaceOrRecreate",
+    "InPlace",
+    "Off",
+];
+const SELECTORS: [&str; 4] = [
+    "app=web",
+    "app in (web,api)",
+    "app notin (web)",
+    "tier=none",
+];
 const WINDOWS: [&str; 3] = ["0 13 * * *; for=1h", "30 11 * * *; for=1h", "soon"];
 /// Just enough and just too little for what is waited for.
-const PAUSES: [u64; 9] = [50, 999, 2_000, 31_000, 61_000, 125_000, 301_000, 3_601_000, 13 * 3_600_000];
+const PAUSES: [u64; 9] = [
+    50,
+    999,
+    2_000,
+    31_000,
+    61_000,
+    125_000,
+    301_000,
+    3_601_000,
+    13 * 3_600_000,
+];
 
 /// One change: what, of which application, and two details.
 type Step = (u8, usize, u8, u8);
@@ -40,9 +70,16 @@ impl Scenario {
         world.settings.settling = Duration::from_secs(2);
         for (namespace, app) in APPS {
             namespace.clone_into(&mut world.namespace);
-            if app == "set" { world.clone_set(app, 3) } else { world.deployment(app, 3, &json!({"minReplicas": 1})) }
+            if app == "set" {
+                world.clone_set(app, 3)
+            } else {
+                world.deployment(app, 3, &json!({"minReplicas": 1}))
+            }
         }
-        Self { pair: Pair::new(world), begun: Vec::new() }
+        Self {
+            pair: Pair::new(world),
+            begun: Vec::new(),
+        }
     }
 
     fn change(&mut self, (what, app, a, b): Step) {
@@ -202,7 +239,10 @@ fn pod(world: &mut World, app: &str, name: &str, with: &Value, change: impl FnOn
 }
 
 fn recommendation(cpu: i64) -> Recommendation {
-    let list = ResourceList::of(Cpu::from_millicores(cpu), model::Memory::from_bytes(100 << 20));
+    let list = ResourceList::of(
+        Cpu::from_millicores(cpu),
+        model::Memory::from_bytes(100 << 20),
+    );
     let container = ContainerRecommendation {
         container_name: "app".to_owned(),
         target: list.clone(),
@@ -210,7 +250,9 @@ fn recommendation(cpu: i64) -> Recommendation {
         upper_bound: list.clone(),
         uncapped_target: list,
     };
-    Recommendation { containers: vec![container] }
+    Recommendation {
+        containers: vec![container],
+    }
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -1,4 +1,5 @@
-//! Two updaters before the same cluster: one decides about what changed, the other one always about everything.
+//! Two updaters before the same cluster: one decides about what changed, the other one always about
+//! everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,12 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new(world: World) -> Self {
-        Self { world, plan: Plan::default(), memory: Memory::default(), whole: Memory::default() }
+        Self {
+            world,
+            plan: Plan::default(),
+            memory: Memory::default(),
+            whole: Memory::default(),
+        }
     }
 
     /// One pass of each, which decide the same. Returns what they decide.
@@ -28,7 +34,11 @@ impl Pair {
         let plan = outline(&self.plan);
         let differs = |line: &&String| !plan.contains(line) || !expected.contains(line);
         let differing: Vec<_> = plan.iter().chain(&expected).filter(differs).collect();
-        assert!(plan == expected, "at {}: {differing:#?}", self.world.now.wall);
+        assert!(
+            plan == expected,
+            "at {}: {differing:#?}",
+            self.world.now.wall
+        );
         plan
     }
 
@@ -54,13 +64,27 @@ fn outline(plan: &Plan) -> Vec<String> {
     let act = |act: &Arc<Act>| {
         let mut act = act.as_ref().clone();
         if let What::Resize { annotate, .. } = &mut act.what {
-            let times = annotate.iter_mut().filter(|(key, _)| [RESIZED_FROM, REVERTED_AT].contains(&key.as_str()));
+            let times = annotate
+                .iter_mut()
+                .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT].contains(&key.as_str()));
             times.for_each(|(_, value)| *value = None);
         }
         format!("{act:?}")
     };
-    let held = plan.held.iter().map(|held| format!("{} {:?}", held.autoscaler, std::mem::discriminant(&held.hold)));
+    let held = plan.held.iter().map(|held| {
+        format!(
+            "{} {:?}",
+            held.autoscaler,
+            std::mem::discriminant(&held.hold)
+        )
+    });
     let skips = plan.skips.iter().map(|skip| format!("{skip:?}"));
     let tallies = plan.tallies.iter().map(|tally| format!("{tally:?}"));
-    plan.acts.iter().map(act).chain(held).chain(skips).chain(tallies).collect()
+    plan.acts
+        .iter()
+        .map(act)
+        .chain(held)
+        .chain(skips)
+        .chain(tallies)
+        .collect()
 }

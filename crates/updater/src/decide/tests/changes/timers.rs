@@ -18,9 +18,15 @@ const NOON: &str = "2026-01-01T12:00:00Z";
 
 /// Passes in half a second, in a second, and so on, until more than twelve hours are over.
 fn pauses() -> impl Iterator<Item = Duration> {
-    let [half, second, minute] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_mins(1)];
+    let [half, second, minute] = [
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_mins(1),
+    ];
     let often = std::iter::repeat_n(half, 10).chain(std::iter::repeat_n(second, 40));
-    often.chain(std::iter::repeat_n(second * 7, 60)).chain(std::iter::repeat_n(minute * 9, 90))
+    often
+        .chain(std::iter::repeat_n(second * 7, 60))
+        .chain(std::iter::repeat_n(minute * 9, 90))
 }
 
 /// A Deployment of three pods, which have the size that is recommended.
@@ -34,7 +40,8 @@ fn deployment(policy: &Value) -> World {
     world
 }
 
-/// Checks that nothing but time changes what is decided, once it was decided about `world` and `change` came after that.
+/// Checks that nothing but time changes what is decided, once it was decided about `world` and
+/// `change` came after that.
 fn check(world: World, change: impl FnOnce(&mut Pair)) {
     let mut pair = Pair::new(world);
     pair.pass();
@@ -65,9 +72,11 @@ fn in_place() -> Value {
 }
 
 fn resizing(pod: &mut Value) {
-    let condition =
-        json!({"type": "PodResizePending", "status": "True", "reason": "Deferred", "lastTransitionTime": NOON});
-    pod["status"]["conditions"].as_array_mut().expect("a list").push(condition);
+    let condition = json!({"type": "PodResizePending", "status": "True", "reason": "Deferred", "lastTransitionTime": NOON});
+    pod["status"]["conditions"]
+        .as_array_mut()
+        .expect("a list")
+        .push(condition);
 }
 
 #[test]
@@ -90,7 +99,8 @@ fn what_a_pod_got_back() {
     let mut world = deployment(&in_place());
     world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         pod["metadata"]["annotations"] = json!({REVERTED_AT: NOON});
-        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1", "memory": "300Mi"}});
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": "1", "memory": "300Mi"}});
     });
     check(world, |_| ());
 }
@@ -99,7 +109,8 @@ fn boosted(ready_at: &str) -> World {
     let mut world = deployment(&in_place());
     world.boost("web", 60);
     world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
-        pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
+        pod["metadata"]["annotations"] =
+            json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
         pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
     });
     world
@@ -112,7 +123,9 @@ fn a_startup_boost() {
 
 #[test]
 fn the_rest_after_a_refused_resize() {
-    check(boosted("2026-01-01T11:00:00Z"), |pair| end(pair, &Outcome::Rejected));
+    check(boosted("2026-01-01T11:00:00Z"), |pair| {
+        end(pair, &Outcome::Rejected)
+    });
 }
 
 #[test]
@@ -132,7 +145,11 @@ fn small_pods() -> World {
 
 #[test]
 fn pauses_after_refusals_and_unknown_outcomes() {
-    for outcome in [Outcome::TooMany { retry_after: None }, Outcome::Unknown, Outcome::Rejected] {
+    for outcome in [
+        Outcome::TooMany { retry_after: None },
+        Outcome::Unknown,
+        Outcome::Rejected,
+    ] {
         check(small_pods(), |pair| end(pair, &outcome));
     }
 }
@@ -153,7 +170,9 @@ fn pauses_of_evictions_in_vain() {
 
 #[test]
 fn settling() {
-    check(small_pods(), |pair| pair.world.autoscaler("web", &json!({"minReplicas": 1})));
+    check(small_pods(), |pair| {
+        pair.world.autoscaler("web", &json!({"minReplicas": 1}))
+    });
 }
 
 #[test]
@@ -168,7 +187,13 @@ fn evictions_that_only_the_status_of_a_budget_shows() {
     let mut world = small_pods();
     world.settings.eviction_tolerance = 1.0;
     let disrupted = ["web-0".to_owned()];
-    world.view.disruption_budgets.apply(Arc::new(budget("web", "app=web", 1, &disrupted, world.now.wall)));
+    world.view.disruption_budgets.apply(Arc::new(budget(
+        "web",
+        "app=web",
+        1,
+        &disrupted,
+        world.now.wall,
+    )));
     check(world, |_| ());
 }
 
@@ -194,7 +219,11 @@ fn pods_that_go_after_nothing_has_changed_for_long() {
     pair.world.scale("web", 1);
     pair.world.delete("web-0");
     pair.pass();
-    assert!(pair.plan.acts.is_empty(), "one of three is missing: {:?}", pair.plan);
+    assert!(
+        pair.plan.acts.is_empty(),
+        "one of three is missing: {:?}",
+        pair.plan
+    );
 }
 
 #[test]
@@ -244,8 +273,18 @@ fn a_size_that_is_too_large_for_nodes_of_a_shape() {
         resizing(pod);
         pod["status"]["conditions"][1]["reason"] = json!("Infeasible");
     });
-    assert!(world.view.pods.get(&ObjectKey::new("shop", "web-0")).is_some());
+    assert!(
+        world
+            .view
+            .pods
+            .get(&ObjectKey::new("shop", "web-0"))
+            .is_some()
+    );
     let mut pair = Pair::new(world);
     let first = pair.pass();
-    assert_ne!(pair.pass(), first, "the second pass knows what the first one found");
+    assert_ne!(
+        pair.pass(),
+        first,
+        "the second pass knows what the first one found"
+    );
 }

@@ -1,6 +1,8 @@
-//! A cluster as it really is: workloads, their pods, budgets, the kubelet, and an API server that checks what is done.
+//! A cluster as it really is: workloads, their pods, budgets, the kubelet, and an API server that
+//! checks what is done.
 //!
-//! An eviction or a restart is judged by what the leader could know when it decided: what others took since then is excused.
+//! An eviction or a restart is judged by what the leader could know when it decided: what others
+//! took since then is excused.
 
 mod api_server;
 mod faults;
@@ -9,10 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey};
+use cluster::{
+    Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
+};
 use cluster::{Specified, WellKnown};
 use jiff::Timestamp;
-use model::{ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList, ResourceName};
+use model::{
+    ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList, ResourceName,
+};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -90,7 +96,11 @@ impl Known {
     }
 
     fn later(self, other: Self) -> Self {
-        if other.events >= self.events { other } else { self }
+        if other.events >= self.events {
+            other
+        } else {
+            self
+        }
     }
 }
 
@@ -129,7 +139,8 @@ impl TruePod {
 pub(super) struct ClusterModel {
     apps: Vec<App>,
     pods: BTreeMap<String, TruePod>,
-    /// Everything that ever happened to pods and their controllers, and to budgets, in order: two watches.
+    /// Everything that ever happened to pods and their controllers, and to budgets, in order: two
+    /// watches.
     pub(super) pod_events: Vec<Event>,
     pub(super) budget_events: Vec<Event>,
     /// Changes of scales so far.
@@ -155,18 +166,32 @@ impl ClusterModel {
             let replicas = rng.random_range(1..=9);
             let min_replicas = rng.random_range(1..=3);
             let in_place = rng.random_bool(0.4);
-            let mode = if in_place { "InPlaceOrRecreate" } else { "Recreate" };
+            let mode = if in_place {
+                "InPlaceOrRecreate"
+            } else {
+                "Recreate"
+            };
             let policy = json!({"minReplicas": min_replicas, "updateMode": mode});
-            let to_succeed = if kind == Kind::Job { rng.random_range(5..60) } else { i64::MAX };
+            let to_succeed = if kind == Kind::Job {
+                rng.random_range(5..60)
+            } else {
+                i64::MAX
+            };
             match kind {
                 Kind::ReplicaSet => world.workload(&name, replicas, &policy),
                 Kind::Job => {
-                    world.job(&name, &json!({"parallelism": replicas, "completions": to_succeed}), 0);
+                    world.job(
+                        &name,
+                        &json!({"parallelism": replicas, "completions": to_succeed}),
+                        0,
+                    );
                     world.autoscaler_of("batch/v1", "Job", &name, &policy);
                 }
                 Kind::CloneSet => world.autoscaler_of(kind.name().0, "CloneSet", &name, &policy),
             }
-            let desired_healthy = rng.random_bool(0.5).then(|| rng.random_range(0..=i64::from(replicas)));
+            let desired_healthy = rng
+                .random_bool(0.5)
+                .then(|| rng.random_range(0..=i64::from(replicas)));
             apps.push(App {
                 name,
                 kind,
@@ -221,17 +246,37 @@ impl ClusterModel {
 
     /// All that there is to know now.
     fn happening(&self) -> Known {
-        Known { events: self.pod_events.len(), scales: 0 }
+        Known {
+            events: self.pod_events.len(),
+            scales: 0,
+        }
     }
 
     /// The scale subresources as they are read now, and their version.
     pub(super) fn read_scales(&self) -> (Vec<(ScaleKey, Scale)>, usize) {
-        let read = self.apps.iter().filter(|app| app.kind == Kind::CloneSet).map(|app| {
-            let [group, kind, namespace] = ["apps.kruise.io", "CloneSet", "shop"].map(str::to_owned);
-            let selector = format!("app={}", app.name);
-            let scale = Scale::Found { selector, owner: None, replicas: Some(app.replicas as i32) };
-            (ScaleKey { group, kind, namespace, name: app.name.clone() }, scale)
-        });
+        let read = self
+            .apps
+            .iter()
+            .filter(|app| app.kind == Kind::CloneSet)
+            .map(|app| {
+                let [group, kind, namespace] =
+                    ["apps.kruise.io", "CloneSet", "shop"].map(str::to_owned);
+                let selector = format!("app={}", app.name);
+                let scale = Scale::Found {
+                    selector,
+                    owner: None,
+                    replicas: Some(app.replicas as i32),
+                };
+                (
+                    ScaleKey {
+                        group,
+                        kind,
+                        namespace,
+                        name: app.name.clone(),
+                    },
+                    scale,
+                )
+            });
         (read.collect(), self.scales)
     }
 
@@ -242,9 +287,17 @@ impl ClusterModel {
             Kind::Job => WellKnown::Job,
             Kind::CloneSet => return,
         };
-        let known = self.world.view.controller(kind, &ObjectKey::new("shop", &app.name)).expect("it is there");
-        let controller = Controller { replicas: Some(app.wanted() as i32), ..known.as_ref().clone() };
-        self.pod_events.push(Event::Controller(kind, Arc::new(controller)));
+        let known = self
+            .world
+            .view
+            .controller(kind, &ObjectKey::new("shop", &app.name))
+            .expect("it is there");
+        let controller = Controller {
+            replicas: Some(app.wanted() as i32),
+            ..known.as_ref().clone()
+        };
+        self.pod_events
+            .push(Event::Controller(kind, Arc::new(controller)));
     }
 
     fn note_attained(&mut self) {
@@ -256,7 +309,8 @@ impl ClusterModel {
 
     /// What is recommended now, by autoscaler.
     pub(super) fn recommendations(&self) -> BTreeMap<String, Arc<Recommendation>> {
-        let list = |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
+        let list =
+            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
         let recommendation = |app: &App| {
             let container = ContainerRecommendation {
                 container_name: "app".to_owned(),
@@ -265,14 +319,23 @@ impl ClusterModel {
                 upper_bound: list(app.target),
                 uncapped_target: list(app.target),
             };
-            (format!("uid-{}", app.name), Arc::new(Recommendation { containers: vec![container] }))
+            (
+                format!("uid-{}", app.name),
+                Arc::new(Recommendation {
+                    containers: vec![container],
+                }),
+            )
         };
         self.apps.iter().map(recommendation).collect()
     }
 
     pub(super) fn jump_clock(&mut self, ahead: bool) {
         let hour = Duration::from_hours(1);
-        self.now.wall = if ahead { self.now.wall + hour } else { self.now.wall - hour };
+        self.now.wall = if ahead {
+            self.now.wall + hour
+        } else {
+            self.now.wall - hour
+        };
     }
 
     pub(super) fn want_other_sizes(&mut self, rng: &mut StdRng) {
@@ -281,7 +344,8 @@ impl ClusterModel {
         }
     }
 
-    /// Time passes: the kubelet, the controllers of workloads and that of budgets do some of their work.
+    /// Time passes: the kubelet, the controllers of workloads and that of budgets do some of their
+    /// work.
     pub(super) fn step(&mut self, rng: &mut StdRng) {
         let pause = Duration::from_millis(rng.random_range(50..3000));
         self.now.steady += pause;
@@ -290,9 +354,13 @@ impl ClusterModel {
         for name in names {
             let pod = self.pods.get_mut(&name).expect("it is there");
             pod.steps_left = pod.steps_left.saturating_sub(1);
-            if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.2)) {
+            if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.2))
+            {
                 self.note_loss(&name);
-                self.pods.get_mut(&name).expect("it is there").is_terminating = true;
+                self.pods
+                    .get_mut(&name)
+                    .expect("it is there")
+                    .is_terminating = true;
                 self.tell(&name);
             }
             if rng.random_bool(0.4) {
@@ -302,7 +370,8 @@ impl ClusterModel {
         for app in 0..self.apps.len() {
             let is_job = self.apps[app].kind == Kind::Job;
             // A Job waits until the pods that it lost have ended.
-            while self.present(app, is_job) < self.apps[app].wanted() && rng.random_bool(if is_job { 0.3 } else { 0.7 })
+            while self.present(app, is_job) < self.apps[app].wanted()
+                && rng.random_bool(if is_job { 0.3 } else { 0.7 })
             {
                 let name = self.make_pod(app, self.apps[app].target, rng);
                 self.tell(&name);
@@ -322,7 +391,8 @@ impl ClusterModel {
         if pod.is_terminating {
             if rng.random_bool(0.5) {
                 self.pods.remove(name);
-                self.pod_events.push(Event::Gone(ObjectKey::new("shop", name)));
+                self.pod_events
+                    .push(Event::Gone(ObjectKey::new("shop", name)));
             }
             return;
         }
@@ -340,19 +410,28 @@ impl ClusterModel {
         self.tell(name);
     }
 
-    /// Pods that stay: neither on their way out nor, where `with_ending` is not said, among those that are to go.
+    /// Pods that stay: neither on their way out nor, where `with_ending` is not said, among those
+    /// that are to go.
     fn present(&self, app: usize, with_ending: bool) -> i64 {
-        let stays = |pod: &&TruePod| pod.app == app && (with_ending || !(pod.is_terminating || pod.is_doomed));
+        let stays = |pod: &&TruePod| {
+            pod.app == app && (with_ending || !(pod.is_terminating || pod.is_doomed))
+        };
         self.pods.values().filter(stays).count() as i64
     }
 
     fn serving(&self, app: usize) -> i64 {
-        self.pods.values().filter(|pod| pod.app == app && pod.serves()).count() as i64
+        self.pods
+            .values()
+            .filter(|pod| pod.app == app && pod.serves())
+            .count() as i64
     }
 
     /// Pods that serve and are to stay.
     fn staying(&self, app: usize) -> i64 {
-        self.pods.values().filter(|pod| pod.app == app && pod.serves() && !pod.is_doomed).count() as i64
+        self.pods
+            .values()
+            .filter(|pod| pod.app == app && pod.serves() && !pod.is_doomed)
+            .count() as i64
     }
 
     fn make_pod(&mut self, app: usize, cpu: i64, rng: &mut StdRng) -> String {
@@ -379,19 +458,26 @@ impl ClusterModel {
 
     /// The controller of budgets counts anew.
     fn sync_budget(&mut self, app: usize) {
-        let healthy =
-            self.pods.values().filter(|pod| pod.app == app && pod.is_ready && !pod.is_terminating).count() as i64;
+        let healthy = self
+            .pods
+            .values()
+            .filter(|pod| pod.app == app && pod.is_ready && !pod.is_terminating)
+            .count() as i64;
         let app = &mut self.apps[app];
-        let Some(desired) = app.desired_healthy else { return };
+        let Some(desired) = app.desired_healthy else {
+            return;
+        };
         (app.healthy, app.allowed) = (healthy, (healthy - desired).max(0));
         app.disrupted.clear();
-        self.budget_events.push(Event::Budget(Arc::new(app.budget(self.now.wall))));
+        self.budget_events
+            .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
     }
 
     /// Writes what became of a pod into the list of events.
     fn tell(&mut self, name: &str) {
         let pod = &self.pods[name];
-        let list = |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
+        let list =
+            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
         let app = &self.apps[pod.app];
         let running = Running {
             generation: Some(pod.generation),
@@ -404,7 +490,11 @@ impl ClusterModel {
                 name: "app".to_owned(),
                 requests: Some(list(pod.cpu)),
                 reported: Some([list(pod.reported), ResourceList::new()]),
-                restarts_for: app.restarts.then_some(ResourceName::Cpu).into_iter().collect(),
+                restarts_for: app
+                    .restarts
+                    .then_some(ResourceName::Cpu)
+                    .into_iter()
+                    .collect(),
                 is_ready: pod.is_ready,
                 ..Specified::default()
             }],
@@ -414,7 +504,11 @@ impl ClusterModel {
             key: ObjectKey::new("shop", name),
             uid: pod.uid.clone(),
             labels: Labels::from_iter([("app", app.name.as_str())]),
-            phase: if pod.is_running { Phase::Running } else { Phase::Pending },
+            phase: if pod.is_running {
+                Phase::Running
+            } else {
+                Phase::Pending
+            },
             owner: Some(Owner {
                 api_version: app.kind.name().0.to_owned(),
                 kind: app.kind.name().1.to_owned(),
@@ -434,13 +528,19 @@ impl ClusterModel {
 
     /// The least number of live pods with which a workload may lose one.
     pub(super) fn min_replicas(&self, name: &str) -> usize {
-        let app = self.apps.iter().find(|app| app.name == name).expect("a workload");
+        let app = self
+            .apps
+            .iter()
+            .find(|app| app.name == name)
+            .expect("a workload");
         app.min_replicas as usize
     }
 
     /// Whether a workload can get what is recommended at all.
     fn can_move(app: &App) -> bool {
-        let budget = app.desired_healthy.is_none_or(|desired| desired < app.wanted());
+        let budget = app
+            .desired_healthy
+            .is_none_or(|desired| desired < app.wanted());
         app.wanted() >= app.min_replicas && (budget || (app.in_place && !app.restarts))
     }
 
@@ -454,8 +554,12 @@ impl ClusterModel {
     }
 
     pub(super) fn check_content(&self) {
-        let off: Vec<_> =
-            self.pods.iter().filter(|(_, pod)| pod.cpu != self.apps[pod.app].target).map(|(name, _)| name).collect();
+        let off: Vec<_> = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod.cpu != self.apps[pod.app].target)
+            .map(|(name, _)| name)
+            .collect();
         assert!(self.is_content(), "nothing moves any more: {off:?}");
     }
 }

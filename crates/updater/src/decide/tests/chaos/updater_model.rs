@@ -1,4 +1,5 @@
-//! An updater as `run` has it: a view that follows two watches, requests under way, and decisions in between.
+//! An updater as `run` has it: a view that follows two watches, requests under way, and decisions
+//! in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ pub(super) struct UpdaterModel {
     cut: (usize, bool),
     /// The number of pod events that a watch that was resumed has to catch up with.
     missed: Option<usize>,
-    /// The same of the watch that was resumed last: whatever is decided after that is judged as if they were seen.
+    /// The same of the watch that was resumed last: whatever is decided after that is judged as if
+    /// they were seen.
     resumed_at: usize,
     /// Until which step the API server does nothing.
     paused: usize,
@@ -64,7 +66,10 @@ impl UpdaterModel {
     /// A replica that takes the lead lists everything anew before it decides.
     pub(super) fn new(cluster: &mut ClusterModel) -> Self {
         cluster.elect();
-        let settings = Settings { eviction_tolerance: cluster.tolerance, ..Settings::default() };
+        let settings = Settings {
+            eviction_tolerance: cluster.tolerance,
+            ..Settings::default()
+        };
         let view = View::default();
         let heard = cluster.recommendations();
         let mut model = Self {
@@ -87,7 +92,10 @@ impl UpdaterModel {
         }
         for kind in [WellKnown::Deployment, WellKnown::ReplicaSet, WellKnown::Job] {
             for controller in cluster.world.view.controllers(kind) {
-                model.view.controllers_mut(kind).apply(Arc::clone(controller));
+                model
+                    .view
+                    .controllers_mut(kind)
+                    .apply(Arc::clone(controller));
             }
         }
         model.see(cluster, usize::MAX, usize::MAX);
@@ -108,29 +116,55 @@ impl UpdaterModel {
     /// Marks the watch of pods as stale or current.
     fn set_stale(&mut self, is_stale: bool) {
         let stale_since = is_stale.then_some(Timestamp::UNIX_EPOCH);
-        self.view.set_freshness(Resource::Pods, Freshness { synced: true, stale_since, ..Freshness::default() });
+        self.view.set_freshness(
+            Resource::Pods,
+            Freshness {
+                synced: true,
+                stale_since,
+                ..Freshness::default()
+            },
+        );
     }
 
     /// Hears so many more events of each watch.
     fn see(&mut self, cluster: &ClusterModel, pods: usize, budgets: usize) {
         let all = cluster.pod_events.iter().skip(self.seen_pods).take(pods);
-        let budgets = cluster.budget_events.iter().skip(self.seen_budgets).take(budgets);
+        let budgets = cluster
+            .budget_events
+            .iter()
+            .skip(self.seen_budgets)
+            .take(budgets);
         let (mut seen_pods, mut seen_budgets) = (0, 0);
-        for event in all.inspect(|_| seen_pods += 1).chain(budgets.inspect(|_| seen_budgets += 1)) {
+        for event in all
+            .inspect(|_| seen_pods += 1)
+            .chain(budgets.inspect(|_| seen_budgets += 1))
+        {
             match event {
                 Event::Pod(pod) => drop(self.view.pods.apply(Arc::clone(pod))),
                 Event::Gone(key) => drop(self.view.pods.delete(key)),
                 Event::Controller(kind, controller) => {
-                    drop(self.view.controllers_mut(*kind).apply(Arc::clone(controller)));
+                    drop(
+                        self.view
+                            .controllers_mut(*kind)
+                            .apply(Arc::clone(controller)),
+                    );
                 }
-                Event::Budget(budget) => drop(self.view.disruption_budgets.apply(Arc::clone(budget))),
+                Event::Budget(budget) => {
+                    drop(self.view.disruption_budgets.apply(Arc::clone(budget)))
+                }
             }
         }
         self.seen_pods += seen_pods;
         self.seen_budgets += seen_budgets;
     }
 
-    pub(super) fn step(&mut self, cluster: &mut ClusterModel, rng: &mut StdRng, step: usize, trouble: bool) {
+    pub(super) fn step(
+        &mut self,
+        cluster: &mut ClusterModel,
+        rng: &mut StdRng,
+        step: usize,
+        trouble: bool,
+    ) {
         if trouble && rng.random_bool(0.03) {
             self.cut = (step + rng.random_range(1..20), rng.random_bool(0.3));
         }
@@ -170,16 +204,33 @@ impl UpdaterModel {
             return;
         }
         let nothing = View::default();
-        let signs = Signs { view: &self.view, control: &nothing, webhook: &nothing };
-        let holding = Holding { heartbeat: None, stop: None };
+        let signs = Signs {
+            view: &self.view,
+            control: &nothing,
+            webhook: &nothing,
+        };
+        let holding = Holding {
+            heartbeat: None,
+            stop: None,
+        };
         let (wall, steady) = (cluster.now.wall, std::time::Instant::now());
         let halt = hold(&signs, &holding, &mut Pulse::default(), wall, steady).err();
-        let known = Known { events: self.seen_pods.max(self.resumed_at), scales: self.scales };
-        let scene = Scene { view: &self.view, recommendations: &self.heard, halt };
+        let known = Known {
+            events: self.seen_pods.max(self.resumed_at),
+            scales: self.scales,
+        };
+        let scene = Scene {
+            view: &self.view,
+            recommendations: &self.heard,
+            halt,
+        };
         let plan = decide(&scene, &mut self.memory, &self.settings, cluster.now);
         self.whole.forget_decisions();
         let whole = decide(&scene, &mut self.whole, &self.settings, cluster.now);
-        assert_eq!((&plan.acts, &plan.skips, &plan.tallies), (&whole.acts, &whole.skips, &whole.tallies));
+        assert_eq!(
+            (&plan.acts, &plan.skips, &plan.tallies),
+            (&whole.acts, &whole.skips, &whole.tallies)
+        );
         let before = self.memory.clone();
         for act in plan.acts {
             self.check_size(cluster, &act, &before);
@@ -195,10 +246,24 @@ impl UpdaterModel {
                 5..=7 if trouble => Fate::TooMany,
                 _ => Fate::Served,
             };
-            let due = if trouble { step + rng.random_range(0..3) } else { step };
-            let running = self.view.pods.get(&act.pod).and_then(|pod| pod.running.as_ref());
+            let due = if trouble {
+                step + rng.random_range(0..3)
+            } else {
+                step
+            };
+            let running = self
+                .view
+                .pods
+                .get(&act.pod)
+                .and_then(|pod| pod.running.as_ref());
             let seen_ready = running.is_some_and(|running| running.ready_since.is_some());
-            self.requests.push(Request { act, fate, due, known, seen_ready });
+            self.requests.push(Request {
+                act,
+                fate,
+                due,
+                known,
+                seen_ready,
+            });
         }
         if !trouble || step >= self.paused {
             self.answer(cluster, step);
@@ -207,13 +272,31 @@ impl UpdaterModel {
 
     /// No workload that is too small loses a pod.
     fn check_size(&self, cluster: &ClusterModel, act: &Act, before: &Memory) {
-        let is_running = self.view.pods.get(&act.pod).is_some_and(|pod| pod.phase == Phase::Running);
+        let is_running = self
+            .view
+            .pods
+            .get(&act.pod)
+            .is_some_and(|pod| pod.phase == Phase::Running);
         if act.what != What::Evict || before.pending(&act.pod_uid).is_some() || !is_running {
             return;
         }
-        let is_evicted = |uid: &str| before.pending(uid).is_some_and(|it| it.disruption == Disruption::Eviction);
-        let live = self.view.pods.iter().filter(|pod| pod.is_live() && !is_evicted(&pod.uid));
-        let live = live.filter(|pod| pod.owner.as_ref().is_some_and(|owner| owner.name == act.autoscaler.name)).count();
+        let is_evicted = |uid: &str| {
+            before
+                .pending(uid)
+                .is_some_and(|it| it.disruption == Disruption::Eviction)
+        };
+        let live = self
+            .view
+            .pods
+            .iter()
+            .filter(|pod| pod.is_live() && !is_evicted(&pod.uid));
+        let live = live
+            .filter(|pod| {
+                pod.owner
+                    .as_ref()
+                    .is_some_and(|owner| owner.name == act.autoscaler.name)
+            })
+            .count();
         let least = cluster.min_replicas(&act.autoscaler.name);
         assert!(live >= least, "{live} of {least} are too few for {act:?}");
     }
@@ -221,9 +304,17 @@ impl UpdaterModel {
     /// The API server answers what is due.
     fn answer(&mut self, cluster: &mut ClusterModel, step: usize) {
         let all = std::mem::take(&mut self.requests);
-        let (due, later): (Vec<_>, Vec<_>) = all.into_iter().partition(|request| request.due <= step);
+        let (due, later): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|request| request.due <= step);
         self.requests = later;
-        for Request { act, fate, due: _, known, seen_ready } in due {
+        for Request {
+            act,
+            fate,
+            due: _,
+            known,
+            seen_ready,
+        } in due
+        {
             let outcome = match fate {
                 Fate::Served => cluster.execute(&act, known, seen_ready),
                 Fate::DoneUnheard => {
@@ -241,7 +332,13 @@ impl UpdaterModel {
 
     /// Ends at once. What it asked for is done, or is not, before the next leader begins.
     pub(super) fn die(&mut self, cluster: &mut ClusterModel, rng: &mut StdRng) {
-        for Request { act, known, seen_ready, .. } in std::mem::take(&mut self.requests) {
+        for Request {
+            act,
+            known,
+            seen_ready,
+            ..
+        } in std::mem::take(&mut self.requests)
+        {
             if rng.random_bool(0.5) {
                 cluster.execute(&act, known, seen_ready);
             }

@@ -30,11 +30,27 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     });
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4500m", "memory": "8Gi"}}});
     let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
+    world
+        .view
+        .nodes
+        .apply(std::sync::Arc::new(Node::trim(node)));
     let check = |world: &World, acts: usize, rooms: &[Way]| {
         let plan = world.decide(&mut Memory::default());
-        assert_eq!(plan.acts.iter().filter(|act| act.why == Why::MakeRoom).count(), acts, "{plan:?}");
-        assert_eq!(plan.rooms.iter().map(|room| room.way.clone()).collect::<Vec<_>>(), rooms);
+        assert_eq!(
+            plan.acts
+                .iter()
+                .filter(|act| act.why == Why::MakeRoom)
+                .count(),
+            acts,
+            "{plan:?}"
+        );
+        assert_eq!(
+            plan.rooms
+                .iter()
+                .map(|room| room.way.clone())
+                .collect::<Vec<_>>(),
+            rooms
+        );
     };
     let batch = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-0")]);
     let other = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-1")]);
@@ -49,10 +65,24 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
         memory.begin(act, world.now);
         memory.end(act, &Outcome::TooMany { retry_after: None }, world.now);
     }
-    assert_eq!(world.decide(&mut memory).rooms.first().map(|room| room.way.clone()), Some(other), "that one rests");
+    assert_eq!(
+        world
+            .decide(&mut memory)
+            .rooms
+            .first()
+            .map(|room| room.way.clone()),
+        Some(other),
+        "that one rests"
+    );
     world.settings.min_replicas = 3;
     world.autoscaler("batch", &json!({}));
-    check(&world, 1, &[Way::Neighbours(vec![cluster::ObjectKey::new("shop", "bank-0")])]);
+    check(
+        &world,
+        1,
+        &[Way::Neighbours(vec![cluster::ObjectKey::new(
+            "shop", "bank-0",
+        )])],
+    );
     world.autoscaler("bank", &json!({}));
     check(&world, 1, &[Way::Move]);
     world.delete("batch-0");
@@ -75,17 +105,37 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
     });
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
     let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
+    world
+        .view
+        .nodes
+        .apply(std::sync::Arc::new(Node::trim(node)));
     world.settings.make_room = MakeRoom::On;
     let made = |world: &World| {
         let plan = world.decide(&mut Memory::default());
-        (plan.rooms.len(), plan.acts.iter().filter(|act| act.why == Why::MakeRoom).count())
+        (
+            plan.rooms.len(),
+            plan.acts
+                .iter()
+                .filter(|act| act.why == Why::MakeRoom)
+                .count(),
+        )
     };
     assert_eq!(made(&world), (1, 2), "two are needed");
     world.budget("web", 1);
-    let budget = world.view.disruption_budgets.iter().next().expect("it is there");
-    let budget = cluster::DisruptionBudget { selector: "app in (batch,bank)".parse(), ..budget.as_ref().clone() };
-    world.view.disruption_budgets.apply(std::sync::Arc::new(budget));
+    let budget = world
+        .view
+        .disruption_budgets
+        .iter()
+        .next()
+        .expect("it is there");
+    let budget = cluster::DisruptionBudget {
+        selector: "app in (batch,bank)".parse(),
+        ..budget.as_ref().clone()
+    };
+    world
+        .view
+        .disruption_budgets
+        .apply(std::sync::Arc::new(budget));
     assert_eq!(made(&world), (0, 0), "one alone would go in vain");
 }
 
@@ -99,19 +149,32 @@ fn crowded() -> World {
     });
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
     let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
+    world
+        .view
+        .nodes
+        .apply(std::sync::Arc::new(Node::trim(node)));
     world.settings.make_room = MakeRoom::On;
     world
 }
 
 fn fill(world: &mut World, change: impl Fn(&mut Value)) {
     for index in 0..3 {
-        world.pod_with("batch", &format!("batch-{index}"), &json!({"cpu": "1"}), &change);
+        world.pod_with(
+            "batch",
+            &format!("batch-{index}"),
+            &json!({"cpu": "1"}),
+            &change,
+        );
     }
 }
 
 fn made(world: &World, memory: &mut Memory) -> usize {
-    world.decide(memory).acts.iter().filter(|act| act.why == Why::MakeRoom).count()
+    world
+        .decide(memory)
+        .acts
+        .iter()
+        .filter(|act| act.why == Why::MakeRoom)
+        .count()
 }
 
 #[test]
@@ -120,8 +183,15 @@ fn a_neighbour_goes_only_where_its_own_vpa_object_lets_it_go() {
     fill(&mut world, |_| ());
     assert_eq!(made(&world, &mut Memory::default()), 1);
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
-    world.autoscaler("batch", &json!({"minReplicas": 1, "evictionRequirements": less}));
-    assert_eq!(made(&world, &mut Memory::default()), 0, "its requirement does not hold");
+    world.autoscaler(
+        "batch",
+        &json!({"minReplicas": 1, "evictionRequirements": less}),
+    );
+    assert_eq!(
+        made(&world, &mut Memory::default()),
+        0,
+        "its requirement does not hold"
+    );
 }
 
 #[test]
@@ -129,7 +199,8 @@ fn a_neighbour_with_a_startup_boost_stays() {
     let mut world = crowded();
     world.boost("batch", 60);
     fill(&mut world, |pod| {
-        pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
+        pod["metadata"]["annotations"] =
+            json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
         pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T11:59:30Z");
     });
     assert_eq!(made(&world, &mut Memory::default()), 0);
@@ -161,10 +232,22 @@ fn a_neighbour_that_comes_back_to_the_same_node_is_left_alone_for_longer_and_lon
             came_back.push(round);
         }
         world.now.steady += std::time::Duration::from_secs(1);
-        let missing = 3 - world.view.pods.iter().filter(|pod| pod.key.name.starts_with("batch")).count();
+        let missing = 3 - world
+            .view
+            .pods
+            .iter()
+            .filter(|pod| pod.key.name.starts_with("batch"))
+            .count();
         for index in 0..missing {
-            world.pod("batch", &format!("batch-{round}-{index}"), &json!({"cpu": "1"}));
+            world.pod(
+                "batch",
+                &format!("batch-{round}-{index}"),
+                &json!({"cpu": "1"}),
+            );
         }
     }
-    assert!(came_back.len() < 12, "it was evicted in the rounds {came_back:?}");
+    assert!(
+        came_back.len() < 12,
+        "it was evicted in the rounds {came_back:?}"
+    );
 }

@@ -49,7 +49,10 @@ struct ExpectedPod {
 
 #[test]
 fn vectors_priority() {
-    for (index, case) in recordings::load::<Case>("vpa/priority").into_iter().enumerate() {
+    for (index, case) in recordings::load::<Case>("vpa/priority")
+        .into_iter()
+        .enumerate()
+    {
         let autoscaler = autoscaler(case.vpa);
         let recommendation = recommendation(&autoscaler).unwrap_or_default();
         let limits = limits(case.limit_ranges);
@@ -62,16 +65,33 @@ fn vectors_priority() {
             per_autoscaler: case.gate_per_vpa_config,
             ..Settings::default()
         };
-        let in_place = autoscaler.spec.effective_update_mode() == api::vpa::EffectiveUpdateMode::InPlace;
+        let in_place =
+            autoscaler.spec.effective_update_mode() == api::vpa::EffectiveUpdateMode::InPlace;
         let attempts = case.infeasible_attempts.unwrap_or_default();
         let (mut found, mut accepted) = (Vec::new(), Vec::new());
         for pod in case.pods.into_iter().map(pod) {
-            let own = size::own_recommendation(&recommendation, running(&pod), &autoscaler.spec, &limits, false);
+            let own = size::own_recommendation(
+                &recommendation,
+                running(&pod),
+                &autoscaler.spec,
+                &limits,
+                false,
+            );
             let priority = Priority::of(running(&pod), &own, false);
-            let quick_oom = quick_oom(&pod, running(&pod), &autoscaler.spec, &settings, at(case.now)).is_some();
-            let attempt = attempts.get(&pod.uid).filter(|_| in_place && settings.in_place);
+            let quick_oom = quick_oom(
+                &pod,
+                running(&pod),
+                &autoscaler.spec,
+                &settings,
+                at(case.now),
+            )
+            .is_some();
+            let attempt = attempts
+                .get(&pod.uid)
+                .filter(|_| in_place && settings.in_place);
             let known = attempt.is_some_and(|attempt| !is_any_lower(&own, attempt));
-            let is_accepted = !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
+            let is_accepted =
+                !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
             let admitted = requirements::admit(running(&pod), &own, &autoscaler.spec, false);
             found.push(ExpectedPod {
                 pod: pod.key.name.clone(),
@@ -89,10 +109,22 @@ fn vectors_priority() {
         assert_eq!(found, case.expect.pods, "case {index}");
         accepted.sort_by(|(_, a, _), (_, b, _)| a.before(b));
         let names = |admitted_only: bool| -> Vec<String> {
-            let chosen = accepted.iter().filter(|(_, _, admitted)| *admitted || !admitted_only);
+            let chosen = accepted
+                .iter()
+                .filter(|(_, _, admitted)| *admitted || !admitted_only);
             chosen.map(|(name, ..)| name.clone()).collect()
         };
-        assert_eq!(names(false), case.expect.order.unwrap_or_default(), "case {index}");
-        assert_eq!(names(true), case.expect.order_after_eviction_requirements.unwrap_or_default(), "case {index}");
+        assert_eq!(
+            names(false),
+            case.expect.order.unwrap_or_default(),
+            "case {index}"
+        );
+        assert_eq!(
+            names(true),
+            case.expect
+                .order_after_eviction_requirements
+                .unwrap_or_default(),
+            "case {index}"
+        );
     }
 }

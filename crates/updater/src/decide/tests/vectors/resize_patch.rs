@@ -26,21 +26,32 @@ struct Expected {
 }
 
 fn listed(expected: Option<Value>) -> Value {
-    expected.filter(|value| !value.is_null()).unwrap_or(json!([]))
+    expected
+        .filter(|value| !value.is_null())
+        .unwrap_or(json!([]))
 }
 
 /// What one operation of a JSON patch does to the annotations.
 fn annotation(operation: &Value) -> (String, Option<String>) {
-    let path = operation["path"].as_str().and_then(|path| path.strip_prefix("/metadata/annotations/"));
+    let path = operation["path"]
+        .as_str()
+        .and_then(|path| path.strip_prefix("/metadata/annotations/"));
     let name = path.expect("an annotation").replace("~1", "/");
-    assert_eq!(operation["op"] == json!("remove"), operation["value"].is_null(), "{operation}");
+    assert_eq!(
+        operation["op"] == json!("remove"),
+        operation["value"].is_null(),
+        "{operation}"
+    );
     (name, operation["value"].as_str().map(str::to_owned))
 }
 
 #[test]
 fn vectors_resize_patch() {
     let now = at("2030-01-01T00:00:00Z".parse().expect("a time"));
-    for (index, case) in recordings::load::<Case>("vpa/resize_patch").into_iter().enumerate() {
+    for (index, case) in recordings::load::<Case>("vpa/resize_patch")
+        .into_iter()
+        .enumerate()
+    {
         let autoscaler = autoscaler(case.vpa);
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &autoscaler.spec);
@@ -51,15 +62,28 @@ fn vectors_resize_patch() {
         if case.expect.panic {
             // Upstream ends here; every amount of ours must be one that can be asked for.
             for operation in &resize.0 {
-                let PatchOperation::Add(add) = operation else { panic!("case {index}: {operation:?}") };
+                let PatchOperation::Add(add) = operation else {
+                    panic!("case {index}: {operation:?}")
+                };
                 let amount = add.value.as_str().map(str::parse::<Quantity>);
-                assert!(amount.is_none_or(|amount| amount.is_ok_and(|amount| !amount.is_negative())), "case {index}");
+                assert!(
+                    amount.is_none_or(|amount| amount.is_ok_and(|amount| !amount.is_negative())),
+                    "case {index}"
+                );
             }
             continue;
         }
         assert_eq!(json!(resize), listed(case.expect.resize), "case {index}");
         let expected = [listed(case.expect.annotation), listed(case.expect.unboost)];
-        let expected = expected.iter().flat_map(|list| list.as_array().expect("a list")).map(annotation).collect();
-        assert_eq!(resize_patch::annotate(running, spec, now), expected, "case {index}");
+        let expected = expected
+            .iter()
+            .flat_map(|list| list.as_array().expect("a list"))
+            .map(annotation)
+            .collect();
+        assert_eq!(
+            resize_patch::annotate(running, spec, now),
+            expected,
+            "case {index}"
+        );
     }
 }
