@@ -14,28 +14,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("scaling", &["model"]),
     ("api", &["model"]),
     ("feed", &["model"]),
-    ("cluster", &["model", "api"]),
+    ("view", &["model", "api"]),
     ("sources", &["model", "api"]),
     ("runtime", &[]),
     (
         "recommender",
         &[
-            "sizing", "forecast", "scaling", "model", "api", "feed", "cluster", "sources",
-            "runtime",
+            "sizing", "forecast", "scaling", "model", "api", "feed", "view", "sources", "runtime",
         ],
     ),
     (
         "updater",
-        &["sizing", "model", "api", "feed", "cluster", "runtime"],
+        &["sizing", "model", "api", "feed", "view", "runtime"],
     ),
     (
         "webhook",
-        &["sizing", "model", "api", "feed", "cluster", "runtime"],
+        &["sizing", "model", "api", "feed", "view", "runtime"],
     ),
     (
         "adapter",
         &[
-            "scaling", "model", "api", "feed", "cluster", "sources", "runtime",
+            "scaling", "model", "api", "feed", "view", "sources", "runtime",
         ],
     ),
     ("sandbox", &["runtime"]),

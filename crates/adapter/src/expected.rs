@@ -25,12 +25,12 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use cluster::{Scope, View, Watches};
 use feed::{Following, Forecast};
 use jiff::Timestamp;
 use kube::Client;
 use runtime::ApiServerClock;
 use tokio::sync::watch;
+use view::{Scope, View, Watches};
 
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk};

@@ -27,12 +27,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cluster::View;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::prometheus::Connection;
 use sources::rules::{ApiResource, Objects as Meant};
 use tokio::sync::{Notify, watch};
+use view::View;
 
 use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};

@@ -20,7 +20,6 @@ use std::time::Instant;
 
 use api::patch::guarded;
 use api::vpa::{VerticalPodAutoscaler, status_patch};
-use cluster::ObjectKey;
 use jiff::Timestamp;
 use json_patch::Patch;
 use kube::api::{ApiResource, DynamicObject, Patch as Body, PatchParams};
@@ -28,6 +27,7 @@ use kube::core::Request;
 use kube::{Client, Error, Resource as _};
 use runtime::Leading;
 use runtime::client::Urgent;
+use view::ObjectKey;
 
 use crate::metrics::Metrics;
 use crate::state::Decision;

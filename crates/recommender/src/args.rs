@@ -17,9 +17,9 @@ pub(crate) mod tests;
 mod upstream;
 
 use anyhow::ensure;
-use cluster::{Scope, Shard};
 use runtime::duration::positive_duration;
 use runtime::{CommonArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Namespaces, Program};
+use view::{Scope, Shard};
 
 use crate::storage::Storage;
 

@@ -10,7 +10,6 @@
 
 use std::time::Duration;
 
-use cluster::Shard;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -18,6 +17,7 @@ use prometheus::{IntGauge, Opts};
 use runtime::lease::shard_lease;
 use runtime::{Announcement, Chassis, LeaderElectionArgs};
 use tokio::time::{MissedTickBehavior, interval};
+use view::Shard;
 
 /// The annotation of a shard's Lease.
 const SHARDS: &str = "plimsoll.dev/shards";

@@ -42,9 +42,9 @@ use std::sync::Arc;
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
-use cluster::{Pod, Whole};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use view::{Pod, Whole};
 
 pub(crate) use forecast::is_by_rule;
 pub(crate) use names::Propagation;

@@ -8,7 +8,6 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::{OomKill, View};
 use jiff::Timestamp;
 use model::Memory;
 use runtime::{Activity, Condition};
@@ -16,6 +15,7 @@ use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
+use view::{OomKill, View};
 
 use crate::metrics::{Metrics, Steps};
 use crate::predict::rounds::Round;

@@ -18,13 +18,13 @@ mod source;
 
 use std::time::{Duration, Instant};
 
-use cluster::{Autoscaler, View};
 use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use tokio::sync::watch;
+use view::{Autoscaler, View};
 
 use crate::act::Outcome;
 use crate::state::{Decision, Ingested, KillCount};

@@ -6,12 +6,12 @@ mod parts;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use cluster::{Scope, Watches};
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::external_metrics::{ExternalMetricNames, ExternalMetrics};
 use sources::metrics_api::MetricsApi;
 use tokio::sync::watch;
+use view::{Scope, Watches};
 
 use self::leader::Leader;
 use self::parts::Parts;

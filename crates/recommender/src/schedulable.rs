@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use api::vpa::VerticalPodAutoscaler;
-use cluster::{
-    Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, Watches, WellKnown,
-};
 use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{Ceiling, Fit, Fitting, NodeRooms, Per, Rooms, limit_range_ceilings};
+use view::{
+    Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, Watches, WellKnown,
+};
 
 use crate::policies::policies;
 

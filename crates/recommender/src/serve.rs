@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use cluster::ObjectKey;
 use feed::server::Answer;
 use feed::{AllowedClients, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
@@ -14,6 +13,7 @@ use runtime::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use runtime::{Chassis, ListenAddress};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use view::ObjectKey;
 
 use crate::args::FeedArgs;
 use crate::ingest::Shared;

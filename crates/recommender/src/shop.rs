@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cluster::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
+use view::{Autoscaler, Container, Controller, ObjectKey, Phase, Pod, Resources};
 
 /// So many seconds after a moment that all tests share.
 pub(crate) fn at(second: i64) -> Timestamp {

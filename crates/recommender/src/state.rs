@@ -21,10 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::target::resolve;
-use cluster::{Autoscaler, ObjectKey, Pod, View};
 use jiff::Timestamp;
 use sizing::{Config, ConfigError, Fleet};
+use view::target::resolve;
+use view::{Autoscaler, ObjectKey, Pod, View};
 
 use crate::checkpoint::past::Past;
 use crate::history::Ledger;

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::ObjectKey;
 use feed::Term;
 use jiff::Timestamp;
 use runtime::Leading;
@@ -18,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use view::ObjectKey;
 
 use crate::act::queue::Lane;
 use crate::act::{Outcome, Writes};

@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use serde_json::{Value, json};
 use updater::decide::{Memory, Moment, Scene, Settings, decide};
+use view::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
 
 const WORKLOADS: usize = 1000;
 const PODS_EACH: usize = 10;

@@ -9,7 +9,6 @@ pub(crate) mod event;
 use std::time::{Duration, Instant};
 
 use api::patch::guarded;
-use cluster::ObjectKey;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
@@ -18,6 +17,7 @@ use kube::{Client, Error, Resource as _};
 use runtime::{Backoff, Leading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use view::ObjectKey;
 
 use crate::decide::{Act, Annotations, Outcome, What};
 

@@ -6,13 +6,13 @@ mod upstream;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use cluster::ObjectKey;
 use runtime::duration::positive_duration;
 use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
 use runtime::{
     CommonArgs, FeatureGates, FeedReaderArgs, GoDuration, LeaderElectionArgs, NamespaceArgs,
     Program,
 };
+use view::ObjectKey;
 
 use crate::decide::{MakeRoom, Settings};
 use crate::pace::Limits;

@@ -50,8 +50,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{ObjectKey, View};
 use model::Recommendation;
+use view::{ObjectKey, View};
 
 pub use act::{Act, Attempt, Outcome, QuickOomKill, Shape, Skip, SkipReason, What, Why};
 pub use group::Disruption;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{Autoscaler, Change, View};
 use feed::Following;
 use model::Recommendation;
+use view::{Autoscaler, Change, View};
 
 use crate::decide::Seen;
 
@@ -95,8 +95,8 @@ fn of<'a>(
 
 #[cfg(test)]
 mod tests {
-    use cluster::ObjectKey;
     use serde_json::json;
+    use view::ObjectKey;
 
     use super::*;
 

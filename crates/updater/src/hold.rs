@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::View;
 use jiff::Timestamp;
+use view::View;
 
 use crate::args::Holding;
 use crate::decide::Halt;
@@ -90,7 +90,7 @@ pub fn hold(
 mod tests {
     use std::sync::Arc;
 
-    use cluster::{Freshness, Heartbeat, ObjectKey, Resource, Switch};
+    use view::{Freshness, Heartbeat, ObjectKey, Resource, Switch};
 
     use super::*;
 

@@ -12,11 +12,11 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{ObjectKey, View};
 use prometheus::core::Collector;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use view::{ObjectKey, View};
 
 use crate::decide::{Act, Halt, Outcome, Plan, What};
 use classes::{Class, LARGEST, mode, size_class};

@@ -2,12 +2,12 @@
 //! could be older than what the leader before it did.
 
 use anyhow::Context as _;
-use cluster::{Scope, Shard, Watches};
 use feed::Reader;
 use runtime::client;
 use runtime::throttle::Throttle;
 use runtime::{Announcement, Chassis, FeedSource, Leading, Namespaces};
 use tokio_util::sync::CancellationToken;
+use view::{Scope, Shard, Watches};
 
 use crate::act::Writer;
 use crate::act::event::Events;

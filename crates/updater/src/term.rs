@@ -10,7 +10,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, ObjectKey, View};
 use feed::Following;
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
@@ -18,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use view::{Autoscaler, ObjectKey, View};
 
 use crate::act::Writer;
 use crate::act::event::{Events, News};

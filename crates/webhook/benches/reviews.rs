@@ -7,10 +7,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use api::vpa;
-use cluster::{Autoscaler, Controller, ObjectKey, Owner, View, WellKnown};
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Labels, Selector};
 use serde_json::json;
+use view::{Autoscaler, Controller, ObjectKey, Owner, View, WellKnown};
 use webhook::decide::{Outcome, review, shed};
 use webhook::state::{Settings, State};
 

@@ -2,11 +2,11 @@
 //! a review, with what is known or with an object, the pod is born as it was asked for.
 
 use api::vpa::RecommendedContainerResources;
-use cluster::Autoscaler;
 use model::Workload;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sizing::Target;
+use view::Autoscaler;
 
 use crate::fields::{self, Problem};
 use crate::patch::Patch;

@@ -15,9 +15,9 @@ mod vectors;
 use api::vpa::{
     ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
 };
-use cluster::LimitRange;
 use model::{NamespaceLimits, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
+use view::LimitRange;
 
 use crate::boost::{self, BoostError};
 use crate::patch::{Map, Patch};

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
-use cluster::target::{TargetError, means, topmost};
-use cluster::{Autoscaler, ObjectName, View, WellKnown};
 use model::Workload;
+use view::target::{TargetError, means, topmost};
+use view::{Autoscaler, ObjectName, View, WellKnown};
 
 use crate::pod::Labels;
 

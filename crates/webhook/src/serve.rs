@@ -10,11 +10,11 @@ use axum::Router;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cluster::View;
 use feed::Following;
 use runtime::serve::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use view::View;
 
 use crate::decide;
 use crate::metrics::Metrics;

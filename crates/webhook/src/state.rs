@@ -1,8 +1,8 @@
 //! What is known when a review is answered.
 
-use cluster::View;
 use feed::Following;
 use model::Quantity;
+use view::View;
 
 /// All that an answer depends on, besides the review itself.
 #[derive(Debug, Clone, Copy)]

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use api::effective_hpa::CronSpec;
-use cluster::{
-    LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View,
-};
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
+use view::{
+    LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View,
+};
 
 /// One autoscaler each.
 pub(crate) const AUTOSCALERS: usize = 10_000;

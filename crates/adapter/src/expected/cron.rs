@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use cluster::{Eldest, Resource, Timetable};
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
+use view::{Eldest, Resource, Timetable};
 
 use super::known::Known;
 use super::size::Size;

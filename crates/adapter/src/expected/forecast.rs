@@ -5,9 +5,9 @@
 //! `as of = min(now, last sample - window)`, `age = now - as of`; beyond a limit there is no
 //! number.
 
-use cluster::PredictedMetric;
 use scaling::{NoPrediction, Predicted, window_maximum};
 use thiserror::Error;
+use view::PredictedMetric;
 
 /// The longest time between two samples that counts as such.
 const LONGEST_STEP_SECONDS: i64 = 3600;

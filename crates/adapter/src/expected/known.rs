@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use cluster::{Freshness, PredictedMetric, Prediction, Resource, View};
 use feed::{Following, Forecast as Told, ForecastSeries};
 use jiff::Timestamp;
+use view::{Freshness, PredictedMetric, Prediction, Resource, View};
 
 use super::forecast::{Forecast, NoForecast, forecast};
 use super::missing;

@@ -8,10 +8,8 @@
 
 use std::time::Duration;
 
-use cluster::{
-    LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown,
-};
 use model::{Selector, WorkloadRef};
+use view::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown};
 
 use super::known::Known;
 use super::{POD_CPU, missing};
@@ -108,7 +106,7 @@ fn predicted<'a>(
     let selector = &ask.metric_selector;
     let here = view
         .expected
-        .starting_at(cluster::ObjectKey::new(namespace, ""));
+        .starting_at(view::ObjectKey::new(namespace, ""));
     let here = here.take_while(|prediction| prediction.key.namespace == namespace);
     // One of a workload elsewhere would tell of that one to whoever may read here.
     let here = here.filter(|prediction| prediction.target.namespace == namespace);

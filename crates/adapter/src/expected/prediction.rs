@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{Eldest, MANAGED_BY, PredictedMetric, Prediction, Resource};
 use model::Labels;
+use view::{Eldest, MANAGED_BY, PredictedMetric, Prediction, Resource};
 
 use super::known::Known;
 use super::{PREDICTION, missing, series};

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{Entry, ObjectKey, Table};
 use model::{Requirement, Selector, Workload, WorkloadRef};
+use view::{Entry, ObjectKey, Table};
 
 const KIND: &str = "targetKind";
 const NAME: &str = "targetName";

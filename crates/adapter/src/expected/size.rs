@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::WellKnown;
 use futures::future::join_all;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::api::{Api, ApiResource, DynamicObject};
@@ -18,6 +17,7 @@ use kube::discovery::pinned_kind;
 use kube::{Client, Error};
 use model::WorkloadRef;
 use tokio::time::timeout;
+use view::WellKnown;
 
 use crate::flow::{Flow, FlowLimiter};
 

@@ -6,10 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::effective_hpa::{CronSpec, HolidaysError};
-use cluster::{
-    Controller, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction,
-    Resource, Timetable, View, WellKnown,
-};
 use feed::client::{Heard, Part};
 use feed::{Following, Forecast, ForecastSeries, MetricForecast};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +15,10 @@ use model::{Labels, Selector, WorkloadRef};
 use runtime::ApiServerClock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use view::{
+    Controller, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction,
+    Resource, Timetable, View, WellKnown,
+};
 
 use super::Expected;
 use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};

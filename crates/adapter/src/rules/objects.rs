@@ -4,13 +4,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::{Resource, View};
 use kube::api::{ApiResource as Listed, DynamicObject, ListParams};
 use kube::{Api, Client};
 use model::Selector;
 use sources::rules::ApiResource;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use view::{Resource, View};
 
 use super::lists::Lists;
 use crate::refusal::Refusal;

@@ -2,9 +2,9 @@
 //! operator, which puts its own authorities into the object whoever it leads to. From what the
 //! objects say; a pure question.
 
-use cluster::installations;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use view::installations;
 
 use crate::registration::writers;
 

@@ -13,7 +13,6 @@ use anyhow::ensure;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use cluster::{Scope, View, Watches};
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::client::RestMetrics;
@@ -23,6 +22,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+use view::{Scope, View, Watches};
 
 use crate::api_server::{self, Rights};
 use crate::recording::{Recording, the_cluster};

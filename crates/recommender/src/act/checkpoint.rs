@@ -13,13 +13,13 @@ use api::checkpoint::{
 };
 use api::patch::put_status;
 use api::vpa::VerticalPodAutoscaler;
-use cluster::ObjectKey;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, TestOperation};
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use kube::{Client, Error};
 use runtime::Leading;
 use runtime::throttle::Throttle;
+use view::ObjectKey;
 
 use super::is_refused;
 use super::objects::loosely_typed;

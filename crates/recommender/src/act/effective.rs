@@ -15,7 +15,6 @@ use api::effective_hpa::{
     ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus,
 };
 use api::patch::{guarded, put_status};
-use cluster::{ObjectKey, WellKnown};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DynamicObject, Patch as Body};
@@ -25,6 +24,7 @@ use kube::{Client, Error, Resource, ResourceExt as _};
 use runtime::Leading;
 use serde::Serialize;
 use serde_json::{Value, json};
+use view::{ObjectKey, WellKnown};
 
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};

@@ -4,10 +4,10 @@
 //!
 //! Events tell people what conditions tell programs, so one that cannot be written is no failure.
 
-use cluster::Autoscaler;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use view::Autoscaler;
 
 use crate::decide::HistoryNews;
 use crate::schedulable::CapNews;

@@ -13,7 +13,6 @@ use api::sizing_policy::{
     status_patch,
 };
 use api::vpa::VerticalPodAutoscaler;
-use cluster::{ObjectKey, Policy, Reach};
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -21,6 +20,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use kube::{Client, Error};
 use runtime::Leading;
+use view::{ObjectKey, Policy, Reach};
 
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use api::patch::{guarded, put_status};
 use api::prediction::{TimeSeriesPrediction, TimeSeriesPredictionStatus};
-use cluster::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::Patch as Body;
 use kube::runtime::events::EventType;
 use kube::{Client, Error, Resource as _};
 use runtime::Leading;
+use view::ObjectKey;
 
 use super::event::{Events, event};
 use super::objects::{loosely_typed, patching};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::ObjectKey;
+use view::ObjectKey;
 
 use crate::state::Decision;
 

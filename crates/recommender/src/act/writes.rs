@@ -4,9 +4,9 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use cluster::ObjectKey;
 use runtime::Leading;
 use tokio::task::JoinSet;
+use view::ObjectKey;
 
 use super::queue::{Lane, Queue};
 use super::{Outcome, Writer};

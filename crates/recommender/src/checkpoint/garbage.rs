@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use cluster::{Autoscaler, Checkpoint, ObjectKey, Table};
 use jiff::Timestamp;
+use view::{Autoscaler, Checkpoint, ObjectKey, Table};
 
 /// Why a checkpoint is of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
-use cluster::{Checkpoint, ObjectKey, View};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use runtime::Leading;
@@ -17,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
+use view::{Checkpoint, ObjectKey, View};
 
 use super::form;
 use super::garbage::{Suspects, Useless, useless};

@@ -6,7 +6,7 @@
 //! a checkpoint is says its `spec`, in upstream as well as here.
 
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
-use cluster::{Checkpoint, ObjectKey, Table};
+use view::{Checkpoint, ObjectKey, Table};
 
 use crate::sizing_policies::name::fnv1a;
 

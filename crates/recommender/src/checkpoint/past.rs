@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
-use cluster::{Checkpoint, ObjectKey, Table};
 use jiff::Timestamp;
+use view::{Checkpoint, ObjectKey, Table};
 
 use super::name::{is_of, names};
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
-use cluster::{Checkpoint, ObjectKey, Table};
 use jiff::{SignedDuration, Timestamp};
+use view::{Checkpoint, ObjectKey, Table};
 
 use super::name::is_of;
 

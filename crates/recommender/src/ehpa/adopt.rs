@@ -11,13 +11,13 @@
 //!   workload.
 //! * One that cannot be adopted stays as it is, and what the object made is withdrawn, so that one
 //!   of them scales the workload.
-//! * Of several objects for one workload only the oldest (`cluster::Eldest`) gets one: their
+//! * Of several objects for one workload only the oldest (`view::Eldest`) gets one: their
 //!   autoscalers would not yet be there to be seen by each other.
 
 use api::effective_hpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
-use cluster::installations;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
+use view::installations;
 
 use super::{Problem, Seen, names};
 

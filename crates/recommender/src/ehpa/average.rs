@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use cluster::{Phase, Pod, Resources};
 use model::{Quantity, ResourceList, ResourceName};
 use scaling::hpa::{Container, Requests};
+use view::{Phase, Pod, Resources};
 
 /// The amount that is so many percent of what one of these pods, or one container of each, requests
 /// on average.
@@ -79,8 +79,8 @@ fn list(requests: Resources) -> ResourceList {
 
 #[cfg(test)]
 mod tests {
-    use cluster::Sidecar;
     use model::{Cpu, Memory};
+    use view::Sidecar;
 
     use super::*;
     use crate::ehpa::tests::stage::pod;

@@ -14,7 +14,6 @@ use std::time::Duration;
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{AlgorithmKind, MetricPrediction, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
-use cluster::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt as _;
@@ -24,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use view::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
 
 use super::{crons, names};
 use crate::metrics::{CraneMetrics, Sample, Sort};

@@ -14,7 +14,6 @@ use api::effective_hpa::{
 };
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
-use cluster::{Claim, Eldest, ObjectKey, Pod, View, Whole};
 use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
@@ -29,6 +28,7 @@ use runtime::Leading;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
+use view::{Claim, Eldest, ObjectKey, Pod, View, Whole};
 
 use super::orphans::{Attempt, Orphan, Orphans};
 use super::plan::{Plan, Wish, plan};

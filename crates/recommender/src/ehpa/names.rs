@@ -7,10 +7,10 @@ use api::effective_hpa::{
     ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by,
 };
 use api::vpa::DEFAULT_RECOMMENDER;
-use cluster::MANAGED_BY;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
+use view::MANAGED_BY;
 
 /// Tells an object that belongs to an effective autoscaler, by its uid.
 pub(super) const UID_LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";

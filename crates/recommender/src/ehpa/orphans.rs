@@ -5,9 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use cluster::ObjectKey;
 use kube::Error;
 use tokio::time::Instant;
+use view::ObjectKey;
 
 use super::keep::{OFTEN, SAFETY_NET};
 

@@ -4,10 +4,10 @@
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
-use cluster::Watches;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use view::Watches;
 
 use crate::installed::readable;
 
@@ -37,7 +37,7 @@ pub(crate) async fn watch(
 
 #[cfg(test)]
 mod tests {
-    use cluster::Scope;
+    use view::Scope;
 
     use super::*;
     use crate::installed::tests::begins;

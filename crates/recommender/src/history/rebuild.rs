@@ -9,11 +9,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cluster::Pod;
 use jiff::Timestamp;
 use model::{Cpu, Labels, Memory, Sample, Selector};
 use sizing::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
 use sources::prometheus::{ContainerSeries, KnownKeys, PodLabels};
+use view::Pod;
 
 use crate::state::fleet::container_names;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cluster::ObjectKey;
 use tokio::sync::watch;
+use view::ObjectKey;
 
 use crate::state::State;
 

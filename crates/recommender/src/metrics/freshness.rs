@@ -1,10 +1,10 @@
 //! The state of the watches, read from the views whenever metrics are read.
 
-use cluster::{Freshness, Resource, View};
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, proto::MetricFamily};
 use tokio::sync::watch;
+use view::{Freshness, Resource, View};
 
 /// Four families by resource: synced, stale seconds, errors and rejected objects.
 #[derive(Debug)]

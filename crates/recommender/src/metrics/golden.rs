@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cluster::View;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::proto::MetricFamily;
 use sizing::Accepted;
 use sources::prometheus::Exchange;
+use view::View;
 
 use super::*;
 use crate::state::Recommended;

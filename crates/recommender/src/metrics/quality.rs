@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 
 use api::vpa::UpdateMode;
-use cluster::ObjectKey;
 use model::{Cpu, Memory, ResourceList, Sample};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use sizing::Accepted;
+use view::ObjectKey;
 
 use super::objects::mode;
 use crate::state::{Decision, Recommended};

@@ -8,10 +8,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::vpa::RecommendedContainerResources;
-use cluster::Autoscaler;
 use model::{Cpu, ResourceList};
 use prometheus::core::{Collector, Desc};
 use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
+use view::Autoscaler;
 
 use crate::state::Decision;
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
-use cluster::{View, Whole};
 use kube::ResourceExt as _;
 use sources::prometheus::{confine, matcher};
+use view::{View, Whole};
 
 use super::job::{Annotations, MetricJob, metric_job, owner};
 use super::query::Expression;
@@ -221,9 +221,9 @@ impl<'a> ObjectAccess<'a> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use cluster::{Namespace, ObjectKey};
     use serde_json::json;
     use tokio::sync::watch;
+    use view::{Namespace, ObjectKey};
 
     use super::*;
 

@@ -21,12 +21,12 @@ mod tests;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use cluster::View;
 use jiff::Timestamp;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
+use view::View;
 
 use super::Book;
 use super::access::QueryAccess;

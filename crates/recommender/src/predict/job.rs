@@ -13,11 +13,11 @@ use api::prediction::{
     Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
 };
 use api::vpa::DEFAULT_RECOMMENDER;
-use cluster::{ObjectKey, View, Whole};
 use forecast::Forecast;
 use forecast::crane::Dsp;
 use kube::ResourceExt as _;
 use sizing::PercentilePredictor;
+use view::{ObjectKey, View, Whole};
 
 use super::access::ObjectAccess;
 use super::crane;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::prediction::TimeSeriesPredictionStatus;
-use cluster::View;
 use feed::{Forecast, Publisher};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
@@ -18,6 +17,7 @@ use runtime::Leading;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
+use view::View;
 
 use super::Book;
 use super::outlook::Outlook;
@@ -244,7 +244,7 @@ mod tests {
 
     fn outlook(uid: &str, missing: Option<&str>) -> Outlook {
         let job = Job {
-            key: cluster::ObjectKey::new("shop", uid),
+            key: view::ObjectKey::new("shop", uid),
             uid: uid.to_owned(),
             generation: 1,
             window_seconds: 3600,

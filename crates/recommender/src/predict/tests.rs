@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use api::condition::Holds;
 use api::prediction::{HISTORY_READ, TimeSeriesPredictionStatus};
-use cluster::ObjectKey;
 use feed::Forecast;
 use jiff::Timestamp;
+use view::ObjectKey;
 
 use super::job::{Job, Method, MetricJob, Quantile};
 use super::model::Labels;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use cluster::{Shard, Watches};
 use feed::{Forecast, Publisher};
 use kube::Client;
+use view::{Shard, Watches};
 
 use crate::act::{effective, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::vpa::{ContainerControlledValues, VerticalPodAutoscaler};
-use cluster::{Container, Daemon, Node, ObjectKey, Pod, Resources, View, WellKnown};
 use sizing::{Amounts, ContainerShape, DaemonFacts, NodeFacts, PodShape, Rooms};
+use view::{Container, Daemon, Node, ObjectKey, Pod, Resources, View, WellKnown};
 
 use crate::policies::integer_cpu;
 

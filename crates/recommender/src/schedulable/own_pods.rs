@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use cluster::{Autoscaler, ObjectKey, Pod, View};
 use model::{Requirement, Selector};
+use view::{Autoscaler, ObjectKey, Pod, View};
 
 /// The pods of each object.
 pub(super) struct OwnPods<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{ObjectKey, Pod, Quota, View};
 use sizing::{Amounts, Ceiling, QuotaFacts};
+use view::{ObjectKey, Pod, Quota, View};
 
 use super::facts::amounts;
 

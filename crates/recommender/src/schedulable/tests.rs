@@ -1,10 +1,10 @@
 //! A namespace `shop` with objects on Deployments, and what their targets are held to.
 
-use cluster::{
-    Asked, Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Resources,
-};
 use model::{Cap, ContainerRecommendation, Cpu, Labels, Memory, ResourceList, ResourceName};
 use serde_json::{Value, json};
+use view::{
+    Asked, Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Resources,
+};
 
 use super::*;
 use crate::shop::{self, at};

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Namespace, Policy, ScaleQuestions, Table, View};
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
@@ -15,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use view::{Namespace, Policy, ScaleQuestions, Table, View};
 
 use super::attempts::Attempts;
 use super::plan::{Plan, Scene, plan};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use api::sizing_policy::{Contested, MAX_LISTED};
 use api::vpa::VerticalPodAutoscaler;
-use cluster::{Autoscaler, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 use json_patch::Patch;
 use model::WorkloadRef;
+use view::{Autoscaler, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 
 use super::select::{Claim, select};
 use super::usable::{Unusable, Usable};

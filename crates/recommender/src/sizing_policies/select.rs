@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::target::{TargetError, topmost};
-use cluster::{Controller, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 use jiff::Timestamp;
 use model::WorkloadRef;
+use view::target::{TargetError, topmost};
+use view::{Controller, Namespace, ObjectKey, Policy, Table, View, WellKnown};
 
 use super::usable::Usable;
 

@@ -9,8 +9,8 @@ use api::sizing_policy::{
     CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus,
 };
 use api::vpa::Conditions;
-use cluster::{Policy, Reach};
 use jiff::Timestamp;
+use view::{Policy, Reach};
 
 use super::plan::Tally;
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use api::sizing_policy::{
     LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus, WorkloadKind,
 };
-use cluster::{
-    Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, Reach, Table, View, WellKnown,
-};
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
+use view::{
+    Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, Reach, Table, View, WellKnown,
+};
 
 use super::plan::{Action, Plan, Scene, plan};
 use super::status::{Said, Speaker, say};

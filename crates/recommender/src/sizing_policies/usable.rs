@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use api::sizing_policy::{LabelSelector, MAX_NAME};
 use api::vpa::PodResourcePolicy;
-use cluster::{Namespace, Policy, Reach, WellKnown};
 use model::{ParseSelectorError, Requirement, Selector};
 use sizing::SizingPolicy;
+use view::{Namespace, Policy, Reach, WellKnown};
 
 use super::wanted;
 

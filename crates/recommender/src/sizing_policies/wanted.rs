@@ -11,12 +11,12 @@ use api::vpa::{
     CrossVersionObjectReference, PodUpdatePolicy, RecommenderSelector, VerticalPodAutoscaler,
     VerticalPodAutoscalerSpec,
 };
-use cluster::{Autoscaler, ObjectKey, Policy, WellKnown};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, TestOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serde_json::Value;
+use view::{Autoscaler, ObjectKey, Policy, WellKnown};
 
 use super::name::object_name;
 

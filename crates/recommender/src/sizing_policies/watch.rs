@@ -1,9 +1,9 @@
 //! Watches policies, and what they select by, as soon as all of it can be read.
 
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
-use cluster::Watches;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
+use view::Watches;
 
 use crate::installed::readable;
 
@@ -19,7 +19,7 @@ pub(crate) async fn watch(client: Client, namespace: Option<String>, watches: Wa
 
 #[cfg(test)]
 mod tests {
-    use cluster::Scope;
+    use view::Scope;
 
     use super::*;
     use crate::installed::tests::begins;

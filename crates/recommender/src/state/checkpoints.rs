@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
-use cluster::{Checkpoint, ObjectKey, Table};
 use jiff::Timestamp;
 use model::Selector;
 use sizing::CheckpointError;
+use view::{Checkpoint, ObjectKey, Table};
 
 use super::{State, Target, Tracked, id};
 use crate::checkpoint::form;

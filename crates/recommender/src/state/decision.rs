@@ -5,11 +5,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use api::vpa::VerticalPodAutoscalerStatus;
-use cluster::{Autoscaler, ObjectKey};
 use feed::Explained;
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation};
 use sizing::AutoscalerId;
+use view::{Autoscaler, ObjectKey};
 
 use super::{State, Target, Tracked, id};
 use crate::decide::{self, Finding, HistoryNews};

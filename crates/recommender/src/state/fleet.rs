@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cluster::{Autoscaler, ObjectKey, Phase, Pod};
 use model::Selector;
 use sizing::{AutoscalerId, AutoscalerSpec, PodSpec, SizingPolicy};
+use view::{Autoscaler, ObjectKey, Phase, Pod};
 
 use super::Target;
 use crate::policies::{integer_cpu, policies};

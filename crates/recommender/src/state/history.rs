@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use cluster::ObjectKey;
 use jiff::Timestamp;
 use model::Selector;
 use sizing::Fleet;
+use view::ObjectKey;
 
 use super::{State, id, selectors, spec};
 use crate::decide::History;

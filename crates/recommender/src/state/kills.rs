@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::sync::Arc;
 
-use cluster::oom::oom_kills;
-use cluster::{ObjectKey, OomKill, Pod, View};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Selector};
 use sizing::MemoryRules;
+use view::oom::oom_kills;
+use view::{ObjectKey, OomKill, Pod, View};
 
 use super::{State, selectors};
 

@@ -2,8 +2,8 @@
 //! usage against.
 
 use api::vpa::{ContainerScalingMode, UpdateMode};
-use cluster::{ObjectKey, OomKill};
 use model::{ContainerRef, Memory, ResourceList};
+use view::{ObjectKey, OomKill};
 
 use super::State;
 use super::kills::container;

@@ -2,9 +2,9 @@
 //! for.
 
 use api::vpa::VerticalPodAutoscalerStatus;
-use cluster::{ObjectKey, View};
 use jiff::Timestamp;
 use model::ContainerExplanation;
+use view::{ObjectKey, View};
 
 use super::{State, Target, Tracked, id};
 use crate::schedulable::{Schedulable, Settings, hold, let_go};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cluster::Pod;
 use model::Selector;
+use view::Pod;
 
 /// Selectors by namespace.
 pub(super) struct Selections<'a>(BTreeMap<&'a str, Vec<&'a Selector>>);

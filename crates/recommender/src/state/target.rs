@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use cluster::ObjectKey;
-use cluster::target::Resolution;
 use model::Selector;
+use view::ObjectKey;
+use view::target::Resolution;
 
 use super::Tracked;
 

@@ -14,9 +14,9 @@ mod targets;
 
 use std::sync::Arc;
 
-use cluster::ObjectKey;
 use model::Bound;
 use serde_json::json;
+use view::ObjectKey;
 
 use crate::state::{Ingested, KillCount};
 use shop::{Cluster, at, autoscaler, check, pod};

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Mutex;
 
-use cluster::{View, WellKnown};
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -11,6 +10,7 @@ use prometheus::Registry;
 use serde_json::json;
 use sizing::Config;
 use tokio::sync::Semaphore;
+use view::{View, WellKnown};
 
 use super::*;
 use crate::act::Writer;

@@ -1,12 +1,12 @@
 //! Events about moved pods: upstream's reasons and words. They tell people what happened, so one
 //! that cannot be written is no failure, and they wait behind everything else.
 
-use cluster::{Autoscaler, ObjectKey};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use model::Quantity;
 use tokio::sync::mpsc;
+use view::{Autoscaler, ObjectKey};
 
 use crate::decide::{Act, QuickOomKill, Room, Way, What};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::ObjectKey;
 use jiff::Timestamp;
 use json_patch::Patch;
 use model::{Cpu, Memory, Quantity, Recommendation};
+use view::ObjectKey;
 
 use super::group::Disruption;
 use super::resize_patch::Annotations;

@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerSpec;
-use cluster::Running;
 use model::ResourceList;
 use serde::Deserialize;
 use sizing::ContainerSize;
+use view::Running;
 
 use super::moment::Moment;
 

@@ -1,7 +1,7 @@
 //! What `PodDisruptionBudget`s allow: read before anything is asked for, so that no request is made
 //! only to be refused, and nothing is done that they would not allow.
 //!
-//! What the API server enforces is in `cluster::DisruptionBudget`; here evictions count that it has
+//! What the API server enforces is in `view::DisruptionBudget`; here evictions count that it has
 //! let through, but that the budget's status does not show yet, and restarts of containers, which
 //! it does not count. What the pods themselves show counts as well, since the status of a budget
 //! may be seen later than they are. Source: `pkg/registry/core/pod/storage/eviction.go` of
@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use cluster::{Phase, Pod, Running};
+use view::{Phase, Pod, Running};
 
 use super::act::SkipReason;
 use super::group::{Disruption, Standing};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use cluster::{Autoscaler, ObjectKey, View};
 use jiff::Timestamp;
+use view::{Autoscaler, ObjectKey, View};
 
 use super::moment::Moment;
 use super::window::{MAINTENANCE_WINDOW, Window, WindowError};

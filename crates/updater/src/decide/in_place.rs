@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
-use cluster::Running;
+use view::Running;
 
 use super::group::{Disruption, Group, Standing};
 use super::resizing::Resizing;

@@ -9,11 +9,11 @@ mod namespace;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use cluster::{
+use jiff::Timestamp;
+use view::{
     Autoscaler, Change, Controller, DisruptionBudget, Namespace as Object, ObjectKey, ReadScale,
     Scale, View,
 };
-use jiff::Timestamp;
 
 use super::seen::Changes;
 use super::settings::Settings;
@@ -345,7 +345,7 @@ fn owners(changes: &Changes) -> HashMap<&str, HashSet<OwnerKey>> {
         if let Some(owner) = pod
             .owner
             .as_ref()
-            .filter(|owner| cluster::WellKnown::of_kind(&owner.kind).is_none())
+            .filter(|owner| view::WellKnown::of_kind(&owner.kind).is_none())
         {
             owners
                 .entry(&pod.key.namespace)

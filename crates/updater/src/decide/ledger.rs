@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::ObjectKey;
+use view::ObjectKey;
 
 use super::Plan;
 use super::act::Attempt;

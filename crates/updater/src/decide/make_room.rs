@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cluster::{Asked, ObjectKey, Pod, Running, View};
 use model::Recommendation;
+use view::{Asked, ObjectKey, Pod, Running, View};
 
 use super::act::{Act, What, Why};
 use super::group::{Disruption, Group, Standing};

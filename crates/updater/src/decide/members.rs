@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster::{Phase, Pod, Running};
+use view::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, Standing, required_replicas};
 use super::memory::{Memory, Pending};

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 use jiff::Timestamp;
 use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation};
+use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
 use super::act::{Act, Attempt, Outcome, QuickOomKill, Shape, What};
 use super::decisions::Decisions;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cluster::Running;
+use view::Running;
 
 /// The annotation that lists them.
 pub(super) const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";

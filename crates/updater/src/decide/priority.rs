@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
-use cluster::{Container, Pod, Running, Termination};
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation, ResourceName};
+use view::{Container, Pod, Running, Termination};
 
 use super::moment::Moment;
 use super::observed::Observed;

@@ -3,8 +3,8 @@
 //!
 //! Source: `pkg/apis/core/v1/helper/qos` of Kubernetes.
 
-use cluster::{Running, Specified};
 use model::{ResourceList, ResourceName};
+use view::{Running, Specified};
 
 use super::resize_patch::Wanted;
 use super::size::sized;

@@ -4,8 +4,8 @@
 //! `pkg/updater/priority/scaling_direction_pod_eviction_admission.go`.
 
 use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutoscalerSpec};
-use cluster::Running;
 use model::{Recommendation, ResourceList, ResourceName};
+use view::Running;
 
 use super::priority::recommended;
 use super::size::{requests, sized};

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
-use cluster::{Running, Specified};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
 use model::{Quantity, ResourceList, ResourceName};
 use serde_json::{Value, json};
 use sizing::ContainerSize;
+use view::{Running, Specified};
 
 use super::boost;
 use super::moment::Moment;
@@ -136,8 +136,8 @@ fn differing<'a>(
 
 #[cfg(test)]
 mod tests {
-    use cluster::Pod;
     use serde_json::{Value, json};
+    use view::Pod;
 
     use super::*;
 

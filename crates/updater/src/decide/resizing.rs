@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cluster::{ResizeCondition, ResizeStage, Running};
+use view::{ResizeCondition, ResizeStage, Running};
 
 /// How long a resize may wait for room on its node.
 const DEFERRED_FOR: Duration = Duration::from_mins(5);

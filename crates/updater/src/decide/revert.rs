@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{Pod, Running};
 use jiff::Timestamp;
 use model::{Recommendation, ResourceList, ResourceName};
 use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
+use view::{Pod, Running};
 
 use super::moment::Moment;
 use super::priority::{OOM_KILLED, recommended};

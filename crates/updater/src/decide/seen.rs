@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cluster::{
+use model::Recommendation;
+use view::{
     Autoscaler, Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod,
     Quota, ReadScale, View, WellKnown,
 };
-use model::Recommendation;
 
 /// The objects of one kind at the last pass, in the order of their keys.
 #[derive(Debug, Clone)]
@@ -165,7 +165,7 @@ mod tests {
         fn every_difference_is_found(
             contents in proptest::collection::vec(proptest::collection::btree_map(0u8..8, 0u8..3, 0..8), 1..6),
         ) {
-            let (mut table, mut seen) = (cluster::Table::default(), Seen::default());
+            let (mut table, mut seen) = (view::Table::default(), Seen::default());
             let mut replay = BTreeMap::new();
             for content in contents {
                 table.reset(content.iter().map(|(key, value)| Arc::new(Thing(*key, *value))).collect());

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use cluster::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
+use view::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
 
 use super::index::same_budget;
 use super::moment::Moment;

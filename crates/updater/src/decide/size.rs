@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerSpec;
-use cluster::{Running, Specified};
 use jiff::Timestamp;
 use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
+use view::{Running, Specified};
 
 use super::act::QuickOomKill;
 use super::priority::recommended;

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use cluster::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 use model::Workload;
+use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 
 use super::moment::Moment;
 use super::pass::Matched;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
-use cluster::{Autoscaler, Running};
 use model::{NamespaceLimits, Recommendation};
+use view::{Autoscaler, Running};
 
 use super::act::{Act, QuickOomKill, Skip, SkipReason, What, Why};
 use super::group::{Disruption, Group, Standing};

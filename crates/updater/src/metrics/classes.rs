@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use api::vpa::UpdateMode;
-use cluster::ObjectKey;
+use view::ObjectKey;
 
 /// Objects are counted by the number of their pods, as a power of two, up to this.
 pub(super) const LARGEST: u32 = 20;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cluster::Autoscaler;
 use prometheus::proto::MetricFamily;
 use serde_json::json;
+use view::Autoscaler;
 
 use super::*;
 use crate::decide::{Disruption, Tally, Why};

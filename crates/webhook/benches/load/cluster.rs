@@ -1,10 +1,10 @@
 //! A cluster with 10,000 workloads, each with a VPA object that has a recommendation.
 
 use anyhow::Result;
-use cluster::{Autoscaler, Controller, ObjectKey, View, WellKnown};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use view::{Autoscaler, Controller, ObjectKey, View, WellKnown};
 
 const NAMESPACES: usize = 20;
 const WORKLOADS: usize = 500;

@@ -7,9 +7,9 @@
 
 use std::slice;
 
-use cluster::{LimitRange, LimitRangeItem, LimitType};
 use model::{Quantity, ResourceName};
 use sizing::ContainerSize;
+use view::{LimitRange, LimitRangeItem, LimitType};
 
 use super::aggregate::{Member, When, members, total};
 use super::object::Pod;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use api::vpa::{self, VerticalPodAutoscaler};
-use cluster::{LimitRange, View};
 use model::{Quantity, Recommendation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sizing::Target;
+use view::{LimitRange, View};
 
 use super::{Pod, Sizing, patch};
 use crate::state::{Gates, Settings};

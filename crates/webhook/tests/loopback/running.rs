@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use cluster::View;
 use kube::Api;
 use kube::runtime::events::Recorder;
 use prometheus::Registry;
@@ -16,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use view::View;
 use webhook::act;
 use webhook::certificates::Attendant;
 use webhook::metrics::Metrics;

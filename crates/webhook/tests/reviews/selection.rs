@@ -1,7 +1,7 @@
 //! Which of several autoscalers sizes a pod, told by the name in the pod's annotation.
 
-use cluster::WellKnown;
 use serde_json::{Value, json};
+use view::WellKnown;
 
 use crate::stage::{Stage, lay, pod};
 
@@ -135,7 +135,7 @@ fn those_of_other_namespaces_do_not_count() {
     let mut stage = Stage::new();
     let elsewhere = Stage::new().autoscaler("a", &json!({}));
     for autoscaler in elsewhere.view.autoscalers.iter() {
-        let mut moved = cluster::Autoscaler::clone(autoscaler);
+        let mut moved = view::Autoscaler::clone(autoscaler);
         moved.key.namespace = "elsewhere".to_owned();
         stage.view.autoscalers.apply(std::sync::Arc::new(moved));
     }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use api::vpa;
-use cluster::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown};
 use feed::Following;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
+use view::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown};
 use webhook::decide::{self, Outcome, Subject, review};
 use webhook::state::{Settings, State};
 

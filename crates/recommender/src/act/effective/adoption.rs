@@ -1,10 +1,10 @@
 //! Whether a write may change an object that is there, and what adoption leaves on it.
 
 use api::effective_hpa::{ADOPT, ADOPTED_BY, ORIGINAL_SPEC};
-use cluster::{installations, installing_writer};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
+use view::{installations, installing_writer};
 
 use super::Writable;
 

@@ -6,10 +6,10 @@ mod orphans;
 mod reports;
 mod requests;
 
-use cluster::View;
 use runtime::Leading;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use view::View;
 
 use super::*;
 use crate::ehpa::tests::stage::{native, resource};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::condition::{self, Holds};
 use api::prediction::HISTORY_READ;
-use cluster::Phase;
 use serde_json::{Value, json};
+use view::Phase;
 
 use super::stage::{Stage, autoscaler, external, pod, reasons, resource};
 use crate::ehpa::plan::Wish;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use api::effective_hpa::{self, EffectiveHorizontalPodAutoscaler};
 use api::prediction::{self, TimeSeriesPrediction};
-use cluster::{Container, ObjectKey, Phase, Pod, Resources, Whole};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
+use view::{Container, ObjectKey, Phase, Pod, Resources, Whole};
 
 use crate::ehpa::plan::{Plan, plan};
 use crate::ehpa::rules::Rules;

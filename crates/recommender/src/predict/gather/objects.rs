@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{ObjectKey, View, Whole};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use view::{ObjectKey, View, Whole};
 
 use super::limits::MemoryLimits;
 use super::pipeline::Pipeline;

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::Holds;
 use api::prediction::TimeSeriesPredictionStatus;
-use cluster::{Namespace, ObjectKey, Whole};
 use prometheus::Registry;
 use serde_json::{Value, json};
 use sources::prometheus::Excess;
 use tokio::time::{sleep, timeout};
+use view::{Namespace, ObjectKey, Whole};
 
 use super::objects::Synced;
 use super::*;

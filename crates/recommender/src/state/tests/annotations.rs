@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cluster::ObjectKey;
 use model::{ContainerRef, Cpu, Memory, Sample};
 use serde_json::json;
 use sources::ContainerUsage;
+use view::ObjectKey;
 
 use super::shop::{Cluster, MI, annotated, at, check, pod};
 use crate::state::Decision;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cluster::ObjectKey;
 use serde_json::json;
+use view::ObjectKey;
 
 use super::shop::{Cluster, at, autoscaler, stored};
 use crate::state::checkpoints::Loaded;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use cluster::{ObjectKey, Pod};
 use model::Labels;
+use view::{ObjectKey, Pod};
 
 use super::shop::{Cluster, at, autoscaler, pod};
 use crate::state::State;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cluster::ObjectKey;
 use model::{ContainerRef, Cpu, Memory, Sample};
 use sources::ContainerUsage;
+use view::ObjectKey;
 
 use super::shop::{Cluster, MI, at, pod, stored};
 use crate::checkpoint::form;
@@ -46,7 +46,7 @@ impl Clocked {
     fn ahead(ahead: i64) -> Self {
         let mut cluster = Cluster::web(&["web-1"]);
         let earlier = model::Labels::from_iter([("app", "web"), ("version", "1")]);
-        let earlier = cluster::Pod {
+        let earlier = view::Pod {
             labels: earlier,
             ..pod("web-0", "web")
         };
@@ -390,7 +390,7 @@ fn the_minimum_does_not_wait_for_a_clock_that_was_ahead() {
 fn a_kill_counts_with_a_clock_that_is_ahead() {
     for ahead in [HOUR, DAY, 8 * DAY, 200 * DAY] {
         let mut clocked = Clocked::new();
-        let kill = cluster::OomKill {
+        let kill = view::OomKill {
             pod: ObjectKey::new("shop", "web-1"),
             container: "main".to_owned(),
             at: at(2 * DAY),

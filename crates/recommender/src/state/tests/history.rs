@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::ObjectKey;
 use model::{ContainerRef, Cpu, Memory, Sample, Series};
 use sources::ContainerUsage;
 use sources::prometheus::{ContainerSeries, PodLabels};
+use view::ObjectKey;
 
 use super::shop::{Cluster, MI, at, autoscaler, pod};
 use crate::history::{Gap, Rebuild, Resource};

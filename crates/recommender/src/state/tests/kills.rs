@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use cluster::{ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Resources, Termination};
 use model::{Cpu, Memory};
 use serde_json::json;
 use sizing::Config;
+use view::{ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Resources, Termination};
 
 use super::shop::{Cluster, MI, at, autoscaler, pod};
 use crate::state::{KillCount, State};

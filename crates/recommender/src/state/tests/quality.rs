@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use api::vpa::UpdateMode;
-use cluster::{Autoscaler, ObjectKey, OomKill};
 use model::{ContainerRef, Cpu, Memory, Sample};
 use serde_json::json;
 use sources::ContainerUsage;
+use view::{Autoscaler, ObjectKey, OomKill};
 
 use super::shop::{Cluster, MI, at, autoscaler, pod};
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cluster::{Node, ObjectKey, Placement, Pod, Resources};
 use model::{
     Bound, Cap, ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList,
 };
+use view::{Node, ObjectKey, Placement, Pod, Resources};
 
 use super::shop::{Cluster, MI, at, pod};
 use crate::schedulable::Settings;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, Checkpoint, ObjectKey, OomKill, View, WellKnown};
 use model::{ContainerRef, Cpu, Memory, Sample};
 use serde_json::json;
 use sizing::Config;
 use sources::ContainerUsage;
+use view::{Autoscaler, Checkpoint, ObjectKey, OomKill, View, WellKnown};
 
 use crate::checkpoint::form;
 use crate::shop::{self, deployment};

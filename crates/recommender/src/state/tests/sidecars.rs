@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cluster::{ContainerState, ContainerStatus, Pod, Resources, Sidecar, Termination};
 use model::Memory;
+use view::{ContainerState, ContainerStatus, Pod, Resources, Sidecar, Termination};
 
 use super::shop::{Cluster, MI, at, pod};
 use crate::state::KillCount;

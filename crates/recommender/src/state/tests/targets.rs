@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cluster::target::Resolution;
-use cluster::{ObjectKey, WellKnown};
 use model::Selector;
+use view::target::Resolution;
+use view::{ObjectKey, WellKnown};
 
 use super::shop::{Cluster, autoscaler, check};
 use crate::state::Target;

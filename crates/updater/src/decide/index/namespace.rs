@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
-use cluster::{Autoscaler, DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, target};
 use model::{Requirement, Selector, Workload};
+use view::{Autoscaler, DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, target};
 
 use super::Order;
 use crate::decide::boost;

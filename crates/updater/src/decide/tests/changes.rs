@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{DisruptionBudget, ObjectKey};
 use serde_json::json;
+use view::{DisruptionBudget, ObjectKey};
 
 use super::super::act::Outcome;
 use super::super::{Halt, Memory};

@@ -5,9 +5,9 @@ mod room;
 
 use std::time::Duration;
 
-use cluster::Node;
 use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
+use view::Node;
 
 use super::super::act::{Act, Outcome, SkipReason, What};
 use super::super::{Hold, MAINTENANCE_WINDOW, Memory};

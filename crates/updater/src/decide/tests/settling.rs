@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{LimitRange, ObjectKey, Quota};
 use model::ResourceList;
 use serde_json::json;
+use view::{LimitRange, ObjectKey, Quota};
 
 use super::super::act::{SkipReason, Why};
 use super::super::{Halt, Memory};

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscaler;
-use cluster::{LimitRange, Pod, Running, View};
 use jiff::Timestamp;
 use model::{NamespaceLimits, Recommendation};
 use serde_json::Value;
+use view::{LimitRange, Pod, Running, View};
 
 use super::super::moment::Moment;
 

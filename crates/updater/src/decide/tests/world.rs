@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{
-    Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
-};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use model::Recommendation;
 use serde_json::{Value, json};
+use view::{
+    Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown,
+};
 
 use super::super::act::SkipReason;
 use super::super::{Halt, Memory, Moment, Plan, Scene, Settings, decide};

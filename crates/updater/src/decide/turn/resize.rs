@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
-use cluster::Running;
 use json_patch::Patch;
+use view::Running;
 
 use super::{Candidate, Context, Disruption, Group, Member, Turn};
 use crate::decide::act::{Act, Attempt, Shape, SkipReason, What};

@@ -1,6 +1,6 @@
 //! Adoption of native autoscalers, and the way back.
 
-use cluster::Table;
+use view::Table;
 
 use super::*;
 

@@ -5,13 +5,13 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use api::effective_hpa::{self, EffectiveHorizontalPodAutoscaler};
-use cluster::{ObjectKey, View, Whole};
 use http::{Method, Request, Response};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::client::Body;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
+use view::{ObjectKey, View, Whole};
 
 /// Collections of the namespace `shop`.
 pub(super) const EFFECTIVE: &str =

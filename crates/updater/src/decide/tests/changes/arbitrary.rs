@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{
-    LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey,
-    WellKnown,
-};
 use k8s_openapi::api::core::v1;
 use model::{ContainerRecommendation, Cpu, Labels, Recommendation, ResourceList};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use view::{
+    LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey,
+    WellKnown,
+};
 
 use super::super::super::act::{Act, Outcome};
 use super::super::super::{Halt, MAINTENANCE_WINDOW, REVERTED_AT};
@@ -134,7 +134,7 @@ impl Scenario {
             16 if app == "set" && b > 12 => {
                 let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);
                 let key = ScaleKey { group, kind, namespace: namespace.to_owned(), name: app.to_owned() };
-                world.view.apply_scale(key, Scale::NotFound { reason: "gone".to_owned() }, cluster::PodSet::default());
+                world.view.apply_scale(key, Scale::NotFound { reason: "gone".to_owned() }, view::PodSet::default());
             }
             16 if app == "set" => world.read_scale(app, i32::from(b % 6)),
             16 => {

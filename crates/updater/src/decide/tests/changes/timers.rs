@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Node, ObjectKey};
 use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
+use view::{Node, ObjectKey};
 
 use super::super::super::act::{Act, Outcome};
 use super::super::super::{MAINTENANCE_WINDOW, REVERTED_AT};

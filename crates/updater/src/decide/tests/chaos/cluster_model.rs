@@ -11,10 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{
-    Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
-};
-use cluster::{Specified, WellKnown};
 use jiff::Timestamp;
 use model::{
     ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList, ResourceName,
@@ -22,6 +18,10 @@ use model::{
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
+use view::{
+    Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
+};
+use view::{Specified, WellKnown};
 
 use super::super::super::moment::Moment;
 use super::super::world::World;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{Freshness, Phase, Resource, View, WellKnown};
 use jiff::Timestamp;
 use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
+use view::{Freshness, Phase, Resource, View, WellKnown};
 
 use super::super::super::act::{Act, Outcome, What};
 use super::super::super::group::Disruption;

@@ -1,8 +1,8 @@
 //! Neighbours that make room for a resize.
 
-use cluster::Node;
 use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
+use view::Node;
 
 use super::{add_condition, pending, world};
 use crate::decide::act::{Outcome, Why};
@@ -52,8 +52,8 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
             rooms
         );
     };
-    let batch = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-0")]);
-    let other = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-1")]);
+    let batch = Way::Neighbours(vec![view::ObjectKey::new("shop", "batch-0")]);
+    let other = Way::Neighbours(vec![view::ObjectKey::new("shop", "batch-1")]);
     check(&world, 0, &[]);
     world.settings.make_room = MakeRoom::DryRun;
     check(&world, 0, std::slice::from_ref(&batch));
@@ -79,7 +79,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     check(
         &world,
         1,
-        &[Way::Neighbours(vec![cluster::ObjectKey::new(
+        &[Way::Neighbours(vec![view::ObjectKey::new(
             "shop", "bank-0",
         )])],
     );
@@ -128,7 +128,7 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
         .iter()
         .next()
         .expect("it is there");
-    let budget = cluster::DisruptionBudget {
+    let budget = view::DisruptionBudget {
         selector: "app in (batch,bank)".parse(),
         ..budget.as_ref().clone()
     };

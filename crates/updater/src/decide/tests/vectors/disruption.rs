@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
-use cluster::{Phase, Pod};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use view::{Phase, Pod};
 
 use super::super::super::group::{Disruption, Group, Standing, required_replicas};
 use super::super::super::in_place::{InPlace, Question, may_evict};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cluster::{DisruptionBudget, ObjectKey};
 use jiff::Timestamp;
 use model::Quantity;
+use view::{DisruptionBudget, ObjectKey};
 
 use super::{App, ClusterModel, Event, Known};
 use crate::decide::act::{Act, Outcome, What};

@@ -1,9 +1,9 @@
 //! What others do to the workloads: they are scaled, pods of Jobs succeed, nodes are lost, and pods
 //! are evicted.
 
-use cluster::ObjectKey;
 use rand::Rng as _;
 use rand::rngs::StdRng;
+use view::ObjectKey;
 
 use super::{ClusterModel, DELETION_STEPS, Event, Kind, Known, NODES, TruePod};
 
