@@ -55,7 +55,7 @@ bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control pla
 fuzz: ## a million odd reviews to the webhook, a hundred thousand odd requests to the adapter, a million odd objects in watches: no panic
 	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p webhook --test reviews -- --nocapture hostile
 	PLIMSOLL_HOSTILE_REQUESTS=100000 cargo test -q --locked --release -p adapter --test hostile -- --nocapture
-	PLIMSOLL_HOSTILE_EVENTS=1000000 cargo test -q --locked --release -p view --lib -- --nocapture hostile
+	PLIMSOLL_HOSTILE_EVENTS=1000000 cargo test -q --locked --release -p watch --lib -- --nocapture hostile
 
 certs: ## a development authority and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs

@@ -1,6 +1,5 @@
 //! What cargo knows about our crates and all that they depend on.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -93,26 +92,6 @@ impl Metadata {
             .iter()
             .filter(|dependency| dependency.is_normal())
             .map(|dependency| self.package(&dependency.pkg))
-    }
-
-    /// Everything that ends up in the crate, with the path of names that led there.
-    pub(crate) fn reach<'a>(&'a self, package: &'a Package) -> BTreeMap<&'a str, Vec<&'a str>> {
-        let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let mut open = vec![(package, vec![package.name.as_str()])];
-        while let Some((package, path)) = open.pop() {
-            for dependency in self.normal_dependencies(&package.id) {
-                if !found.contains_key(dependency.name.as_str()) {
-                    let path: Vec<&str> = path
-                        .iter()
-                        .copied()
-                        .chain([dependency.name.as_str()])
-                        .collect();
-                    found.insert(&dependency.name, path.clone());
-                    open.push((dependency, path));
-                }
-            }
-        }
-        found
     }
 }
 

@@ -25,12 +25,13 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use ::watch::Watches;
 use feed::{Following, Forecast};
 use jiff::Timestamp;
 use kube::Client;
 use runtime::ApiServerClock;
 use tokio::sync::watch;
-use view::{Scope, View, Watches};
+use view::{Scope, View};
 
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk};

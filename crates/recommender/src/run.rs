@@ -5,13 +5,14 @@ mod parts;
 
 use std::time::Duration;
 
+use ::watch::Watches;
 use anyhow::anyhow;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::external_metrics::{ExternalMetricNames, ExternalMetrics};
 use sources::metrics_api::MetricsApi;
 use tokio::sync::watch;
-use view::{Scope, Watches};
+use view::Scope;
 
 use self::leader::Leader;
 use self::parts::Parts;

@@ -16,9 +16,8 @@ use std::sync::Arc;
 use api::vpa::VerticalPodAutoscaler;
 use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{Ceiling, Fit, Fitting, NodeRooms, Per, Rooms, limit_range_ceilings};
-use view::{
-    Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, Watches, WellKnown,
-};
+use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
+use watch::Watches;
 
 use crate::policies::policies;
 

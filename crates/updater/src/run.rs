@@ -7,7 +7,8 @@ use runtime::client;
 use runtime::throttle::Throttle;
 use runtime::{Announcement, Chassis, FeedSource, Leading, Namespaces};
 use tokio_util::sync::CancellationToken;
-use view::{Scope, Shard, Watches};
+use view::{Scope, Shard};
+use watch::Watches;
 
 use crate::act::Writer;
 use crate::act::event::Events;

@@ -21,7 +21,7 @@ pub struct Autoscaler {
 
 impl Autoscaler {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(mut object: VerticalPodAutoscaler) -> Self {
+    pub fn trim(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
         Self {
             key: key(&object.metadata),

@@ -41,7 +41,7 @@ pub struct DisruptionBudget {
 
 impl DisruptionBudget {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: PodDisruptionBudget) -> Self {
+    pub fn trim(object: PodDisruptionBudget) -> Self {
         let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
         let status = object.status.unwrap_or_default();
         Self {

@@ -27,7 +27,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: VerticalPodAutoscalerCheckpoint) -> Self {
+    pub fn trim(object: VerticalPodAutoscalerCheckpoint) -> Self {
         Self {
             key: key(&object.metadata),
             uid: object.metadata.uid.unwrap_or_default(),

@@ -18,7 +18,8 @@ use crate::prediction::MANAGED_BY;
 pub struct Claim<'a> {
     pub(crate) workload: Workload<'a>,
     pub(crate) created_at: Option<Timestamp>,
-    pub(crate) name: &'a str,
+    /// Name of the object.
+    pub name: &'a str,
     pub(crate) uid: &'a str,
     pub(crate) is_leaving: bool,
 }

@@ -21,7 +21,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: DaemonSet) -> Self {
+    pub fn trim(object: DaemonSet) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
             object.metadata.name.unwrap_or_default(),

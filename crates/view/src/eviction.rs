@@ -13,9 +13,6 @@ use crate::autoscaler::key;
 use crate::oom::OomKill;
 use crate::table::{Entry, ObjectKey};
 
-/// The reason that kubelets give.
-pub(crate) const FIELDS: &str = "reason=Evicted";
-
 const CONTAINERS: &str = "offending_containers";
 const USAGE: &str = "offending_containers_usage";
 const STARVED: &str = "starved_resource";
@@ -36,7 +33,7 @@ pub struct Eviction {
 
 impl Eviction {
     /// Keeps what counts; nothing where memory was not what ran out.
-    pub(crate) fn trim(event: &Event) -> Option<Self> {
+    pub fn trim(event: &Event) -> Option<Self> {
         let (metadata, object) = (&event.metadata, &event.involved_object);
         let annotation = |name| {
             metadata
@@ -68,7 +65,7 @@ impl Eviction {
     }
 
     /// The containers as kills at what they used.
-    pub(crate) fn kills(&self) -> impl Iterator<Item = OomKill> {
+    pub fn kills(&self) -> impl Iterator<Item = OomKill> {
         self.usage.iter().map(|(container, memory)| OomKill {
             pod: self.pod.clone(),
             container: container.clone(),

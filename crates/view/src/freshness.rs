@@ -93,18 +93,18 @@ pub struct Freshness {
 
 impl Freshness {
     /// A list was read completely.
-    pub(crate) fn listed(&mut self) {
+    pub fn listed(&mut self) {
         self.synced = true;
         self.stale_since = None;
     }
 
     /// The watch goes on from where it broke off.
-    pub(crate) fn resumed(&mut self) {
+    pub fn resumed(&mut self) {
         self.stale_since = None;
     }
 
     /// The watch broke, or could not be taken up. The first failure in a row counts.
-    pub(crate) fn failed(&mut self, now: Timestamp) {
+    pub fn failed(&mut self, now: Timestamp) {
         self.errors += 1;
         self.stale_since.get_or_insert(now);
     }

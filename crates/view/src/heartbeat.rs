@@ -21,7 +21,8 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    pub(crate) fn trim(lease: Lease) -> Self {
+    /// Keeps what can change a decision.
+    pub fn trim(lease: Lease) -> Self {
         let metadata = lease.metadata;
         Self {
             key: ObjectKey::new(

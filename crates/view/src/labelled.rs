@@ -22,7 +22,8 @@ pub struct LabelledPod {
 }
 
 impl LabelledPod {
-    pub(crate) fn trim(pod: v1::Pod) -> Self {
+    /// Keeps what can change a decision.
+    pub fn trim(pod: v1::Pod) -> Self {
         Self {
             key: key(&pod.metadata),
             is_leaving: pod.metadata.deletion_timestamp.is_some(),

@@ -17,7 +17,7 @@ pub struct Owner {
 
 impl Owner {
     /// The first owner that is marked as controller.
-    pub(crate) fn controller(references: Option<Vec<OwnerReference>>) -> Option<Self> {
+    pub fn controller(references: Option<Vec<OwnerReference>>) -> Option<Self> {
         let reference = references?
             .into_iter()
             .find(|reference| reference.controller == Some(true))?;

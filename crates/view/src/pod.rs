@@ -117,7 +117,7 @@ pub struct Termination {
 
 impl Pod {
     /// Keeps what can change a decision, and its placement where that is wanted.
-    pub(crate) fn trim(pod: v1::Pod, keeps_placement: bool) -> Self {
+    pub fn trim(pod: v1::Pod, keeps_placement: bool) -> Self {
         let (metadata, spec, status) = (
             pod.metadata,
             pod.spec.unwrap_or_default(),

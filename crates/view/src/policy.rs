@@ -49,7 +49,7 @@ impl Policy {
     }
 
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: SizingPolicy) -> Self {
+    pub fn trim(object: SizingPolicy) -> Self {
         let SizingPolicy {
             metadata,
             spec,
@@ -59,7 +59,7 @@ impl Policy {
     }
 
     /// The same of a policy of the cluster.
-    pub(crate) fn trim_cluster(object: ClusterSizingPolicy) -> Self {
+    pub fn trim_cluster(object: ClusterSizingPolicy) -> Self {
         let ClusterSizingPolicy {
             metadata,
             spec,

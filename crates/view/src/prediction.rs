@@ -44,7 +44,7 @@ pub struct PredictedMetric {
 
 impl Prediction {
     /// Keeps what can change an answer.
-    pub(crate) fn trim(object: TimeSeriesPrediction) -> Self {
+    pub fn trim(object: TimeSeriesPrediction) -> Self {
         let TimeSeriesPrediction {
             metadata,
             spec,

@@ -34,7 +34,7 @@ pub enum QuotaScope {
 
 impl Quota {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: v1::ResourceQuota) -> Self {
+    pub fn trim(object: v1::ResourceQuota) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
             object.metadata.name.unwrap_or_default(),

@@ -11,7 +11,7 @@ use model::{ResourceList, ResourceName};
 use crate::limit_range::quantities;
 
 /// The prefix of the annotations that are kept.
-pub(crate) const PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
+pub const ANNOTATION_PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
 
 /// The rest of what is read of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -147,7 +147,11 @@ impl Running {
 
 fn kept(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let all = annotations.into_iter().flatten();
-    let ours = all.filter(|(key, _)| PREFIXES.iter().any(|prefix| key.starts_with(prefix)));
+    let ours = all.filter(|(key, _)| {
+        ANNOTATION_PREFIXES
+            .iter()
+            .any(|prefix| key.starts_with(prefix))
+    });
     ours.map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }

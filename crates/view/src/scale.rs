@@ -1,20 +1,12 @@
 //! Scale subresources of objects of kinds that are not well known: what the API server said when
 //! asked.
 
-mod keep;
-mod question;
-mod read;
-mod schedule;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use model::Workload;
 
 use crate::owner::Owner;
 use crate::table::Entry;
-
-pub(crate) use keep::keep;
-pub use question::ScaleQuestions;
 
 /// Names the scale subresource of one object, whatever the version of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +63,8 @@ pub struct ReadScale {
 pub struct PodSet(u64);
 
 impl PodSet {
-    pub(crate) fn add(&mut self, uid: &str) {
+    /// Adds the pod with this unique identifier.
+    pub fn add(&mut self, uid: &str) {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);
         self.0 = self.0.wrapping_add(hasher.finish());

@@ -34,7 +34,7 @@ pub struct Timetable {
 
 impl Timetable {
     /// Keeps what can change an answer.
-    pub(crate) fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
+    pub fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
         let Whole { key, object } = Whole::new(object);
         let holidays = effective_hpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();

@@ -84,7 +84,7 @@ pub struct View {
     pub labelled_pods: Table<LabelledPod>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the
     /// targets of autoscalers.
-    pub(crate) questioned: BTreeSet<WorkloadRef>,
+    pub questioned: BTreeSet<WorkloadRef>,
     /// Evictions for want of memory that the API server still remembers.
     pub evictions: Table<Eviction>,
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
@@ -105,7 +105,7 @@ pub struct Namespace {
 
 impl Namespace {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: v1::Namespace) -> Self {
+    pub fn trim(object: v1::Namespace) -> Self {
         let annotations = object.metadata.annotations.into_iter().flatten();
         Self {
             name: object.metadata.name.unwrap_or_default(),
@@ -173,6 +173,11 @@ impl View {
     /// The answers of all scale subresources.
     pub fn scales(&self) -> impl Iterator<Item = &Arc<ReadScale>> {
         self.scales.iter()
+    }
+
+    /// Forgets the answer of a scale subresource. Returns whether there was one.
+    pub fn delete_scale(&mut self, key: &ScaleKey) -> bool {
+        self.scales.delete(key).is_some()
     }
 
     /// The live pods by their owners of other than well-known kinds. None where pods are kept
@@ -248,6 +253,11 @@ impl View {
     /// The state of one watch; none if there is none.
     pub fn freshness_of(&self, resource: Resource) -> Option<&Freshness> {
         self.freshness.get(&resource)
+    }
+
+    /// The state of one watch, to change it. The view is not synced before a new one is.
+    pub fn freshness_mut(&mut self, resource: Resource) -> &mut Freshness {
+        self.freshness.entry(resource).or_default()
     }
 
     /// Sets the state of one watch.

@@ -17,7 +17,8 @@ pub struct Whole<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Whole<K> {
-    pub(crate) fn new(mut object: K) -> Self {
+    /// Keeps what can change a decision.
+    pub fn new(mut object: K) -> Self {
         let deletion_timestamp = object.meta().deletion_timestamp.clone();
         let metadata = std::mem::take(object.meta_mut());
         *object.meta_mut() = strip(metadata);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::watch::Watches;
 use feed::{Following, Reader};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
@@ -11,7 +12,7 @@ use runtime::port::Port;
 use runtime::{Chassis, FeedReaderArgs, FeedSource, Namespaces};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use view::{Scope, Shard, View, Watches};
+use view::{Scope, Shard, View};
 
 use crate::act::rollout::Replica;
 use crate::args::Args;

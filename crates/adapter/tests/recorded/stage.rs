@@ -22,7 +22,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
-use view::{Scope, View, Watches};
+use view::{Scope, View};
+use watch::Watches;
 
 use crate::api_server::{self, Rights};
 use crate::recording::{Recording, the_cluster};

@@ -7,7 +7,7 @@ use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use view::Watches;
+use watch::Watches;
 
 use crate::installed::readable;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use feed::{Forecast, Publisher};
 use kube::Client;
-use view::{Shard, Watches};
+use view::Shard;
+use watch::Watches;
 
 use crate::act::{effective, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};

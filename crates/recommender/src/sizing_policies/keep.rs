@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::watch::ScaleQuestions;
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use view::{Namespace, Policy, ScaleQuestions, Table, View};
+use view::{Namespace, Policy, Table, View};
 
 use super::attempts::Attempts;
 use super::plan::{Plan, Scene, plan};

@@ -3,7 +3,7 @@
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use view::Watches;
+use watch::Watches;
 
 use crate::installed::readable;
 

@@ -10,12 +10,10 @@ use futures::stream::FuturesUnordered;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
+use view::{PodSet, Scale, ScaleKey, View, target};
 
 use super::read::Reader;
 use super::schedule::Schedule;
-use super::{PodSet, Scale, ScaleKey};
-use crate::target;
-use crate::view::View;
 
 /// The shortest time between two looks at what is needed.
 const PACE: Duration = Duration::from_millis(500);
@@ -31,7 +29,7 @@ pub(crate) async fn keep(client: Client, store: Arc<watch::Sender<View>>) {
     loop {
         let needed = needed(&view.borrow_and_update());
         for key in schedule.update(&needed) {
-            store.send_if_modified(|view| view.scales.delete(&key).is_some());
+            store.send_if_modified(|view| view.delete_scale(&key));
         }
         let looked_at = Instant::now();
         loop {

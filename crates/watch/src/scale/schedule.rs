@@ -7,8 +7,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-use super::{PodSet, Scale, ScaleKey};
+use view::{PodSet, Scale, ScaleKey};
 
 /// Reads at the same time.
 const MOST: usize = 32;

@@ -10,9 +10,7 @@ use kube::api::{Api, DynamicObject};
 use kube::discovery::{self, ApiGroup};
 use kube::{Client, Error};
 use tokio::time::{Instant, timeout};
-
-use super::{Scale, ScaleKey};
-use crate::owner::Owner;
+use view::{Owner, Scale, ScaleKey};
 
 /// How long the list of API groups is taken for true, and so a group for missing.
 const LIST_LIFETIME: Duration = Duration::from_mins(1);

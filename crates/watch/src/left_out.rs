@@ -4,8 +4,9 @@
 //! A field that is not listed here is read and counts towards the largest size of an object, so a
 //! list that is too short costs memory and never an answer.
 
-use super::cut::Cut;
-use crate::running::PREFIXES;
+use view::ANNOTATION_PREFIXES;
+
+use crate::cut::Cut;
 
 const MANAGED_FIELDS: Cut = Cut::at(&["metadata", "managedFields"]);
 /// The annotation that kubectl keeps a copy of the whole object in.
@@ -17,32 +18,32 @@ const LAST_APPLIED: Cut = Cut::at(&[
 const ANNOTATIONS: Cut = Cut::at(&["metadata", "annotations"]);
 
 /// Of objects that are kept nearly whole.
-pub(super) const WHOLE: &[Cut] = &[MANAGED_FIELDS, LAST_APPLIED];
+pub(crate) const WHOLE: &[Cut] = &[MANAGED_FIELDS, LAST_APPLIED];
 
 /// Of `VerticalPodAutoscaler` objects: annotations of others.
-pub(super) const AUTOSCALERS: &[Cut] = &[
+pub(crate) const AUTOSCALERS: &[Cut] = &[
     MANAGED_FIELDS,
-    Cut::but(&["metadata", "annotations"], &PREFIXES),
+    Cut::but(&["metadata", "annotations"], &ANNOTATION_PREFIXES),
 ];
 
 /// Of objects whose annotations change no decision.
-pub(super) const PLAIN: &[Cut] = &[MANAGED_FIELDS, ANNOTATIONS];
+pub(crate) const PLAIN: &[Cut] = &[MANAGED_FIELDS, ANNOTATIONS];
 
 /// Of objects of which only our annotations are read: the others.
-pub(super) const OTHERS: &[Cut] = &[
+pub(crate) const OTHERS: &[Cut] = &[
     MANAGED_FIELDS,
     Cut::but(&["metadata", "annotations"], &["plimsoll.dev/"]),
 ];
 
 /// Of `ConfigMap` objects: everything but their names, so that none is too large to be seen.
-pub(super) const CONFIG_MAPS: &[Cut] = &[
+pub(crate) const CONFIG_MAPS: &[Cut] = &[
     Cut::but(&["metadata"], &["name", "resourceVersion"]),
     Cut::at(&["data"]),
     Cut::at(&["binaryData"]),
 ];
 
 /// Of nodes: what they say of themselves beside their size.
-pub(super) const NODES: &[Cut] = &[
+pub(crate) const NODES: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["status", "images"]),
@@ -54,7 +55,7 @@ pub(super) const NODES: &[Cut] = &[
 ];
 
 /// Of events about evicted pods: all but their annotations and what they are about.
-pub(super) const EVENTS: &[Cut] = &[
+pub(crate) const EVENTS: &[Cut] = &[
     MANAGED_FIELDS,
     Cut::but(
         &["metadata", "annotations"],
@@ -67,7 +68,7 @@ pub(super) const EVENTS: &[Cut] = &[
 ];
 
 /// Of workload controllers: templates, but for the labels of a `CronJob`'s pods.
-pub(super) const CONTROLLERS: &[Cut] = &[
+pub(crate) const CONTROLLERS: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["spec", "template"]),
@@ -85,7 +86,7 @@ pub(super) const CONTROLLERS: &[Cut] = &[
 ];
 
 /// The same, where their labels change no decision either.
-pub(super) const UNLABELLED_CONTROLLERS: &[Cut] = &[
+pub(crate) const UNLABELLED_CONTROLLERS: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["metadata", "labels"]),
@@ -105,7 +106,7 @@ pub(super) const UNLABELLED_CONTROLLERS: &[Cut] = &[
 
 /// Of `DaemonSet` objects whose templates count: what does not say where their pods go and what
 /// they ask for.
-pub(super) const DAEMONS: &[Cut] = &[
+pub(crate) const DAEMONS: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["metadata", "labels"]),
@@ -126,9 +127,9 @@ pub(super) const DAEMONS: &[Cut] = &[
 ];
 
 /// Of pods: what their containers run, and annotations of others.
-pub(super) const PODS: &[Cut] = &[
+pub(crate) const PODS: &[Cut] = &[
     MANAGED_FIELDS,
-    Cut::but(&["metadata", "annotations"], &PREFIXES),
+    Cut::but(&["metadata", "annotations"], &ANNOTATION_PREFIXES),
     Cut::at(&["spec", "volumes"]),
     Cut::at(&["spec", "ephemeralContainers"]),
     Cut::at(&["spec", "topologySpreadConstraints"]),
@@ -170,14 +171,14 @@ pub(super) const PODS: &[Cut] = &[
 ];
 
 /// Of predictions by the numbers in them: what is written in words.
-pub(super) const EXPECTED: &[Cut] = &[
+pub(crate) const EXPECTED: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["status", "conditions"]),
 ];
 
 /// Of pods by their labels: everything else.
-pub(super) const LABELLED_PODS: &[Cut] = &[
+pub(crate) const LABELLED_PODS: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["spec"]),

@@ -20,13 +20,13 @@ use kube::core::{Request, Status};
 use kube::{Client, Resource};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use view::Entry;
 
-use super::allowance::{Allowance, Limits};
-use super::cut::{Cut, Cutter, Framing, Item, Piece};
-use super::failure::Failure;
-use super::feed::{Feed, Reading};
-use super::retry::Retry;
-use crate::table::Entry;
+use crate::allowance::{Allowance, Limits};
+use crate::cut::{Cut, Cutter, Framing, Item, Piece};
+use crate::failure::Failure;
+use crate::feed::{Feed, Reading};
+use crate::retry::Retry;
 
 /// Objects per page of a list, while they are of the usual size.
 const PAGE: u32 = 500;
@@ -53,7 +53,7 @@ const SHORT: Duration = Duration::from_secs(1);
 const LIST_AGAIN: Duration = Duration::from_mins(4);
 
 /// The objects to read: where they are, and which parts of them.
-pub(super) struct Source {
+pub(crate) struct Source {
     client: Client,
     path: String,
     fields: Option<String>,
@@ -63,7 +63,7 @@ pub(super) struct Source {
 
 impl Source {
     /// All objects of a kind, or those of one namespace, without these parts.
-    pub(super) fn new<K: Resource<DynamicType = ()>>(
+    pub(crate) fn new<K: Resource<DynamicType = ()>>(
         client: Client,
         namespace: Option<&str>,
         cuts: &'static [Cut],
@@ -78,7 +78,7 @@ impl Source {
     }
 
     /// Only objects with these fields.
-    pub(super) fn with_fields(self, fields: impl Into<String>) -> Self {
+    pub(crate) fn with_fields(self, fields: impl Into<String>) -> Self {
         Self {
             fields: Some(fields.into()),
             ..self
@@ -86,7 +86,7 @@ impl Source {
     }
 
     /// Objects may have these sizes.
-    pub(super) fn with_limits(self, limits: Limits) -> Self {
+    pub(crate) fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
@@ -104,7 +104,7 @@ enum State {
 }
 
 /// Runs until it is dropped.
-pub(super) async fn follow<T>(
+pub(crate) async fn follow<T>(
     source: Source,
     read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync,
     feed: Feed<T>,

@@ -3,17 +3,14 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
+use view::{Daemon, Node, Pod, Quota, Resource};
 
-use super::cut::Item;
-use super::feed::{Feed, Reading};
-use super::follow::follow;
-use super::read::within;
-use super::{Watches, left_out};
-use crate::daemon::Daemon;
-use crate::freshness::Resource;
-use crate::node::Node;
-use crate::pod::Pod;
-use crate::quota::Quota;
+use super::Watches;
+use crate::cut::Item;
+use crate::feed::{Feed, Reading};
+use crate::follow::follow;
+use crate::left_out;
+use crate::read::within;
 
 impl Watches {
     /// Pods that are watched from here on keep where they may run and what they ask for beside

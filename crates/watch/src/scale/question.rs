@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use model::WorkloadRef;
 use tokio::sync::watch;
-
-use crate::view::View;
+use view::View;
 
 /// Says of which workloads the view should know what is above them.
 #[derive(Debug, Clone)]

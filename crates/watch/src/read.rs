@@ -3,14 +3,13 @@
 use api::ParseError;
 use kube::Resource;
 use serde::de::DeserializeOwned;
+use view::{Entry, ObjectKey, Scope};
 
-use super::cut::Item;
-use super::feed::Reading;
-use crate::scope::Scope;
-use crate::table::{Entry, ObjectKey};
+use crate::cut::Item;
+use crate::feed::Reading;
 
 /// Why there is no object.
-pub(super) enum Unusable {
+pub(crate) enum Unusable {
     /// It takes too much memory.
     TooLarge(String),
     /// A field cannot be read.
@@ -19,12 +18,12 @@ pub(super) enum Unusable {
 
 impl Item<'_> {
     /// Its namespace and name.
-    pub(super) fn key(&self) -> ObjectKey {
+    pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }
 
     /// Parses what is left of it.
-    pub(super) fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(
+    pub(crate) fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
     ) -> Result<K, Unusable> {
         let too_large = || {
@@ -42,7 +41,7 @@ impl Item<'_> {
 
 impl<T: Entry> Reading<T> {
     /// What is kept of an object of this key.
-    pub(super) fn of(key: T::Key, object: Result<T, Unusable>) -> Self {
+    pub(crate) fn of(key: T::Key, object: Result<T, Unusable>) -> Self {
         match object {
             Ok(object) => Self::Keep(object),
             Err(Unusable::TooLarge(reason)) => Self::TooLarge(key, reason),
@@ -53,7 +52,7 @@ impl<T: Entry> Reading<T> {
 
 /// Reads an object within the scope. What is outside of it is not even parsed: in a cluster of many
 /// shards that is most of what passes by.
-pub(super) fn within<K, T>(scope: &Scope, item: &Item<'_>, trim: impl FnOnce(K) -> T) -> Reading<T>
+pub(crate) fn within<K, T>(scope: &Scope, item: &Item<'_>, trim: impl FnOnce(K) -> T) -> Reading<T>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     T: Entry<Key = ObjectKey>,

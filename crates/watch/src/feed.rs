@@ -7,17 +7,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use view::{Change, Entry, Freshness, Resource, Table, View};
 
-use super::failure::Failure;
-use crate::freshness::{Freshness, Resource};
-use crate::table::{Change, Entry, Table};
-use crate::view::View;
+use crate::failure::Failure;
 
 /// The shortest time between two warnings of one watch about objects that cannot be used.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What became of an object when it was trimmed.
-pub(super) enum Reading<T: Entry> {
+pub(crate) enum Reading<T: Entry> {
     /// It counts.
     Keep(T),
     /// It is outside the scope, as good as not there.
@@ -32,7 +30,7 @@ type Pick<T> = dyn Fn(&mut View) -> &mut Table<T> + Send + Sync;
 type Listener<T> = dyn Fn(&Change<T>) + Send + Sync;
 
 /// One watch's way into the view.
-pub(super) struct Feed<T: Entry> {
+pub(crate) struct Feed<T: Entry> {
     resource: Resource,
     store: Arc<watch::Sender<View>>,
     table: Box<Pick<T>>,
@@ -65,13 +63,13 @@ impl Rejections {
 
 impl<T: Entry> Feed<T> {
     /// Announces the resource: the view is not synced before it is.
-    pub(super) fn new(
+    pub(crate) fn new(
         resource: Resource,
         store: &Arc<watch::Sender<View>>,
         table: impl Fn(&mut View) -> &mut Table<T> + Send + Sync + 'static,
     ) -> Self {
         store.send_modify(|view| {
-            view.freshness.entry(resource).or_default();
+            view.freshness_mut(resource);
         });
         let on_change = Box::new(|_: &Change<T>| ());
         Self {
@@ -84,7 +82,7 @@ impl<T: Entry> Feed<T> {
     }
 
     /// Calls `on_change` for each change, after the view shows it.
-    pub(super) fn on_change(self, on_change: impl Fn(&Change<T>) + Send + Sync + 'static) -> Self {
+    pub(crate) fn on_change(self, on_change: impl Fn(&Change<T>) + Send + Sync + 'static) -> Self {
         Self {
             on_change: Box::new(on_change),
             ..self
@@ -92,7 +90,7 @@ impl<T: Entry> Feed<T> {
     }
 
     /// An object was added or modified.
-    pub(super) fn apply(&self, reading: Reading<T>) {
+    pub(crate) fn apply(&self, reading: Reading<T>) {
         match reading {
             Reading::Keep(object) => {
                 let object = Arc::new(object);
@@ -108,7 +106,7 @@ impl<T: Entry> Feed<T> {
     }
 
     /// An object was deleted.
-    pub(super) fn delete(&self, reading: Reading<T>) {
+    pub(crate) fn delete(&self, reading: Reading<T>) {
         let key = match reading {
             Reading::Keep(object) => object.key().clone(),
             Reading::Outside(key) | Reading::Broken(key, _) | Reading::TooLarge(key, _) => key,
@@ -117,7 +115,7 @@ impl<T: Entry> Feed<T> {
     }
 
     /// Everything was listed. Objects that do not parse keep the state that they had.
-    pub(super) fn reset(&self, readings: Vec<Reading<T>>) {
+    pub(crate) fn reset(&self, readings: Vec<Reading<T>>) {
         let (mut objects, mut broken) = (Vec::with_capacity(readings.len()), Vec::new());
         let (mut rejected, mut first_reason) = (0, None);
         for reading in readings {
@@ -146,7 +144,7 @@ impl<T: Entry> Feed<T> {
     }
 
     /// The watch is up, from where it broke off.
-    pub(super) fn resumed(&self) {
+    pub(crate) fn resumed(&self) {
         self.is_up(Freshness::resumed);
     }
 
@@ -157,7 +155,7 @@ impl<T: Entry> Feed<T> {
     }
 
     /// The watch is down.
-    pub(super) fn failed(&self, failure: &Failure) {
+    pub(crate) fn failed(&self, failure: &Failure) {
         let resource = self.resource.name();
         let was_stale = self
             .note(|freshness| freshness.failed(Timestamp::now()))
@@ -207,7 +205,7 @@ impl<T: Entry> Feed<T> {
     fn note(&self, change: impl FnOnce(&mut Freshness)) -> (bool, Option<Timestamp>) {
         let mut before = (false, None);
         self.store.send_if_modified(|view| {
-            let freshness = view.freshness.entry(self.resource).or_default();
+            let freshness = view.freshness_mut(self.resource);
             before = (freshness.synced, freshness.stale_since);
             change(freshness);
             before != (freshness.synced, freshness.stale_since)
@@ -223,9 +221,9 @@ mod tests {
 
     use model::Labels;
     use tracing::{Event, Level, Metadata, Subscriber, span};
+    use view::Namespace;
 
     use super::*;
-    use crate::view::Namespace;
 
     type Verb = fn(&Feed<Namespace>);
 

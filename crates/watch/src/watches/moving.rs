@@ -3,18 +3,14 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use view::{DisruptionBudget, Heartbeat, ObjectKey, Pod, Resource, Switch};
 
-use super::cut::Item;
-use super::feed::{Feed, Reading};
-use super::follow::follow;
-use super::read::within;
-use super::{Watches, left_out};
-use crate::budget::DisruptionBudget;
-use crate::freshness::Resource;
-use crate::heartbeat::Heartbeat;
-use crate::pod::Pod;
-use crate::switch::Switch;
-use crate::table::ObjectKey;
+use super::Watches;
+use crate::cut::Item;
+use crate::feed::{Feed, Reading};
+use crate::follow::follow;
+use crate::left_out;
+use crate::read::within;
 
 impl Watches {
     /// Watches pods that have not ended, Pending ones too, among the pods, and keeps what running

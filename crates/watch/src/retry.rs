@@ -8,14 +8,14 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// Waiting times in a row of failures.
 #[derive(Debug, Default)]
-pub(super) struct Retry {
+pub(crate) struct Retry {
     failures: u32,
 }
 
 impl Retry {
     /// The waiting time after one more failure. `chance` is from 0 to 1 and takes away up to half
     /// of it.
-    pub(super) fn next(&mut self, chance: f64) -> Duration {
+    pub(crate) fn next(&mut self, chance: f64) -> Duration {
         let full = FIRST
             .saturating_mul(2u32.saturating_pow(self.failures))
             .min(LONGEST);
@@ -24,7 +24,7 @@ impl Retry {
     }
 
     /// Things went well again.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 }

@@ -16,23 +16,16 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use view::{
+    Autoscaler, Entry, Policy, Prediction, Resource, Scope, Timetable, View, Whole, target,
+};
 
 use super::{Subject, take_in};
-use crate::autoscaler::Autoscaler;
-use crate::freshness::Resource;
-use crate::policy::Policy;
-use crate::prediction::Prediction;
-use crate::scope::Scope;
-use crate::table::Entry;
-use crate::target;
-use crate::timetable::Timetable;
-use crate::view::View;
-use crate::watch::allowance::{Allowance, Limits};
-use crate::watch::cut::{Cut, Cutter, Framing, Item, Piece};
-use crate::watch::feed::{Feed, Reading};
-use crate::watch::left_out;
-use crate::watch::read::within;
-use crate::whole::Whole;
+use crate::allowance::{Allowance, Limits};
+use crate::cut::{Cut, Cutter, Framing, Item, Piece};
+use crate::feed::{Feed, Reading};
+use crate::left_out;
+use crate::read::within;
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_EVENTS";
 const FEW: usize = 4000;
@@ -42,9 +35,9 @@ const ROUND: usize = 500;
 const MOST_MEMORY: usize = 300 << 20;
 
 const EXAMPLES: [&str; 4] = [
-    include_str!("../../../../api/tests/objects/vpa.json"),
-    include_str!("../../../../api/tests/objects/ehpa.json"),
-    include_str!("../../../../api/tests/objects/tsp.json"),
+    include_str!("../../../api/tests/objects/vpa.json"),
+    include_str!("../../../api/tests/objects/ehpa.json"),
+    include_str!("../../../api/tests/objects/tsp.json"),
     r#"{
         "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy",
         "metadata": {"namespace": "shop", "name": "all", "uid": "u", "generation": 3, "annotations": {"plimsoll.dev/a": "b"}},

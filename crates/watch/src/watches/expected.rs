@@ -4,18 +4,15 @@
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use view::{LabelledPod, Prediction, Resource, Timetable, WellKnown};
 
-use super::allowance::Limits;
-use super::cut::Item;
-use super::feed::Feed;
-use super::follow::follow;
-use super::read::within;
-use super::{Watches, left_out};
-use crate::controller::WellKnown;
-use crate::freshness::Resource;
-use crate::labelled::LabelledPod;
-use crate::prediction::Prediction;
-use crate::timetable::Timetable;
+use super::Watches;
+use crate::allowance::Limits;
+use crate::cut::Item;
+use crate::feed::Feed;
+use crate::follow::follow;
+use crate::left_out;
+use crate::read::within;
 
 impl Watches {
     /// Watches predictions and the windows of time of effective autoscalers. One that does not

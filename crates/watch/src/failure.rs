@@ -9,7 +9,7 @@ const GONE: u16 = 410;
 
 /// A list or a watch did not end well.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The request failed, or its answer could not be read.
     #[error("{}", words(.0))]
     Request(#[from] Error),
@@ -35,7 +35,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Whether the watch cannot go on where it broke off: everything has to be listed again.
-    pub(super) fn needs_list(&self) -> bool {
+    pub(crate) fn needs_list(&self) -> bool {
         match self {
             Self::Request(Error::Api(status)) | Self::Watch(status) => status.code == GONE,
             Self::Unreadable | Self::NoVersion => true,
@@ -44,7 +44,7 @@ impl Failure {
     }
 
     /// The server ended the watch with this status.
-    pub(super) fn ended(status: Status) -> Self {
+    pub(crate) fn ended(status: Status) -> Self {
         // A status that says nothing is no status.
         if status.code == 0 {
             Self::Unreadable

@@ -5,38 +5,38 @@ use std::collections::HashMap;
 /// The most that objects may weigh. The allowances of one namespace for all kinds that a program
 /// reads are together below half of the memory limit in `deploy/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// An object of the usual size, which is kept however many of them the API server stores.
-    pub(super) usual: usize,
+    pub(crate) usual: usize,
     /// One object.
-    pub(super) object: usize,
+    pub(crate) object: usize,
     /// All objects of a namespace together that weigh more than usual.
-    pub(super) namespace: usize,
+    pub(crate) namespace: usize,
 }
 
 impl Limits {
     /// The limits of pods. A pod with ten containers has about the usual weight.
-    pub(super) const PODS: Self = Self {
+    pub(crate) const PODS: Self = Self {
         usual: 32 << 10,
         object: 512 << 10,
         namespace: 16 << 20,
     };
     /// The limits of kinds without limits of their own. Hardly any of their objects is larger than
     /// usual.
-    pub(super) const OTHERS: Self = Self {
+    pub(crate) const OTHERS: Self = Self {
         usual: 32 << 10,
         object: 512 << 10,
         namespace: 4 << 20,
     };
     /// The limits of workload controllers, of which little more than the selector is read.
-    pub(super) const CONTROLLERS: Self = Self {
+    pub(crate) const CONTROLLERS: Self = Self {
         usual: 8 << 10,
         object: 512 << 10,
         namespace: 8 << 20,
     };
     /// The limits of predictions. One of 10,000 points, which is the most that the recommender
     /// writes, weighs 3.4 MB.
-    pub(super) const PREDICTIONS: Self = Self {
+    pub(crate) const PREDICTIONS: Self = Self {
         usual: 32 << 10,
         object: 4 << 20,
         namespace: 128 << 20,
@@ -48,11 +48,11 @@ impl Limits {
 #[error(
     "the large objects of this kind in the namespace take more than {0} bytes of memory together"
 )]
-pub(super) struct TooMuch(usize);
+pub(crate) struct TooMuch(usize);
 
 /// The weights of the large objects of one kind.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     limits: Limits,
     namespaces: HashMap<String, Large>,
     may_admit_refused: bool,
@@ -68,7 +68,7 @@ struct Large {
 
 impl Allowance {
     /// No objects yet.
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
             namespaces: HashMap::new(),
@@ -78,7 +78,7 @@ impl Allowance {
 
     /// Counts an object in place of the one of its name. Where there is no room for it, neither counts. Objects of the cluster are
     /// made by its administrators, and always have room. One that is too large by itself has no text, and is never admitted.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &mut self,
         namespace: &str,
         name: &str,
@@ -105,7 +105,7 @@ impl Allowance {
     }
 
     /// The weight of an object that counts.
-    pub(super) fn weight(&self, namespace: &str, name: &str) -> usize {
+    pub(crate) fn weight(&self, namespace: &str, name: &str) -> usize {
         self.namespaces
             .get(namespace)
             .and_then(|large| large.weights.get(name))
@@ -114,7 +114,7 @@ impl Allowance {
     }
 
     /// Counts an object no longer.
-    pub(super) fn release(&mut self, namespace: &str, name: &str) {
+    pub(crate) fn release(&mut self, namespace: &str, name: &str) {
         let Some(large) = self.namespaces.get_mut(namespace) else {
             return;
         };
@@ -130,7 +130,7 @@ impl Allowance {
     }
 
     /// Whether an object that was refused may have room since others are gone or smaller.
-    pub(super) fn may_admit_refused(&self) -> bool {
+    pub(crate) fn may_admit_refused(&self) -> bool {
         self.may_admit_refused
     }
 

@@ -1,16 +1,8 @@
 //! Keeps a [`View`] current: one task per kind of object, each listing and watching for ever.
 
-mod allowance;
-mod cut;
 mod expected;
-mod failure;
-mod feed;
-mod follow;
 mod horizontal;
-mod left_out;
 mod moving;
-mod read;
-mod retry;
 mod schedulable;
 
 use std::sync::Arc;
@@ -27,25 +19,21 @@ use tokio::task::JoinSet;
 use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler;
+use view::{
+    Autoscaler, Change, Checkpoint, Controller, Eviction, LimitRange, Namespace, ObjectKey,
+    OomKill, Pod, Policy, Resource, Scope, View, WellKnown, oom::oom_kills,
+};
 
-use crate::autoscaler::Autoscaler;
-use crate::checkpoint::Checkpoint;
-use crate::controller::{Controller, WellKnown};
-use crate::eviction::{self, Eviction};
-use crate::freshness::Resource;
-use crate::limit_range::LimitRange;
-use crate::oom::{OomKill, oom_kills};
-use crate::pod::Pod;
-use crate::policy::Policy;
+use crate::allowance::Limits;
+use crate::cut::{Cut, Item};
+use crate::feed::{Feed, Reading};
+use crate::follow::{Source, follow};
+use crate::left_out;
+use crate::read::within;
 use crate::scale::{self, ScaleQuestions};
-use crate::scope::Scope;
-use crate::table::{Change, ObjectKey};
-use crate::view::{Namespace, View};
-use allowance::Limits;
-use cut::{Cut, Item};
-use feed::{Feed, Reading};
-use follow::{Source, follow};
-use read::within;
+
+/// The reason that kubelets give.
+const EVICTED: &str = "reason=Evicted";
 
 /// Watches of some kinds of object into one [`View`]. They end when this is dropped.
 pub struct Watches {
@@ -116,7 +104,7 @@ impl Watches {
         };
         let source = self
             .source::<v1::Event>(left_out::EVENTS)
-            .with_fields(eviction::FIELDS);
+            .with_fields(EVICTED);
         self.tasks.spawn(follow(source, read, feed));
         self
     }

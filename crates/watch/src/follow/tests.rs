@@ -14,16 +14,13 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
+use view::{Namespace, ObjectKey, Resource, Switch, View};
 
 use super::{CATCH_UP, LIST_AGAIN, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
-use crate::freshness::Resource;
-use crate::switch::Switch;
-use crate::table::ObjectKey;
-use crate::view::{Namespace, View};
-use crate::watch::allowance::Limits;
-use crate::watch::cut::Item;
-use crate::watch::feed::{Feed, Reading};
-use crate::watch::left_out;
+use crate::allowance::Limits;
+use crate::cut::Item;
+use crate::feed::{Feed, Reading};
+use crate::left_out;
 
 /// One request and its answer.
 enum Step {

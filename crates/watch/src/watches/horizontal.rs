@@ -4,15 +4,15 @@ use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use view::{Resource, Whole};
 
-use super::allowance::Limits;
-use super::cut::Item;
-use super::feed::Feed;
-use super::follow::follow;
-use super::read::within;
-use super::{Watches, left_out};
-use crate::freshness::Resource;
-use crate::whole::Whole;
+use super::Watches;
+use crate::allowance::Limits;
+use crate::cut::Item;
+use crate::feed::Feed;
+use crate::follow::follow;
+use crate::left_out;
+use crate::read::within;
 
 impl Watches {
     /// Watches effective autoscalers and what they own: native autoscalers, predictions and

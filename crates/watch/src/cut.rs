@@ -21,28 +21,28 @@ const WEIGHT_OF_STRING: usize = 32;
 
 /// A part of an object that is left out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
+pub(crate) struct Cut {
     /// The names of the fields that lead to it. Lists on the way have no name.
-    pub(super) path: &'static [&'static str],
+    pub(crate) path: &'static [&'static str],
     /// Where not empty, `path` leads to a map, of which only the keys that begin so stay.
-    pub(super) keep: &'static [&'static str],
+    pub(crate) keep: &'static [&'static str],
 }
 
 impl Cut {
     /// Leaves out a field.
-    pub(super) const fn at(path: &'static [&'static str]) -> Self {
+    pub(crate) const fn at(path: &'static [&'static str]) -> Self {
         Self { path, keep: &[] }
     }
 
     /// Leaves out all entries of a map but those whose keys begin so.
-    pub(super) const fn but(path: &'static [&'static str], keep: &'static [&'static str]) -> Self {
+    pub(crate) const fn but(path: &'static [&'static str], keep: &'static [&'static str]) -> Self {
         Self { path, keep }
     }
 }
 
 /// The shape of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// One document with objects in its field `items`.
     List,
     /// One document after the other, each with an object in its field `object`.
@@ -51,7 +51,7 @@ pub(super) enum Framing {
 
 /// A piece of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// An object.
     Item(Item<'a>),
     /// A document that ended, without the objects in it.
@@ -60,27 +60,27 @@ pub(super) enum Piece<'a> {
 
 /// An object, as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Item<'a> {
+pub(crate) struct Item<'a> {
     /// Its namespace, empty for one of the cluster.
-    pub(super) namespace: &'a str,
+    pub(crate) namespace: &'a str,
     /// Its name, empty for what is no object.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// Its resourceVersion.
-    pub(super) version: &'a str,
+    pub(crate) version: &'a str,
     /// About how many bytes it takes once it is parsed.
-    pub(super) weight: usize,
+    pub(crate) weight: usize,
     /// What is left of it; none where its weight is above the limit.
-    pub(super) text: Option<&'a [u8]>,
+    pub(crate) text: Option<&'a [u8]>,
 }
 
 /// Not JSON, or not of the expected shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is malformed or was cut short")]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// The state between two chunks of an answer.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     framing: Framing,
     cuts: &'static [Cut],
     most_weight: usize,
@@ -158,7 +158,7 @@ impl Capture {
 
 impl Cutter {
     /// Begins an answer. Of more than 32 cuts the rest does nothing.
-    pub(super) fn new(framing: Framing, cuts: &'static [Cut], most_weight: usize) -> Self {
+    pub(crate) fn new(framing: Framing, cuts: &'static [Cut], most_weight: usize) -> Self {
         Self {
             framing,
             cuts,
@@ -178,7 +178,7 @@ impl Cutter {
     }
 
     /// Takes in the next bytes, and gives the pieces that they complete.
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         bytes: &[u8],
         mut found: impl FnMut(Piece<'_>),
@@ -199,7 +199,7 @@ impl Cutter {
     }
 
     /// The answer is over.
-    pub(super) fn end(&self) -> Result<(), Malformed> {
+    pub(crate) fn end(&self) -> Result<(), Malformed> {
         let is_whole =
             self.frames.is_empty() && self.token == Token::None && self.skipped.is_none();
         if is_whole { Ok(()) } else { Err(Malformed) }
