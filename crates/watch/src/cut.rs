@@ -266,7 +266,7 @@ impl Cutter {
             let length: usize = self.names.iter().map(String::len).sum();
             match std::str::from_utf8(part) {
                 Ok(part) if length + part.len() <= MOST_OF_NAMES => {
-                    self.names[capture as usize].push_str(part)
+                    self.names[capture as usize].push_str(part);
                 }
                 _ => self.outgrow(),
             }

@@ -133,7 +133,7 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
             }
         }
         Value::String(text) if random.random_range(0..100) == 0 => {
-            *text = text.repeat(100_000 / (text.len() + 1))
+            *text = text.repeat(100_000 / (text.len() + 1));
         }
         _ => *value = odd(random),
     }

@@ -104,12 +104,12 @@ fn an_answer_counts_for_the_live_pods_that_it_was_read_with() {
         view.scale_with(&key(), pods) == Some(&found(2))
     };
     view.pods.apply(pod(2, |pod| {
-        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }));
     view.pods
         .apply(pod(3, |pod| pod["status"]["phase"] = json!("Failed")));
     view.pods.apply(pod(4, |pod| {
-        pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("other.io/v1")
+        pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("other.io/v1");
     }));
     assert!(is_current(&view));
     view.pods.apply(pod(5, |_| ()));
