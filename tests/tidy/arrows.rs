@@ -18,28 +18,33 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("watch", &["view", "model", "api"]),
     ("sources", &["model", "api"]),
     ("runtime", &[]),
+    ("serving", &["runtime"]),
     (
         "recommender",
         &[
             "sizing", "forecast", "scaling", "model", "api", "feed", "view", "watch", "sources",
-            "runtime",
+            "runtime", "serving",
         ],
     ),
     (
         "updater",
-        &["sizing", "model", "api", "feed", "view", "watch", "runtime"],
+        &[
+            "sizing", "model", "api", "feed", "view", "watch", "runtime", "serving",
+        ],
     ),
     (
         "webhook",
-        &["sizing", "model", "api", "feed", "view", "watch", "runtime"],
+        &[
+            "sizing", "model", "api", "feed", "view", "watch", "runtime", "serving",
+        ],
     ),
     (
         "adapter",
         &[
-            "scaling", "model", "api", "feed", "view", "watch", "sources", "runtime",
+            "scaling", "model", "api", "feed", "view", "watch", "sources", "runtime", "serving",
         ],
     ),
-    ("sandbox", &["runtime"]),
+    ("sandbox", &["runtime", "serving"]),
     // For tests.
     ("recordings", &[]),
     ("eventually", &[]),

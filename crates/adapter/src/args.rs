@@ -5,12 +5,12 @@ mod serving;
 
 use runtime::{CommonArgs, Program};
 
+pub use self::serving::ServingArgs;
 use crate::guard::GuardArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
 use crate::takeover::Command;
 pub use expected::ExpectedArgs;
-pub use serving::ServingArgs;
 
 /// What sets the adapter's command line apart.
 pub const PROGRAM: Program = Program {

@@ -33,9 +33,9 @@ use kube::{Api, Client};
 use prometheus::Registry;
 use runtime::client::connect;
 use runtime::throttle::Throttle;
-use runtime::tls::PeerCertificates;
 use runtime::{ApiServerClock, Chassis, Readiness};
 use rustls_pki_types::UnixTime;
+use serving::tls::PeerCertificates;
 
 use crate::answers::Answers;
 use crate::flow::PriorityLevel;

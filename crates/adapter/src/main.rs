@@ -1,12 +1,13 @@
 //! The adapter's process: reads the command line and hands over to the library.
 
 use adapter::{Args, PROGRAM, run, takeover};
+use serving::endpoints::serve_endpoints;
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
     match args.command.clone() {
         Some(command) => PROGRAM.once(&common, |client| takeover::run(command, client)),
-        None => PROGRAM.run(&common, |chassis| run(args, chassis)),
+        None => PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis)),
     }
 }

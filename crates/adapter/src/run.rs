@@ -6,7 +6,8 @@ use kube::Api;
 use runtime::Chassis;
 use runtime::endpoints::Endpoints;
 use runtime::leading::own_namespace;
-use runtime::port::Port;
+use serving::certificates::Scrutiny;
+use serving::port::Port;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::Events;
@@ -112,7 +113,7 @@ pub async fn run_on(
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
     let services = Api::all(chassis.client.clone());
     let events = Events::new(chassis.client.clone());
-    let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
+    let scrutiny = Scrutiny::of(&chassis, metrics::PREFIX)?;
     let activity = chassis.activity.clone();
     let attendant = Attendant {
         certificates,

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use runtime::endpoints::EndpointPort;
 use runtime::{Chassis, CommonArgs, LeaderElectionArgs, Program};
+use tokio::task::JoinHandle;
 
 #[derive(Parser)]
 struct Args {
@@ -30,7 +32,14 @@ const PROGRAM: Program = Program {
 
 fn main() -> ExitCode {
     let args: Args = PROGRAM.parse();
-    PROGRAM.run(&args.common.clone(), |chassis| work(chassis, args))
+    PROGRAM.run(&args.common.clone(), serve, |chassis| work(chassis, args))
+}
+
+/// Serves plain HTTP without limits.
+async fn serve(port: EndpointPort) -> anyhow::Result<JoinHandle<()>> {
+    let server = axum::serve(port.listener, port.router)
+        .with_graceful_shutdown(port.shutdown.cancelled_owned());
+    Ok(tokio::spawn(async move { drop(server.await) }))
 }
 
 async fn work(

@@ -11,20 +11,19 @@ use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use prometheus::{IntGauge, Opts, Registry};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::listen_ip_from_environment;
 use crate::args::CommonArgs;
 use crate::client::{self, RestMetrics};
 use crate::clock::ApiServerClock;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{EndpointPort, Endpoints};
 use crate::flags::{self, Program};
 use crate::health::{Activity, Readiness};
 use crate::log;
-use crate::serve::{Limits, serve};
 use crate::shutdown::{self, Tasks};
 use crate::throttle::Throttle;
-use crate::tls::{self, ServingTls, TlsFiles};
 
 /// How long work may take to end after a shutdown was asked for. Kubernetes kills after 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
@@ -79,10 +78,17 @@ impl Program {
     /// Runs `work` as a service until it returns, a task fails, or a signal arrives; the result is
     /// for `main`.
     ///
-    /// The order: logs, the port, the API client, then `work`. At the end `work` and the tasks have
+    /// The order: logs, the port, the API client, `serve`, then `work`. `serve` starts the server of
+    /// the endpoints and returns its task. At the end `work` and the tasks have
     /// 20 s to finish, while /readyz already refuses.
-    pub fn run<W>(&self, args: &CommonArgs, work: impl FnOnce(Chassis) -> W) -> ExitCode
+    pub fn run<S, W>(
+        &self,
+        args: &CommonArgs,
+        serve: impl FnOnce(EndpointPort) -> S,
+        work: impl FnOnce(Chassis) -> W,
+    ) -> ExitCode
     where
+        S: Future<Output = anyhow::Result<JoinHandle<()>>>,
         W: Future<Output = anyhow::Result<()>>,
     {
         if let Err(error) = log::init(args) {
@@ -90,13 +96,13 @@ impl Program {
             return ExitCode::FAILURE;
         }
         flags::warn_of_service_links(self.name);
-        tls::install_crypto_provider();
+        client::install_crypto_provider();
         let ended = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .context("cannot start the asynchronous runtime")
             .and_then(|runtime| {
-                let ended = runtime.block_on(self.serve_and_work(args, work));
+                let ended = runtime.block_on(self.serve_and_work(args, serve, work));
                 // Blocking work that is still running must not hold the process.
                 runtime.shutdown_background();
                 ended
@@ -118,7 +124,7 @@ impl Program {
     {
         let run = || {
             log::init(args)?;
-            tls::install_crypto_provider();
+            client::install_crypto_provider();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
@@ -136,12 +142,14 @@ impl Program {
         }
     }
 
-    async fn serve_and_work<W>(
+    async fn serve_and_work<S, W>(
         &self,
         args: &CommonArgs,
+        serve: impl FnOnce(EndpointPort) -> S,
         work: impl FnOnce(Chassis) -> W,
     ) -> anyhow::Result<()>
     where
+        S: Future<Output = anyhow::Result<JoinHandle<()>>>,
         W: Future<Output = anyhow::Result<()>>,
     {
         let shutdown = CancellationToken::new();
@@ -162,7 +170,6 @@ impl Program {
         let (tasks, mut failures) = Tasks::new(shutdown.clone());
         let (readiness, activity) = (Readiness::default(), Activity::default());
 
-        let tls = tls_of_endpoints(args, &tasks).await?;
         let endpoints = Endpoints {
             registry: registry.clone(),
             readiness: readiness.clone(),
@@ -170,13 +177,17 @@ impl Program {
             shutdown: shutdown.clone(),
         };
         let serving = CancellationToken::new();
-        let server = tokio::spawn(serve(
+        let server = serve(EndpointPort {
             listener,
-            endpoints.router(),
-            tls.map(|tls| tls.current()),
-            Limits::default(),
-            serving.clone(),
-        ));
+            router: endpoints.router(),
+            certificate: args
+                .tls_cert_file
+                .clone()
+                .zip(args.tls_private_key_file.clone()),
+            tasks: tasks.clone(),
+            shutdown: serving.clone(),
+        })
+        .await?;
 
         let program = *self;
         let chassis = Chassis {
@@ -252,27 +263,6 @@ async fn until_deadline(
         ended = work => ended,
         () = deadline => Err(anyhow!("work did not end within {DRAIN_DEADLINE:?} after shutdown")),
     }
-}
-
-async fn tls_of_endpoints(args: &CommonArgs, tasks: &Tasks) -> anyhow::Result<Option<ServingTls>> {
-    let Some((certificate, private_key)) = args
-        .tls_cert_file
-        .clone()
-        .zip(args.tls_private_key_file.clone())
-    else {
-        return Ok(None);
-    };
-    let tls = ServingTls::load(TlsFiles {
-        certificate,
-        private_key,
-        authorities: None,
-    })
-    .await?;
-    tasks.spawn_until_shutdown(
-        "certificate reload",
-        tls.clone().follow_files(tls::RELOAD_PERIOD),
-    );
-    Ok(Some(tls))
 }
 
 /// A registry with what is true of every program: its process and its version.

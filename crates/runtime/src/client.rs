@@ -20,6 +20,7 @@ use kube::Config;
 use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use rustls::crypto::aws_lc_rs;
 use tower::{BoxError, Layer, Service};
 
 use crate::args::CommonArgs;
@@ -99,6 +100,13 @@ pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, Clie
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
     Ok(config)
+}
+
+/// Makes aws-lc-rs the process's one cryptography library. Later calls change nothing.
+pub fn install_crypto_provider() {
+    // An error says that another thread was first, with the same provider: there is no other in the
+    // build.
+    drop(aws_lc_rs::default_provider().install_default());
 }
 
 /// How the program names itself to servers.

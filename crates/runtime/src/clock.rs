@@ -205,7 +205,7 @@ fn date<B>(response: &Response<B>) -> Option<SystemTime> {
 }
 
 /// The steady clock. In tests it stands still where tokio's does.
-pub(crate) fn steady() -> Instant {
+pub fn steady() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 

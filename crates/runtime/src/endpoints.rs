@@ -1,6 +1,7 @@
 //! The endpoints that every program serves beside its work: /metrics, /healthz, /livez, /readyz and
 //! /health-check.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use axum::Router;
@@ -9,9 +10,11 @@ use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::{Registry, TextEncoder};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::{Activity, Readiness};
+use crate::shutdown::Tasks;
 
 /// What the endpoints tell about.
 #[derive(Debug, Clone)]
@@ -23,6 +26,20 @@ pub struct Endpoints {
     /// Shown by /healthz, /livez and /health-check.
     pub activity: Activity,
     /// A program that is shutting down is not ready.
+    pub shutdown: CancellationToken,
+}
+
+/// The bound port of `--address` and its routes, for a server.
+pub struct EndpointPort {
+    /// The bound port.
+    pub listener: TcpListener,
+    /// The routes of [`Endpoints`].
+    pub router: Router,
+    /// `--tls-cert-file` and `--tls-private-key-file`; plain HTTP without.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// For tasks of the server that end at shutdown.
+    pub tasks: Tasks,
+    /// Cancelled when the server should stop, which is after the program's work has ended.
     pub shutdown: CancellationToken,
 }
 

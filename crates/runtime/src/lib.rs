@@ -1,5 +1,5 @@
 //! The chassis of every program: flags, logs, metrics and health, the API client, orderly shutdown,
-//! leadership, TLS.
+//! leadership.
 //!
 //! A program's `main` says who it is and hands over its work:
 //!
@@ -18,9 +18,13 @@
 //!
 //! fn main() -> std::process::ExitCode {
 //!     let Args { common } = PROGRAM.parse();
-//!     PROGRAM.run(&common, work)
+//!     PROGRAM.run(&common, serve_endpoints, work)
 //! }
 //!
+//! # use runtime::endpoints::EndpointPort;
+//! # async fn serve_endpoints(_: EndpointPort) -> anyhow::Result<tokio::task::JoinHandle<()>> {
+//! #     std::future::pending().await
+//! # }
 //! async fn work(chassis: Chassis) -> anyhow::Result<()> {
 //!     let started = chassis.readiness.condition("started");
 //!     started.ready();
@@ -29,18 +33,18 @@
 //! }
 //! ```
 //!
-//! Nothing of ours is below this crate, and nothing about sizing or scaling is in it.
+//! The server of the endpoints is an argument (`serve_endpoints` of the crate `serving`), so that TLS
+//! and connection limits stay out of this crate. It depends on no other crate of the workspace, and
+//! nothing about sizing or scaling is in it.
 
 pub mod address;
 pub mod args;
-pub mod certificates;
 pub mod chassis;
 pub mod client;
 pub mod clock;
 pub mod duration;
 mod election;
 pub mod endpoints;
-pub mod feed_reader;
 pub mod flags;
 pub mod follow;
 pub mod gates;
@@ -50,13 +54,10 @@ pub mod lease;
 pub mod log;
 pub mod namespaces;
 pub mod no_effect;
-pub mod port;
 pub mod retry;
-pub mod serve;
 pub mod severity;
 pub mod shutdown;
 pub mod throttle;
-pub mod tls;
 pub mod upstream;
 
 pub use address::ListenAddress;
@@ -64,7 +65,6 @@ pub use args::{CommonArgs, LeaderElectionArgs};
 pub use chassis::Chassis;
 pub use clock::ApiServerClock;
 pub use duration::GoDuration;
-pub use feed_reader::{FeedReaderArgs, FeedSource};
 pub use flags::Program;
 pub use follow::{follow_leader, follow_shards};
 pub use gates::{FeatureGates, Gate, Stage};

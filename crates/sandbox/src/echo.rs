@@ -16,12 +16,13 @@ use axum::{
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::{Api, Client, api::PostParams};
 use runtime::{
-    ListenAddress,
-    address::listen_ip_from_environment,
-    serve::{Limits, serve},
-    tls::{ServingTls, TlsFiles, install_crypto_provider},
+    ListenAddress, address::listen_ip_from_environment, client::install_crypto_provider,
 };
 use serde_json::{Value, json};
+use serving::{
+    serve::{Limits, serve},
+    tls::{ServingTls, TlsFiles},
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

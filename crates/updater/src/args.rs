@@ -8,10 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use runtime::duration::positive_duration;
 use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
-use runtime::{
-    CommonArgs, FeatureGates, FeedReaderArgs, GoDuration, LeaderElectionArgs, NamespaceArgs,
-    Program,
-};
+use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
+use serving::FeedReaderArgs;
 use view::ObjectKey;
 
 use crate::decide::{MakeRoom, Settings};

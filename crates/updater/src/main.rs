@@ -1,9 +1,10 @@
 //! The updater's process: reads the command line and hands over to the library.
 
+use serving::endpoints::serve_endpoints;
 use updater::{Args, PROGRAM, run};
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    PROGRAM.run(&common, |chassis| run(args, chassis))
+    PROGRAM.run(&common, serve_endpoints, |chassis| run(args, chassis))
 }

@@ -5,16 +5,17 @@ mod labels;
 mod registration;
 mod serving;
 
+use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
 use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
-use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, NamespaceArgs, Program};
+use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
 
 use crate::state::{Gates, Settings};
 
+pub use self::serving::ServingArgs;
 pub use heartbeat::HeartbeatArgs;
 pub use registration::RegistrationArgs;
-pub use serving::ServingArgs;
 
 /// What sets the webhook's command line apart.
 pub const PROGRAM: Program = Program {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::certificates::{Certificates, Clients, Scrutiny, Trust};
 use runtime::{Activity, ApiServerClock};
+use serving::certificates::{Certificates, Clients, Scrutiny, Trust};
 use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};

@@ -11,7 +11,7 @@ use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use feed::Following;
-use runtime::serve::Limits;
+use serving::serve::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use view::View;

@@ -27,7 +27,7 @@ const SATURATION: Duration = Duration::from_secs(5);
 const GROWTH_MIB: f64 = 8.0;
 
 fn main() -> Result<()> {
-    runtime::tls::install_crypto_provider();
+    runtime::client::install_crypto_provider();
     let duration = Duration::from_secs(
         std::env::var("PLIMSOLL_LOAD_SECONDS").map_or(Ok(SECONDS), |text| text.parse())?,
     );

@@ -21,13 +21,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
 use runtime::endpoints::Endpoints;
-use runtime::serve::serve;
-use runtime::tls::{ServingProfile, ServingTls, TlsFiles};
 use runtime::{Activity, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
+use serving::serve::serve;
+use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;

@@ -1,7 +1,8 @@
 //! Flags of predictions and windows of time.
 
 use feed::Reader;
-use runtime::{Chassis, FeedReaderArgs, FeedSource, GoDuration};
+use runtime::{Chassis, GoDuration};
+use serving::{FeedReaderArgs, FeedSource};
 
 use crate::expected::Expected;
 

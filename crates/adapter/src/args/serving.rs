@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use runtime::certificates::{Files, Managed, Profile, Source};
-use runtime::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
+use serving::certificates::{Files, Managed, Profile, Source};
+use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
 use crate::registration::OwnService;
 

@@ -7,13 +7,13 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use runtime::tls::PeerCertificates;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, UnixTime};
+use serving::tls::PeerCertificates;
 
 use super::subject::validity;
 

@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use runtime::tls::PeerCertificates;
 use rustls_pki_types::UnixTime;
+use serving::tls::PeerCertificates;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 

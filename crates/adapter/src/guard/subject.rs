@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use runtime::tls::PeerCertificates;
 use rustls_pki_types::{CertificateDer, UnixTime};
+use serving::tls::PeerCertificates;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use runtime::certificates::{Certificates, Scrutiny, Trust};
 use runtime::{Activity, ApiServerClock};
+use serving::certificates::{Certificates, Scrutiny, Trust};
 
 use super::OwnService;
 use super::told::{Report, Told};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use runtime::certificates::Clients;
+use serving::certificates::Clients;
 
 use super::{OwnService, Standing, Trusted, objects, standing, writers};
 use crate::act::{self, ADOPTER, Events, MANAGER};

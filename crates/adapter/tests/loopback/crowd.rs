@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use adapter::serve::LIMITS;
-use runtime::serve::{Limits, want_connections};
+use serving::serve::{Limits, want_connections};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 

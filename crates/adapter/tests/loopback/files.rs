@@ -199,7 +199,7 @@ async fn without_a_lookup_only_files_count() {
 
 /// Whether an adapter with these flags starts where it may not read the `ConfigMap`.
 async fn begins(words: &[&str]) -> Result<(), String> {
-    runtime::tls::install_crypto_provider();
+    runtime::client::install_crypto_provider();
     let api = ApiServer::start(None).await;
     api.known.forbids.send_replace(true);
     let guard = Guard::new(

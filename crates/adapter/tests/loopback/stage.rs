@@ -9,13 +9,13 @@ use adapter::registration::OwnService;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::LIMITS;
 use prometheus::Registry;
-use runtime::serve::Limits;
-use runtime::tls::{ServingProfile, ServingTls, TlsFiles};
 use runtime::{ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
+use serving::serve::Limits;
+use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -124,7 +124,7 @@ impl Stage {
         words: &[&str],
         configuration: impl FnOnce(&Authority, &Authority) -> Option<Data>,
     ) -> Self {
-        runtime::tls::install_crypto_provider();
+        runtime::client::install_crypto_provider();
         let [proxies, clients, servers] = ["proxies", "clients", "servers"].map(Authority::new);
         let api = ApiServer::start(configuration(&proxies, &clients)).await;
         let registry = Registry::new();
@@ -146,7 +146,7 @@ impl Stage {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let surface = surface::router(guard.clone(), Some(routes.clone()), &registry, readiness);
-        let server = tokio::spawn(runtime::serve::serve(
+        let server = tokio::spawn(serving::serve::serve(
             listener,
             surface,
             Some(tls.current()),

@@ -39,7 +39,7 @@ const SATURATION: u32 = 80;
 const HALF_LOAD: u32 = 201;
 
 fn main() -> Result<()> {
-    runtime::tls::install_crypto_provider();
+    runtime::client::install_crypto_provider();
     if std::env::args().any(|argument| argument == SERVE) {
         return serving::run();
     }

@@ -6,8 +6,8 @@ use anyhow::ensure;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use runtime::certificates::{Files, Managed, Profile, Source};
-use runtime::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
+use serving::certificates::{Files, Managed, Profile, Source};
+use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
 use crate::registration::Registration;
 

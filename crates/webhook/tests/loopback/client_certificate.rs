@@ -1,8 +1,8 @@
 //! With authorities of the API server's own certificate, other clients get no answer.
 
 use anyhow::{Result, ensure};
-use runtime::certificates::{Managed, Source};
-use runtime::tls::ServingProfile;
+use serving::certificates::{Managed, Source};
+use serving::tls::ServingProfile;
 use webhook::serve::LIMITS;
 
 use crate::authority::Authority;
@@ -17,7 +17,7 @@ async fn a_connection_without_the_api_servers_certificate_gets_no_answer() -> Re
     let (clients, others) = (Authority::new("clients")?, Authority::new("others")?);
     let path = folder.path().join("ca");
     std::fs::write(&path, &clients.pem)?;
-    let Source::Managed(source) = managed(&objects, runtime::certificates::Profile::default())
+    let Source::Managed(source) = managed(&objects, serving::certificates::Profile::default())
     else {
         anyhow::bail!("not managed")
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
-use runtime::certificates::Profile;
+use serving::certificates::Profile;
 use webhook::serve::LIMITS;
 
 use crate::objects::Objects;

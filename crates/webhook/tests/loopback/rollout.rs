@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
-use runtime::certificates::Profile;
 use serde_json::json;
+use serving::certificates::Profile;
 use webhook::registration::{CONFIGURATION, Registration};
 use webhook::serve::LIMITS;
 

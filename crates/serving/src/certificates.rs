@@ -11,7 +11,7 @@
 //! others follow. Where the Secret is lost or spoilt, what is in use is put back: clients trust it,
 //! and would not trust anything new at once.
 //!
-//! Times are those of [`crate::ApiServerClock`], since the API server judges the certificates by
+//! Times are those of [`runtime::ApiServerClock`], since the API server judges the certificates by
 //! its own clock.
 
 mod certificate;
@@ -36,10 +36,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use rustls::ServerConfig;
 
-use crate::clock::ApiServerClock;
 use crate::tls::{self, CurrentServerTls, ServingProfile, TlsError, server_config};
 use certificate::Certificate;
 use contents::Contents;
+use runtime::clock::ApiServerClock;
 use secret::Stored;
 
 pub use metrics::CertificateMetrics;

@@ -32,13 +32,6 @@ pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 /// How often the files are compared with what is served.
 pub const RELOAD_PERIOD: Duration = Duration::from_secs(5);
 
-/// Makes aws-lc-rs the process's one cryptography library. Later calls change nothing.
-pub fn install_crypto_provider() {
-    // An error says that another thread was first, with the same provider: there is no other in the
-    // build.
-    drop(aws_lc_rs::default_provider().install_default());
-}
-
 /// Where certificates are read from, all in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {

@@ -10,9 +10,9 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::address::{ListenAddress, listen_ip_from_environment};
 use crate::serve::{Limits, serve, want_connections};
 use crate::tls::CurrentServerTls;
+use runtime::address::{ListenAddress, listen_ip_from_environment};
 
 /// An open port that is not served yet; who connects waits.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ use super::metrics::CertificateMetrics;
 use super::seconds;
 use super::source::Certificates;
 use super::trust::refusal;
-use crate::chassis::Chassis;
-use crate::health::Condition;
-use crate::leading::{hostname, own_namespace};
+use runtime::chassis::Chassis;
+use runtime::health::Condition;
+use runtime::leading::{hostname, own_namespace};
 
 /// An end that comes near is told so often.
 const DAY: Duration = Duration::from_hours(24);
@@ -60,26 +60,24 @@ pub struct Scrutiny {
     told: Option<(SystemTime, Duration)>,
 }
 
-impl Chassis {
+impl Scrutiny {
     /// A scrutiny whose events are about this program's pod, and whose metrics' names begin so.
-    pub fn scrutiny(&self, prefix: &str) -> anyhow::Result<Scrutiny> {
+    pub fn of(chassis: &Chassis, prefix: &str) -> anyhow::Result<Self> {
         let reporter = Reporter {
-            controller: format!("plimsoll-{}", self.program.name),
+            controller: format!("plimsoll-{}", chassis.program.name),
             instance: None,
         };
-        let events = Recorder::new(self.client.clone(), reporter);
-        let condition = self.readiness.condition("certificate");
-        let metrics = CertificateMetrics::register(&self.registry, prefix)?;
-        Ok(Scrutiny::new(
+        let events = Recorder::new(chassis.client.clone(), reporter);
+        let condition = chassis.readiness.condition("certificate");
+        let metrics = CertificateMetrics::register(&chassis.registry, prefix)?;
+        Ok(Self::new(
             condition,
             metrics,
             events,
             (&own_namespace(), &hostname()?),
         ))
     }
-}
 
-impl Scrutiny {
     /// Says what is found by `condition`, which it never lets fail: a server that is not trusted is
     /// of no use to those whom it keeps away either. Events are about the pod of this namespace and
     /// name.
@@ -194,9 +192,9 @@ mod tests {
 
     use super::super::{Files, Source, issue};
     use super::*;
-    use crate::clock::ApiServerClock;
-    use crate::health::Readiness;
     use crate::tls::{ServingProfile, TlsFiles};
+    use runtime::clock::ApiServerClock;
+    use runtime::health::Readiness;
 
     const NAME: &str = "webhook.shop.svc";
 

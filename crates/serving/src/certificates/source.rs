@@ -7,8 +7,8 @@ use anyhow::Context as _;
 
 use super::certificate::Certificate;
 use super::{Managed, ManagedTls};
-use crate::clock::{ApiServerClock, steady};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
+use runtime::clock::{ApiServerClock, steady};
 
 /// How often files are compared with what is served.
 const LOOK: Duration = Duration::from_secs(1);

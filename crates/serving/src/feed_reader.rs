@@ -10,9 +10,9 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 
-use crate::chassis::Chassis;
-use crate::follow::follow_shards;
 use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
+use runtime::chassis::Chassis;
+use runtime::follow::follow_shards;
 
 /// Flags of a reader of the feed. It is off unless the three files are given.
 #[derive(Debug, Clone, clap::Args)]

@@ -5,7 +5,7 @@ use k8s_openapi::jiff::fmt::rfc2822::DateTimePrinter;
 use tower::Layer as _;
 
 use super::*;
-use crate::clock::steady;
+use runtime::clock::steady;
 
 const HOUR: Duration = Duration::from_hours(1);
 const TICK: Duration = Duration::from_secs(5);

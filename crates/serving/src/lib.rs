@@ -1,0 +1,20 @@
+//! TLS: the bounded HTTPS server, certificates that a program issues and rotates itself, and
+//! certificates that are reloaded from files.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`certificates`] | self-managed certificates in a Secret, their rotation, and their monitor |
+//! | [`endpoints`] | the server of `--address`: /metrics and health |
+//! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
+//! | [`port`] | a serving port that stays open for a while after shutdown |
+//! | [`serve`](mod@serve) | the HTTP server and its limits |
+//! | [`tls`] | TLS configurations that follow their files |
+
+pub mod certificates;
+pub mod endpoints;
+pub mod feed_reader;
+pub mod port;
+pub mod serve;
+pub mod tls;
+
+pub use feed_reader::{FeedReaderArgs, FeedSource};
