@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use crate::address::ListenAddress;
 use crate::duration::GoDuration;
-use crate::log::Format;
+use crate::log::LogArgs;
 use crate::no_effect::NoEffect;
-use crate::severity::Severity;
 
 /// Flags of every service.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
@@ -34,23 +33,9 @@ pub struct CommonArgs {
     /// Private key (PEM) of --tls-cert-file.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub tls_private_key_file: Option<PathBuf>,
-    /// Log verbosity as klog counts it: 0-1 warnings and errors, 2-4 information, 5-7 debugging, 8
-    /// and more everything.
-    #[arg(long = "v", short = 'v', default_value_t = 4, value_name = "LEVEL")]
-    pub v: u8,
-    /// Levels per module, such as `info,recommender=debug`. Wins over --v.
-    #[arg(long, default_value = "", value_name = "DIRECTIVES")]
-    pub log_filter: String,
-    /// How log lines are written to standard error.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub log_format: Format,
-    /// Write no log lines below this severity: info, warning, error or fatal, or 0 to 3.
-    /// --log-filter wins.
-    #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
-    pub stderrthreshold: Severity,
-    /// Disregard --stderrthreshold, as klog did before it heeded it.
-    #[arg(long)]
-    pub legacy_stderr_threshold_behavior: bool,
+    /// Flags of the log.
+    #[command(flatten)]
+    pub log: LogArgs,
     /// Flags that are accepted and have no effect.
     #[command(flatten)]
     pub no_effect: NoEffect,
@@ -113,6 +98,7 @@ fn whole(text: &str) -> Result<u32, String> {
 pub(crate) mod tests {
     use super::*;
     use crate::flags::Program;
+    use crate::severity::Severity;
 
     #[derive(Debug, PartialEq, clap::Parser)]
     pub(crate) struct Args {
@@ -144,7 +130,7 @@ pub(crate) mod tests {
     fn defaults_are_upstreams() {
         let Args { common, election } = parse("").unwrap();
         assert_eq!(
-            (common.kube_api_qps, common.kube_api_burst, common.v),
+            (common.kube_api_qps, common.kube_api_burst, common.log.v),
             (50.0, 100, 4)
         );
         assert_eq!(common.address.to_string(), ":8942");
@@ -168,7 +154,7 @@ pub(crate) mod tests {
         let Args { common, election } = parse(line).unwrap();
         assert!(election.leader_elect);
         assert_eq!(
-            (common.stderrthreshold, common.kube_api_qps),
+            (common.log.stderrthreshold, common.kube_api_qps),
             (Severity::Info, 5.5)
         );
         assert_eq!(

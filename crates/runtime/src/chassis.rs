@@ -91,10 +91,11 @@ impl Program {
         S: Future<Output = anyhow::Result<JoinHandle<()>>>,
         W: Future<Output = anyhow::Result<()>>,
     {
-        if let Err(error) = log::init(args) {
+        if let Err(error) = log::init(&args.log) {
             eprintln!("{}: {error}", self.name);
             return ExitCode::FAILURE;
         }
+        args.no_effect.warn();
         flags::warn_of_service_links(self.name);
         client::install_crypto_provider();
         let ended = tokio::runtime::Builder::new_multi_thread()
@@ -123,7 +124,8 @@ impl Program {
         W: Future<Output = anyhow::Result<()>>,
     {
         let run = || {
-            log::init(args)?;
+            log::init(&args.log)?;
+            args.no_effect.warn();
             client::install_crypto_provider();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

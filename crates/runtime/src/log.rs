@@ -7,7 +7,6 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use crate::args::CommonArgs;
 use crate::severity::Severity;
 
 /// How a log line is written.
@@ -17,6 +16,28 @@ pub enum Format {
     Text,
     /// For machines.
     Json,
+}
+
+/// Flags of the log.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct LogArgs {
+    /// Log verbosity as klog counts it: 0-1 warnings and errors, 2-4 information, 5-7 debugging, 8
+    /// and more everything.
+    #[arg(long = "v", short = 'v', default_value_t = 4, value_name = "LEVEL")]
+    pub v: u8,
+    /// Levels per module, such as `info,recommender=debug`. Wins over --v.
+    #[arg(long, default_value = "", value_name = "DIRECTIVES")]
+    pub log_filter: String,
+    /// How log lines are written to standard error.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub log_format: Format,
+    /// Write no log lines below this severity: info, warning, error or fatal, or 0 to 3.
+    /// --log-filter wins.
+    #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
+    pub stderrthreshold: Severity,
+    /// Disregard --stderrthreshold, as klog did before it heeded it.
+    #[arg(long)]
+    pub legacy_stderr_threshold_behavior: bool,
 }
 
 /// Libraries that say at debug level what only their authors can use; heard from verbosity 8 on.
@@ -42,7 +63,7 @@ pub enum LogError {
 }
 
 /// Sends the process's log lines to standard error from here on, panics among them.
-pub fn init(args: &CommonArgs) -> Result<(), LogError> {
+pub fn init(args: &LogArgs) -> Result<(), LogError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(args.v, threshold(args), &args.log_filter)?)
         .with_span_events(FmtSpan::NONE)
@@ -58,11 +79,10 @@ pub fn init(args: &CommonArgs) -> Result<(), LogError> {
         let backtrace = Backtrace::capture();
         tracing::error!(%panic, %backtrace, "panicked");
     }));
-    args.no_effect.warn();
     Ok(())
 }
 
-fn threshold(args: &CommonArgs) -> Severity {
+fn threshold(args: &LogArgs) -> Severity {
     if args.legacy_stderr_threshold_behavior {
         Severity::Info
     } else {
@@ -102,10 +122,22 @@ fn level(verbosity: u8) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::tests::parse;
+    use crate::flags::Program;
+
+    #[derive(Debug, clap::Parser)]
+    struct Args {
+        #[command(flatten)]
+        log: LogArgs,
+    }
+
+    const PROGRAM: Program = Program {
+        name: "recommender",
+        version: "0.0.0",
+        defaults: &[],
+    };
 
     fn check(line: &str, expected: &str) {
-        let args = parse(line).expect(line).common;
+        let args = PROGRAM.parse_line::<Args>(line).expect(line).log;
         let filter = filter(args.v, threshold(&args), &args.log_filter).expect(line);
         assert_eq!(filter.to_string(), expected, "{line}");
     }

@@ -159,11 +159,23 @@ impl FromArgMatches for NoEffect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::tests::parse;
+    use crate::flags::Program;
+
+    #[derive(Debug, clap::Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        no_effect: NoEffect,
+    }
+
+    const PROGRAM: Program = Program {
+        name: "recommender",
+        version: "0.0.0",
+        defaults: &[],
+    };
 
     /// `expected`: the flags that are named in the log.
     fn check(line: &str, expected: &[(&str, &str)]) {
-        let no_effect = parse(line).expect(line).common.no_effect;
+        let no_effect = PROGRAM.parse_line::<Parsed>(line).expect(line).no_effect;
         let named: Vec<_> = no_effect
             .iter()
             .map(|(flag, value)| (flag.name, value))
