@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use runtime::Chassis;
 use runtime::endpoints::Endpoints;
-use runtime::leading::own_namespace;
+use runtime::pod::own_namespace;
 use serving::certificates::Scrutiny;
 use serving::port::Port;
 use tokio_util::sync::CancellationToken;

@@ -45,8 +45,9 @@ use secret::Stored;
 pub use metrics::CertificateMetrics;
 pub use plan::Profile;
 use plan::{Pace, Step, step};
-pub use scrutiny::{Clients, Scrutiny, Trust};
+pub use scrutiny::{Clients, Scrutiny};
 pub use source::{Certificates, Ends, Files, Source};
+pub use trust::Trust;
 
 /// Steps that one tick may take. A beginning takes two.
 const STEPS: u32 = 4;

@@ -7,7 +7,7 @@ use ::watch::Watches;
 use feed::{Following, Reader};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::leading::{hostname, own_namespace};
+use runtime::pod::{hostname, own_namespace};
 use runtime::{Chassis, Namespaces};
 use serving::certificates::Scrutiny;
 use serving::port::Port;

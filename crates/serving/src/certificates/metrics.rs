@@ -2,8 +2,8 @@
 
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-use super::scrutiny::Trust;
 use super::source::Ends;
+use super::trust::Trust;
 
 /// The certificate of the server itself, as a label has it.
 const SERVER: &str = "server";

@@ -13,10 +13,10 @@ use super::ending::is_near;
 use super::metrics::CertificateMetrics;
 use super::seconds;
 use super::source::Certificates;
-use super::trust::refusal;
+use super::trust::{Trust, refusal};
 use runtime::chassis::Chassis;
 use runtime::health::Condition;
-use runtime::leading::{hostname, own_namespace};
+use runtime::pod::{hostname, own_namespace};
 
 /// An end that comes near is told so often.
 const DAY: Duration = Duration::from_hours(24);
@@ -32,19 +32,6 @@ pub struct Clients {
     pub name: String,
     /// What that object was last seen to have them trust, in PEM.
     pub bundle: String,
-}
-
-/// What clients think of the certificate that is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// Nobody knows.
-    Unknown,
-    /// They take it.
-    Given,
-    /// They would refuse it if what is known of them were true still: it should be looked at anew.
-    Doubted,
-    /// They refuse it.
-    Refused,
 }
 
 /// Looks at the certificate that is served.

@@ -16,6 +16,19 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use super::certificate::Certificate;
 use super::seconds;
 
+/// What clients think of the certificate that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Nobody knows.
+    Unknown,
+    /// They take it.
+    Given,
+    /// They would refuse it if what is known of them were true still: it should be looked at anew.
+    Doubted,
+    /// They refuse it.
+    Refused,
+}
+
 /// Why clients that ask at `name` and trust `bundle` (PEM) refuse `chain`, the server's own
 /// certificate first; none where they take it.
 pub(super) fn refusal(

@@ -1,5 +1,5 @@
 //! One candidate's way to leadership and through it. The rules are in [`crate::lease`]; what it
-//! knows of the Lease object is in `election/record.rs`.
+//! knows of the Lease object is in `candidate/record.rs`.
 
 mod record;
 #[cfg(test)]

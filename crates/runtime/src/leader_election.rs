@@ -1,0 +1,91 @@
+//! Leader election of a program: runs its work only while this process holds a Lease.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use anyhow::Context as _;
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use kube::Api;
+use prometheus::{IntGauge, Opts};
+
+use crate::args::{LeaderElectionArgs, ResourceLock};
+use crate::candidate::Candidate;
+use crate::chassis::Chassis;
+use crate::client;
+use crate::leading::Leading;
+use crate::lease::{Timings, identity};
+use crate::pod::hostname;
+use crate::throttle::Throttle;
+
+/// What a leader tells others by its Lease.
+#[derive(Debug, Clone, Default)]
+pub struct Announcement {
+    /// Where it is reached, as `host:port`.
+    pub address: Option<String>,
+    /// Annotations of the Lease.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Chassis {
+    /// Runs `work` for each term of leadership, or once without an end where `--leader-elect` is
+    /// off.
+    ///
+    /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive
+    /// a term is kept outside. (Upstream's programs exit instead.) When `work` returns, which it
+    /// does soon after shutdown, the lease is released, so that the next candidate begins at once.
+    pub async fn lead<W>(
+        &self,
+        args: &LeaderElectionArgs,
+        announcement: &Announcement,
+        mut work: impl FnMut(Leading) -> W,
+    ) -> anyhow::Result<()>
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        if !args.leader_elect {
+            return work(Leading::alone(self.clock().timestamp())).await;
+        }
+        let ResourceLock::Leases = args.leader_elect_resource_lock;
+        let timings = Timings::try_from(args)?;
+        let status = Opts::new(
+            "leader_election_master_status",
+            "Whether this process holds the lease.",
+        )
+        .const_label("name", &args.leader_elect_resource_name);
+        let status = IntGauge::with_opts(status)?;
+        self.registry.register(Box::new(status.clone()))?;
+        let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
+        let Announcement {
+            address,
+            annotations,
+        } = announcement;
+        let me = identity(&hostname()?, rand::random(), address.as_deref());
+        let candidate = Candidate::new(
+            api,
+            args.leader_elect_resource_name.clone(),
+            me,
+            timings,
+            self.clock(),
+        );
+        let candidate = candidate.annotating(annotations.clone());
+        candidate.lead(&self.shutdown, &status, &mut work).await
+    }
+
+    /// A client with a throttle of its own: renewals must not wait behind the program's other
+    /// requests.
+    fn lease_client(&self) -> anyhow::Result<kube::Client> {
+        let mut config = self.config.clone();
+        config.headers.retain(|(name, _)| name != USER_AGENT);
+        let agent = format!("{}/leader-election", client::user_agent(&self.program));
+        config.headers.push((
+            USER_AGENT,
+            HeaderValue::from_str(&agent).context("invalid user agent")?,
+        ));
+        Ok(client::connect(
+            config,
+            Throttle::new(10.0, 20),
+            self.rest_metrics.clone(),
+        )?)
+    }
+}
