@@ -6,7 +6,7 @@ use kube::Api;
 use runtime::Chassis;
 use runtime::endpoints::Endpoints;
 use runtime::pod::own_namespace;
-use serving::certificates::Scrutiny;
+use serving::certificates::CertificateMonitor;
 use serving::port::Port;
 use tokio_util::sync::CancellationToken;
 
@@ -113,7 +113,7 @@ pub async fn run_on(
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
     let services = Api::all(chassis.client.clone());
     let events = Events::new(chassis.client.clone());
-    let scrutiny = Scrutiny::of(&chassis, metrics::PREFIX)?;
+    let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
     let activity = chassis.activity.clone();
     let attendant = Attendant {
         certificates,
@@ -122,7 +122,7 @@ pub async fn run_on(
         activity,
         metrics,
         events,
-        scrutiny,
+        monitor,
         clock,
     };
     chassis

@@ -19,8 +19,8 @@ mod contents;
 mod ending;
 mod issue;
 mod metrics;
+mod monitor;
 mod plan;
-mod scrutiny;
 mod secret;
 mod source;
 #[cfg(test)]
@@ -43,9 +43,9 @@ use runtime::clock::ApiServerClock;
 use secret::Stored;
 
 pub use metrics::CertificateMetrics;
+pub use monitor::{CertificateMonitor, Clients};
 pub use plan::Profile;
 use plan::{Pace, Step, step};
-pub use scrutiny::{Clients, Scrutiny};
 pub use source::{Certificates, Ends, Files, Source};
 pub use trust::Trust;
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::{Activity, ApiServerClock};
-use serving::certificates::{Certificates, Clients, Scrutiny, Trust};
+use serving::certificates::{CertificateMonitor, Certificates, Clients, Trust};
 use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};
@@ -27,7 +27,7 @@ pub struct Attendant {
     /// Shows that this goes on.
     pub activity: Activity,
     /// Sees to it that the two fit together.
-    pub scrutiny: Scrutiny,
+    pub monitor: CertificateMonitor,
     /// The API server's time.
     pub clock: ApiServerClock,
     /// This replica, where it is one of a Deployment.
@@ -56,8 +56,8 @@ impl Attendant {
             is_registered |= told.is_ok();
             let clients = state.clients(self.registration.as_ref());
             let trust = self
-                .scrutiny
-                .look(&self.certificates, &clients, self.clock.now())
+                .monitor
+                .check(&self.certificates, &clients, self.clock.now())
                 .await;
             let in_effect = is_registered && trust != Trust::Refused;
             self.in_effect

@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::pod::{hostname, own_namespace};
 use runtime::{Chassis, Namespaces};
-use serving::certificates::Scrutiny;
+use serving::certificates::CertificateMonitor;
 use serving::port::Port;
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch;
@@ -133,7 +133,7 @@ pub async fn run_on(
     };
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
-    let scrutiny = Scrutiny::of(&chassis, metrics::PREFIX)?;
+    let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
     let (in_effect, effect) = watch::channel(false);
     let activity = chassis.activity.clone();
     let patience = PATIENCE;
@@ -141,7 +141,7 @@ pub async fn run_on(
         certificates,
         registration,
         activity,
-        scrutiny,
+        monitor,
         clock,
         replica,
         patience,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use runtime::{Activity, ApiServerClock};
-use serving::certificates::{Certificates, Scrutiny, Trust};
+use serving::certificates::{CertificateMonitor, Certificates, Trust};
 
 use super::OwnService;
 use super::told::{Report, Told};
@@ -28,7 +28,7 @@ pub struct Attendant {
     /// Where people are told.
     pub events: Events,
     /// Sees to it that the certificates and what is trusted fit together.
-    pub scrutiny: Scrutiny,
+    pub monitor: CertificateMonitor,
     /// The API server's time.
     pub clock: ApiServerClock,
 }
@@ -61,8 +61,8 @@ impl Attendant {
             };
             let clients = state.clients(&self.own);
             let trust = self
-                .scrutiny
-                .look(&self.certificates, &clients, self.clock.now())
+                .monitor
+                .check(&self.certificates, &clients, self.clock.now())
                 .await;
             if matches!(trust, Trust::Doubted | Trust::Refused) {
                 looked_at = None;

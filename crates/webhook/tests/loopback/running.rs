@@ -9,7 +9,7 @@ use kube::Api;
 use kube::runtime::events::Recorder;
 use prometheus::Registry;
 use runtime::{Activity, ApiServerClock, Readiness};
-use serving::certificates::{CertificateMetrics, Scrutiny, Source};
+use serving::certificates::{CertificateMetrics, CertificateMonitor, Source};
 use serving::serve::{Limits, serve};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -76,7 +76,7 @@ impl Replica {
         ));
         let registration = Some((Api::all(objects.client()), registration));
         let (registry, readiness) = (Registry::new(), Readiness::default());
-        let scrutiny = Scrutiny::new(
+        let monitor = CertificateMonitor::new(
             readiness.condition("certificate"),
             CertificateMetrics::register(&registry, "test")?,
             Recorder::new(objects.client(), "webhook".into()),
@@ -89,7 +89,7 @@ impl Replica {
             certificates,
             registration,
             activity,
-            scrutiny,
+            monitor,
             clock,
             replica,
             patience,

@@ -35,7 +35,7 @@ pub struct Clients {
 }
 
 /// Looks at the certificate that is served.
-pub struct Scrutiny {
+pub struct CertificateMonitor {
     condition: Condition,
     metrics: CertificateMetrics,
     events: Recorder,
@@ -47,8 +47,8 @@ pub struct Scrutiny {
     told: Option<(SystemTime, Duration)>,
 }
 
-impl Scrutiny {
-    /// A scrutiny whose events are about this program's pod, and whose metrics' names begin so.
+impl CertificateMonitor {
+    /// The monitor of a program. Events are about its pod, and names of metrics begin with `prefix`.
     pub fn of(chassis: &Chassis, prefix: &str) -> anyhow::Result<Self> {
         let reporter = Reporter {
             controller: format!("plimsoll-{}", chassis.program.name),
@@ -93,7 +93,7 @@ impl Scrutiny {
     }
 
     /// Looks at the certificate in use at `now`, the API server's time, and reports changes.
-    pub async fn look(
+    pub async fn check(
         &mut self,
         certificates: &Certificates,
         clients: &[Clients],
@@ -188,7 +188,7 @@ mod tests {
     struct Stage {
         readiness: Readiness,
         registry: Registry,
-        scrutiny: Scrutiny,
+        monitor: CertificateMonitor,
         /// How many events were written.
         events: Arc<AtomicUsize>,
     }
@@ -208,7 +208,7 @@ mod tests {
             });
             let recorder = Recorder::new(kube::Client::new(service, "shop"), "webhook".into());
             let metrics = CertificateMetrics::register(&registry, "test").unwrap();
-            let scrutiny = Scrutiny::new(
+            let monitor = CertificateMonitor::new(
                 readiness.condition("certificate"),
                 metrics,
                 recorder,
@@ -217,7 +217,7 @@ mod tests {
             Self {
                 readiness,
                 registry,
-                scrutiny,
+                monitor,
                 events,
             }
         }
@@ -244,7 +244,7 @@ mod tests {
                 bundle: bundle.to_owned(),
             };
             let clients: Vec<_> = bundle.into_iter().map(client).collect();
-            let trust = self.scrutiny.look(certificates, &clients, now).await;
+            let trust = self.monitor.check(certificates, &clients, now).await;
             assert_eq!((trust, self.gauge("_trusted")), expected);
         }
     }
@@ -344,8 +344,8 @@ mod tests {
             (30 * 24, 3),
         ] {
             stage
-                .scrutiny
-                .look(&certificates, &[], begin + Duration::from_hours(hours))
+                .monitor
+                .check(&certificates, &[], begin + Duration::from_hours(hours))
                 .await;
             assert_eq!(
                 stage.events.load(Ordering::Relaxed),
