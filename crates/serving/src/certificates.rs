@@ -25,7 +25,7 @@ mod secret;
 mod source;
 #[cfg(test)]
 mod tests;
-mod trust;
+mod verification;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub use monitor::{CertificateMonitor, Clients};
 pub use plan::Profile;
 use plan::{Pace, Step, step};
 pub use source::{Certificates, Ends, Files, Source};
-pub use trust::Trust;
+pub use verification::Verification;
 
 /// Steps that one tick may take. A beginning takes two.
 const STEPS: u32 = 4;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::{Activity, ApiServerClock};
-use serving::certificates::{CertificateMonitor, Certificates, Clients, Trust};
+use serving::certificates::{CertificateMonitor, Certificates, Clients, Verification};
 use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};
@@ -55,14 +55,14 @@ impl Attendant {
             let told = state.tell(&self).await;
             is_registered |= told.is_ok();
             let clients = state.clients(self.registration.as_ref());
-            let trust = self
+            let verification = self
                 .monitor
                 .check(&self.certificates, &clients, self.clock.now())
                 .await;
-            let in_effect = is_registered && trust != Trust::Refused;
+            let in_effect = is_registered && verification != Verification::Failed;
             self.in_effect
                 .send_if_modified(|known| std::mem::replace(known, in_effect) != in_effect);
-            if matches!(trust, Trust::Doubted | Trust::Refused) {
+            if matches!(verification, Verification::Suspect | Verification::Failed) {
                 state.checked = None;
             }
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));

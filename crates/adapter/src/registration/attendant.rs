@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use runtime::{Activity, ApiServerClock};
-use serving::certificates::{CertificateMonitor, Certificates, Trust};
+use serving::certificates::{CertificateMonitor, Certificates, Verification};
 
 use super::OwnService;
 use super::told::{Report, Told};
@@ -60,11 +60,11 @@ impl Attendant {
                     .await
             };
             let clients = state.clients(&self.own);
-            let trust = self
+            let verification = self
                 .monitor
                 .check(&self.certificates, &clients, self.clock.now())
                 .await;
-            if matches!(trust, Trust::Doubted | Trust::Refused) {
+            if matches!(verification, Verification::Suspect | Verification::Failed) {
                 looked_at = None;
             }
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));

@@ -3,7 +3,7 @@
 use prometheus::{IntGaugeVec, Opts, Registry};
 
 use super::source::Ends;
-use super::trust::Trust;
+use super::verification::Verification;
 
 /// The certificate of the server itself, as a label has it.
 const SERVER: &str = "server";
@@ -39,18 +39,18 @@ impl CertificateMetrics {
         })
     }
 
-    pub(super) fn set(&self, Ends { server, authority }: Ends, trust: Trust) {
+    pub(super) fn set(&self, Ends { server, authority }: Ends, verification: Verification) {
         for (certificate, end) in [(SERVER, server), (AUTHORITY, authority)] {
             if let Some(end) = end {
                 self.ends.with_label_values(&[certificate]).set(end);
             }
         }
-        match trust {
-            Trust::Given => self.trusted.with_label_values(&[SERVER]).set(1),
-            Trust::Refused => self.trusted.with_label_values(&[SERVER]).set(0),
+        match verification {
+            Verification::Verified => self.trusted.with_label_values(&[SERVER]).set(1),
+            Verification::Failed => self.trusted.with_label_values(&[SERVER]).set(0),
             // An error says that it was not shown before either.
-            Trust::Unknown => drop(self.trusted.remove_label_values(&[SERVER])),
-            Trust::Doubted => {}
+            Verification::Unknown => drop(self.trusted.remove_label_values(&[SERVER])),
+            Verification::Suspect => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use super::ending::is_near;
 use super::metrics::CertificateMetrics;
 use super::seconds;
 use super::source::Certificates;
-use super::trust::{Trust, refusal};
+use super::verification::{Verification, verification_error};
 use runtime::chassis::Chassis;
 use runtime::health::Condition;
 use runtime::pod::{hostname, own_namespace};
@@ -42,7 +42,7 @@ pub struct CertificateMonitor {
     /// The object of events.
     about: ObjectReference,
     /// What clients thought at the last look, and why.
-    found: (Trust, String),
+    found: (Verification, String),
     /// The last event about an end that comes near, and the pause after it.
     told: Option<(SystemTime, Duration)>,
 }
@@ -87,7 +87,7 @@ impl CertificateMonitor {
             metrics,
             events,
             about,
-            found: (Trust::Unknown, String::new()),
+            found: (Verification::Unknown, String::new()),
             told: None,
         }
     }
@@ -98,7 +98,7 @@ impl CertificateMonitor {
         certificates: &Certificates,
         clients: &[Clients],
         now: SystemTime,
-    ) -> Trust {
+    ) -> Verification {
         let chain = certificates.chain();
         if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
             self.tell_of_end(leaf, now).await;
@@ -109,36 +109,39 @@ impl CertificateMonitor {
                  name,
                  bundle,
              }| {
-                refusal(&chain, bundle, name, now).map(|why| format!("as {object} has it: {why}"))
+                verification_error(&chain, bundle, name, now)
+                    .map(|why| format!("as {object} has it: {why}"))
             },
         );
-        let trust = match (&refused, self.found.0) {
-            (None, _) if clients.is_empty() => Trust::Unknown,
-            (None, _) => Trust::Given,
-            (Some(_), Trust::Doubted | Trust::Refused) => Trust::Refused,
-            (Some(_), Trust::Unknown | Trust::Given) => Trust::Doubted,
+        let verification = match (&refused, self.found.0) {
+            (None, _) if clients.is_empty() => Verification::Unknown,
+            (None, _) => Verification::Verified,
+            (Some(_), Verification::Suspect | Verification::Failed) => Verification::Failed,
+            (Some(_), Verification::Unknown | Verification::Verified) => Verification::Suspect,
         };
-        self.say(trust, refused.unwrap_or_default());
-        self.metrics.set(certificates.ends(), trust);
-        trust
+        self.say(verification, refused.unwrap_or_default());
+        self.metrics.set(certificates.ends(), verification);
+        verification
     }
 
-    fn say(&mut self, trust: Trust, why: String) {
-        match (trust, self.found.0) {
-            (Trust::Refused, before) if before != Trust::Refused || self.found.1 != why => {
+    fn say(&mut self, verification: Verification, why: String) {
+        match (verification, self.found.0) {
+            (Verification::Failed, before)
+                if before != Verification::Failed || self.found.1 != why =>
+            {
                 tracing::warn!(
                     why,
                     "the API server does not trust the certificate that is served"
                 );
                 self.condition.ready_but(format!("not trusted, {why}"));
             }
-            (Trust::Given | Trust::Unknown, Trust::Refused) => {
+            (Verification::Verified | Verification::Unknown, Verification::Failed) => {
                 tracing::info!("nothing is known against the certificate that is served any more");
                 self.condition.ready();
             }
             _ => {}
         }
-        self.found = (trust, why);
+        self.found = (verification, why);
     }
 
     /// At most once a day.
@@ -236,7 +239,7 @@ mod tests {
             certificates: &Certificates,
             bundle: Option<&str>,
             now: SystemTime,
-            expected: (Trust, Option<f64>),
+            expected: (Verification, Option<f64>),
         ) {
             let client = |bundle: &str| Clients {
                 object: "it".to_owned(),
@@ -244,8 +247,8 @@ mod tests {
                 bundle: bundle.to_owned(),
             };
             let clients: Vec<_> = bundle.into_iter().map(client).collect();
-            let trust = self.monitor.check(certificates, &clients, now).await;
-            assert_eq!((trust, self.gauge("_trusted")), expected);
+            let verification = self.monitor.check(certificates, &clients, now).await;
+            assert_eq!((verification, self.gauge("_trusted")), expected);
         }
     }
 
@@ -292,17 +295,22 @@ mod tests {
         let (own, other) = (own.certificate.pem, other.certificate.pem);
         let mut stage = Stage::new();
         stage
-            .check(&certificates, None, now, (Trust::Unknown, None))
+            .check(&certificates, None, now, (Verification::Unknown, None))
             .await;
         stage
-            .check(&certificates, Some(&own), now, (Trust::Given, Some(1.0)))
+            .check(
+                &certificates,
+                Some(&own),
+                now,
+                (Verification::Verified, Some(1.0)),
+            )
             .await;
         stage
             .check(
                 &certificates,
                 Some(&other),
                 now,
-                (Trust::Doubted, Some(1.0)),
+                (Verification::Suspect, Some(1.0)),
             )
             .await;
         assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
@@ -311,7 +319,7 @@ mod tests {
                 &certificates,
                 Some(&other),
                 now,
-                (Trust::Refused, Some(0.0)),
+                (Verification::Failed, Some(0.0)),
             )
             .await;
         let why = "not trusted, as it has it: none of the trusted authorities signed it";
@@ -320,11 +328,16 @@ mod tests {
             format!("[+]certificate ok: {why}\n")
         );
         stage
-            .check(&certificates, Some(&own), now, (Trust::Given, Some(1.0)))
+            .check(
+                &certificates,
+                Some(&own),
+                now,
+                (Verification::Verified, Some(1.0)),
+            )
             .await;
         assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
         stage
-            .check(&certificates, None, now, (Trust::Unknown, None))
+            .check(&certificates, None, now, (Verification::Unknown, None))
             .await;
         assert_eq!(stage.events.load(Ordering::Relaxed), 0);
     }

@@ -2,7 +2,7 @@
 //!
 //! The handshake proves that the client has the key of the certificate that it shows, and nothing
 //! more. Whom to trust is decided for each request: authorities change while connections live, and
-//! a refusal in the handshake reaches nobody who could read it.
+//! a verification_error in the handshake reaches nobody who could read it.
 
 use std::sync::Arc;
 

@@ -16,22 +16,23 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use super::certificate::Certificate;
 use super::seconds;
 
-/// What clients think of the certificate that is served.
+/// The result of verifying the served certificate as its clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// Nobody knows.
+pub enum Verification {
+    /// The CA bundle of the clients is not known.
     Unknown,
-    /// They take it.
-    Given,
-    /// They would refuse it if what is known of them were true still: it should be looked at anew.
-    Doubted,
-    /// They refuse it.
-    Refused,
+    /// The clients accept it.
+    Verified,
+    /// The clients reject it according to a bundle that may be outdated; the bundle should be read
+    /// again.
+    Suspect,
+    /// The clients reject it.
+    Failed,
 }
 
 /// Why clients that ask at `name` and trust `bundle` (PEM) refuse `chain`, the server's own
 /// certificate first; none where they take it.
-pub(super) fn refusal(
+pub(super) fn verification_error(
     chain: &[Certificate],
     bundle: &str,
     name: &str,
@@ -157,7 +158,7 @@ mod tests {
         expected: Option<&str>,
     ) {
         assert_eq!(
-            refusal(chain, bundle, name, begin() + after).as_deref(),
+            verification_error(chain, bundle, name, begin() + after).as_deref(),
             expected
         );
     }
