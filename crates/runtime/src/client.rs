@@ -226,12 +226,12 @@ where
         let is_urgent = request.extensions().get::<Urgent>().is_some();
         let wait = match length {
             Length::Lasting => Some(Duration::ZERO),
-            Length::Page | Length::Whole => self.gate.turn(is_urgent, Instant::now()),
+            Length::Page | Length::Whole => self.gate.acquire(is_urgent, Instant::now()),
         };
         let Some(wait) = wait else {
             return Box::pin(std::future::ready(Err(TooManyWait.into())));
         };
-        let turn = tokio::time::sleep(wait);
+        let acquired = tokio::time::sleep(wait);
         let method = request.method().to_string();
         let gate = self.gate.clone();
         // Nothing is sent before the future is polled.
@@ -242,7 +242,7 @@ where
                 .waits
                 .with_label_values(labels)
                 .observe(wait.as_secs_f64());
-            turn.await;
+            acquired.await;
             let started = Instant::now();
             let response = match length {
                 Length::Lasting => lasting_answer(answer, gate.timeout).await,
@@ -266,12 +266,12 @@ where
 }
 
 impl Gate {
-    fn turn(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
+    fn acquire(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
         self.throttle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .turn(is_urgent, now)
+            .acquire(is_urgent, now)
     }
 }
 
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_wait_for_their_turn_and_watches_do_not() {
+    async fn requests_wait_for_the_throttle_and_watches_do_not() {
         let (mut gated, _registry) = gated(Throttle::new(10.0, 2), whole);
         let start = tokio::time::Instant::now();
         let writes: Vec<_> = (0..12).map(|_| gated.call(get("/api/v1/pods"))).collect();

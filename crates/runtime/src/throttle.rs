@@ -1,5 +1,5 @@
 //! A token bucket: at most `burst` requests at once and `qps` per second after that. Those over it
-//! wait their turn.
+//! wait.
 //!
 //! A part of the burst can be reserved for urgent requests, so that they do not wait behind others.
 //! They count like the others, so the limits hold for all of them together.
@@ -59,7 +59,7 @@ impl Throttle {
     }
 
     /// Takes one token, if that is not refused, and says how long to wait before using it.
-    pub fn turn(&mut self, is_urgent: bool, now: Instant) -> Option<Duration> {
+    pub fn acquire(&mut self, is_urgent: bool, now: Instant) -> Option<Duration> {
         if is_urgent {
             return Some(self.take_urgent(now));
         }
@@ -158,28 +158,28 @@ mod tests {
     fn where_others_are_refused_urgent_requests_wait_for_each_other_only() {
         let start = Instant::now();
         let mut throttle = Throttle::new(200.0, 400).reserving(100).refusing();
-        let turns: Vec<_> = (0..1000).map(|_| throttle.turn(false, start)).collect();
+        let waits: Vec<_> = (0..1000).map(|_| throttle.acquire(false, start)).collect();
         assert!(
-            turns[..300]
+            waits[..300]
                 .iter()
-                .all(|turn| *turn == Some(Duration::ZERO))
+                .all(|wait| *wait == Some(Duration::ZERO))
         );
         assert_eq!(
-            (turns[349], turns[350], turns[999]),
+            (waits[349], waits[350], waits[999]),
             (Some(Duration::from_millis(250)), None, None)
         );
-        let urgent: Vec<_> = (0..51).map(|_| throttle.turn(true, start)).collect();
+        let urgent: Vec<_> = (0..51).map(|_| throttle.acquire(true, start)).collect();
         assert!(
             urgent[..50]
                 .iter()
-                .all(|turn| *turn == Some(Duration::ZERO)),
+                .all(|wait| *wait == Some(Duration::ZERO)),
             "{urgent:?}"
         );
         assert_eq!(urgent[50], Some(Duration::from_millis(5)));
-        assert_eq!(throttle.turn(false, start), None);
+        assert_eq!(throttle.acquire(false, start), None);
         let later = start + Duration::from_millis(260);
         assert_eq!(
-            throttle.turn(false, later),
+            throttle.acquire(false, later),
             Some(Duration::from_millis(250)),
             "refusals took nothing"
         );
