@@ -23,7 +23,7 @@ use axum::response::Response;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use runtime::endpoints::Endpoints;
-use serving::serve::{Limits, Visitor};
+use serving::serve::{Limits, Peer};
 use serving::tls::PeerCertificates;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,7 @@ pub use version::ApiVersion;
 pub const LIMITS: Limits = Limits {
     connections: 2048,
     // Probes, and whoever has not yet shown that it is the API server.
-    strangers: 1024,
+    unauthenticated: 1024,
     streams: 100,
     header_timeout: Duration::from_secs(10),
     // The API server closes connections that were idle for 90 s.
@@ -148,7 +148,7 @@ impl Serving {
         route: Result<Route, Refusal>,
         request: Request,
     ) -> Result<Response, Refusal> {
-        self.vouch(request.extensions());
+        self.mark_trusted(request.extensions());
         let route = route?;
         if request.method() != Method::GET {
             return Err(Refusal::MethodNotAllowed);
@@ -199,14 +199,13 @@ impl Serving {
         }
     }
 
-    /// The API server's connections are not among those of strangers, of which some go when there
-    /// are too many.
-    fn vouch(&self, of: &Extensions) {
-        if let (Some(visitor), Some(peer)) = (of.get::<Visitor>(), of.get::<PeerCertificates>())
-            && !visitor.is_known()
-            && self.surface.guard.is_front_proxy(peer)
+    /// Marks a connection of the API server as trusted, so that it is never evicted.
+    fn mark_trusted(&self, of: &Extensions) {
+        if let (Some(peer), Some(certificates)) = (of.get::<Peer>(), of.get::<PeerCertificates>())
+            && !peer.is_trusted()
+            && self.surface.guard.is_front_proxy(certificates)
         {
-            visitor.vouch();
+            peer.mark_trusted();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Serves a router on a bound port, over TLS or not, with a limit on everything a client can hold
 //! on to.
 
-mod places;
+mod limiter;
 #[cfg(test)]
 mod tests;
 
@@ -32,19 +32,18 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::tls::{CurrentServerTls, PeerCertificates};
-use places::{Place, Places};
+use limiter::{ConnectionLimiter, Slot};
 
-pub use places::Visitor;
+pub use limiter::Peer;
 
 /// What one server gives its clients at most.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Open connections.
     pub connections: usize,
-    /// Those among them for whom nobody vouches ([`Visitor::vouch`]). Whoever comes then is let in,
-    /// and another one of these has to go: of the address that has most of them, the one that was
-    /// quiet for longest.
-    pub strangers: usize,
+    /// Open connections that are not marked as trusted ([`Peer::mark_trusted`]). Beyond the limit
+    /// the least recently used one is evicted, first of the address that has most.
+    pub unauthenticated: usize,
     /// Concurrent HTTP/2 streams of one connection.
     pub streams: u32,
     /// For the TLS handshake, and again until a connection's first request.
@@ -69,7 +68,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
-            strangers: 256,
+            unauthenticated: 256,
             streams: 100,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(10),
@@ -88,10 +87,11 @@ impl Limits {
         if connections >= self.connections {
             return self;
         }
-        let strangers = self.strangers.saturating_mul(connections) / self.connections.max(1);
+        let unauthenticated =
+            self.unauthenticated.saturating_mul(connections) / self.connections.max(1);
         Self {
             connections,
-            strangers: strangers.max(1),
+            unauthenticated: unauthenticated.max(1),
             ..self
         }
     }
@@ -121,17 +121,20 @@ pub async fn serve(
         limits,
         shutdown: shutdown.clone(),
     });
-    let places = Places::new(limits.connections, limits.strangers);
+    let limiter = ConnectionLimiter::new(limits.connections, limits.unauthenticated);
     let connections = TaskTracker::new();
     // The loop ends when shutdown is requested: then `next` is dropped between two accepts.
-    while let Some(accepted) = shutdown.run_until_cancelled(next(&listener, &places)).await {
+    while let Some(accepted) = shutdown
+        .run_until_cancelled(next(&listener, &limiter))
+        .await
+    {
         match accepted {
-            Ok((stream, place)) => {
+            Ok((stream, slot)) => {
                 let server = Arc::clone(&server);
                 connections.spawn(async move {
-                    let work = Box::pin(server.connection(stream, place.visitor()));
-                    if place.until_shown_out(work).await.is_none() {
-                        tracing::debug!("a connection is closed to make room");
+                    let work = Box::pin(server.connection(stream, slot.peer()));
+                    if slot.until_evicted(work).await.is_none() {
+                        tracing::debug!("evicted a connection");
                     }
                 });
             }
@@ -139,7 +142,7 @@ pub async fn serve(
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 // A file descriptor that is free again may be all that is missing.
-                places.show_out();
+                limiter.evict();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -178,14 +181,17 @@ const OTHER_FILES: u64 = 512;
 /// Connections without which a server is none.
 const FEWEST: usize = 64;
 
-/// One connection more than there are places may be open, while another one goes for it.
-async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, Place)> {
+/// Accepts a connection and acquires its slot. One connection more than the limit may be open
+/// meanwhile.
+async fn next(
+    listener: &TcpListener,
+    limiter: &ConnectionLimiter,
+) -> io::Result<(TcpStream, Slot)> {
     let (stream, peer): (TcpStream, SocketAddr) = listener.accept().await?;
     // Otherwise the kernel holds the second part of a response until the first is acknowledged,
-    // which takes up to 40 ms. It fails where the connection has ended already, which shows when it
-    // is read.
+    // which takes up to 40 ms. It fails if the connection has already ended; the next read says so.
     let _ = stream.set_nodelay(true);
-    Ok((stream, places.take(peer.ip()).await?))
+    Ok((stream, limiter.acquire(peer.ip()).await?))
 }
 
 /// Whether only the client that has just come is concerned, which may be why it came.
@@ -217,16 +223,16 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(&self, stream: TcpStream, visitor: Visitor) {
+    async fn connection(&self, stream: TcpStream, peer: Peer) {
         let Some(tls) = &self.tls else {
-            return self.requests(stream, Protocol::Http1, None, visitor).await;
+            return self.requests(stream, Protocol::Http1, None, peer).await;
         };
         let handshake = TlsAcceptor::from(tls()).accept(stream);
         match timeout(self.limits.header_timeout, handshake).await {
             Ok(Ok(stream)) => {
                 let tls = &stream.get_ref().1;
                 let http2 = tls.alpn_protocol() == Some(b"h2");
-                let peer = PeerCertificates::of(tls);
+                let certificates = PeerCertificates::of(tls);
                 self.requests(
                     stream,
                     if http2 {
@@ -234,8 +240,8 @@ impl Server {
                     } else {
                         Protocol::Http1
                     },
+                    certificates,
                     peer,
-                    visitor,
                 )
                 .await;
             }
@@ -248,8 +254,8 @@ impl Server {
         &self,
         stream: S,
         protocol: Protocol,
-        peer: Option<PeerCertificates>,
-        visitor: Visitor,
+        certificates: Option<PeerCertificates>,
+        peer: Peer,
     ) {
         let http = self.http(protocol);
         let standing = Arc::new(Standing::default());
@@ -259,10 +265,10 @@ impl Server {
             .clone()
             .map_request(move |mut request: axum::http::Request<_>| {
                 noted.asked.store(true, Ordering::Relaxed);
-                visitor.asks();
-                request.extensions_mut().insert(visitor.clone());
-                if let Some(peer) = &peer {
-                    request.extensions_mut().insert(peer.clone());
+                peer.record_request();
+                request.extensions_mut().insert(peer.clone());
+                if let Some(certificates) = &certificates {
+                    request.extensions_mut().insert(certificates.clone());
                 }
                 request.map(Body::new)
             })

@@ -27,7 +27,7 @@ use body::Bodies;
 pub const LIMITS: Limits = Limits {
     connections: 8192,
     // The API server shows no certificate here.
-    strangers: 8192,
+    unauthenticated: 8192,
     streams: 250,
     header_timeout: Duration::from_secs(10),
     // The API server closes connections that were idle for 90 s.

@@ -1,4 +1,4 @@
-//! Clients that dawdle, that come in crowds, and that are there when the end comes.
+//! Slow clients, many clients, and clients during shutdown.
 
 use std::net::Ipv4Addr;
 
@@ -68,16 +68,16 @@ fn hello() -> Router {
 #[tokio::test]
 async fn parts_of_a_response_do_not_wait_for_each_other() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let (client, places) = (
+    let (client, limiter) = (
         TcpStream::connect(listener.local_addr().unwrap()),
-        Places::new(1, 1),
+        ConnectionLimiter::new(1, 1),
     );
-    let (client, accepted) = tokio::join!(client, next(&listener, &places));
+    let (client, accepted) = tokio::join!(client, next(&listener, &limiter));
     assert!(client.is_ok() && accepted.unwrap().0.nodelay().unwrap());
 }
 
 #[tokio::test]
-async fn a_client_that_dawdles_over_its_headers_is_shown_out() {
+async fn a_client_that_is_slow_to_send_its_headers_is_disconnected() {
     let running = Running::start(hello(), limits()).await;
     for beginning in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: te"] {
         let slow = running.send(beginning).await;
@@ -191,12 +191,12 @@ async fn the_first_answer_on_an_old_connection_is_its_last() {
     );
 }
 
-/// Nobody is shown out for being slow.
+/// No client is disconnected for being slow.
 const PATIENT: Limits = {
     let long = Duration::from_hours(1);
     Limits {
         connections: 40,
-        strangers: 20,
+        unauthenticated: 20,
         streams: 1,
         header_timeout: long,
         idle_timeout: long,
@@ -208,7 +208,7 @@ const PATIENT: Limits = {
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_holds_all_places_keeps_nobody_out() {
+async fn a_client_that_holds_all_slots_keeps_no_other_out() {
     let running = Running::start(hello(), PATIENT).await;
     let mut held = Vec::new();
     for number in 0..200 {
@@ -230,41 +230,41 @@ async fn whoever_holds_all_places_keeps_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_is_vouched_for_outlasts_a_crowd_from_its_own_address() {
-    let vouching = get(|Extension(visitor): Extension<Visitor>| async move {
-        visitor.vouch();
-        "known"
+async fn a_trusted_connection_outlasts_a_crowd_from_its_own_address() {
+    let trusting = get(|Extension(peer): Extension<Peer>| async move {
+        peer.mark_trusted();
+        "trusted"
     });
-    let running = Running::start(hello().route("/known", vouching), PATIENT).await;
-    let mut known = running
-        .send("GET /known HTTP/1.1\r\nhost: test\r\n\r\n")
+    let running = Running::start(hello().route("/trusted", trusting), PATIENT).await;
+    let mut trusted = running
+        .send("GET /trusted HTTP/1.1\r\nhost: test\r\n\r\n")
         .await;
     let mut read = [0; 1024];
-    let length = known.read(&mut read).await.unwrap();
-    assert!(String::from_utf8_lossy(&read[..length]).ends_with("known"));
+    let length = trusted.read(&mut read).await.unwrap();
+    assert!(String::from_utf8_lossy(&read[..length]).ends_with("trusted"));
     let mut held = Vec::new();
     for _ in 0..100 {
         held.push(running.send("").await);
     }
     answer(held.swap_remove(0)).await;
-    known.write_all(REQUEST.as_bytes()).await.unwrap();
-    assert!(answer(known).await.ends_with("hello"));
+    trusted.write_all(REQUEST.as_bytes()).await.unwrap();
+    assert!(answer(trusted).await.ends_with("hello"));
 }
 
 #[test]
 fn where_the_system_allows_less_the_shares_stay() {
     let limits = Limits {
         connections: 2048,
-        strangers: 1024,
+        unauthenticated: 1024,
         ..Limits::default()
     };
     let shares = |connections| {
         let Limits {
             connections,
-            strangers,
+            unauthenticated,
             ..
         } = limits.within(connections);
-        (connections, strangers)
+        (connections, unauthenticated)
     };
     assert_eq!(
         (shares(4096), shares(500), shares(1)),
