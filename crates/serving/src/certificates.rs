@@ -43,7 +43,7 @@ use runtime::clock::ApiServerClock;
 use secret::Stored;
 
 pub use metrics::CertificateMetrics;
-pub use monitor::{CertificateMonitor, Clients};
+pub use monitor::{CertificateMonitor, ObservedCaBundle};
 pub use plan::Profile;
 use plan::{Pace, Step, step};
 pub use source::{Certificates, Ends, Files, Source};

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::{Activity, ApiServerClock};
-use serving::certificates::{CertificateMonitor, Certificates, Clients, Verification};
+use serving::certificates::{CertificateMonitor, Certificates, ObservedCaBundle, Verification};
 use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};
@@ -97,7 +97,7 @@ impl Told {
     fn clients(
         &self,
         registration: Option<&(Api<MutatingWebhookConfiguration>, Registration)>,
-    ) -> Vec<Clients> {
+    ) -> Vec<ObservedCaBundle> {
         let Some(((_, registration), bundle)) = registration.zip(self.trusted.as_ref()) else {
             return Vec::new();
         };
@@ -110,7 +110,7 @@ impl Told {
             .into_iter()
             .next()
             .unwrap_or_default();
-        vec![Clients {
+        vec![ObservedCaBundle {
             object: CONFIGURATION.to_owned(),
             name,
             bundle: bundle.clone(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use serving::certificates::Clients;
+use serving::certificates::ObservedCaBundle;
 
 use super::{OwnService, Standing, Trusted, objects, standing, writers};
 use crate::act::{self, ADOPTER, Events, MANAGER};
@@ -94,8 +94,8 @@ impl Told {
     }
 
     /// The API server, once for each object by which it knows the adapter.
-    pub(super) fn clients(&self, own: &OwnService) -> Vec<Clients> {
-        let client = |(object, bundle): (&String, &String)| Clients {
+    pub(super) fn clients(&self, own: &OwnService) -> Vec<ObservedCaBundle> {
+        let client = |(object, bundle): (&String, &String)| ObservedCaBundle {
             object: object.clone(),
             name: own.server_name(),
             bundle: bundle.clone(),

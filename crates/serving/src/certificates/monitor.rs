@@ -23,14 +23,14 @@ const DAY: Duration = Duration::from_hours(24);
 /// When it could not be told.
 const RETRY: Duration = Duration::from_hours(1);
 
-/// Clients of the server.
+/// The CA bundle of an object that tells clients how to reach the server, such as an `APIService`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clients {
-    /// The object by which they know the server.
+pub struct ObservedCaBundle {
+    /// The name of the object.
     pub object: String,
-    /// The name at which they ask.
+    /// The server name that clients verify.
     pub name: String,
-    /// What that object was last seen to have them trust, in PEM.
+    /// The bundle as last read, in PEM.
     pub bundle: String,
 }
 
@@ -96,15 +96,15 @@ impl CertificateMonitor {
     pub async fn check(
         &mut self,
         certificates: &Certificates,
-        clients: &[Clients],
+        bundles: &[ObservedCaBundle],
         now: SystemTime,
     ) -> Verification {
         let chain = certificates.chain();
         if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
             self.tell_of_end(leaf, now).await;
         }
-        let refused = clients.iter().find_map(
-            |Clients {
+        let refused = bundles.iter().find_map(
+            |ObservedCaBundle {
                  object,
                  name,
                  bundle,
@@ -114,7 +114,7 @@ impl CertificateMonitor {
             },
         );
         let verification = match (&refused, self.found.0) {
-            (None, _) if clients.is_empty() => Verification::Unknown,
+            (None, _) if bundles.is_empty() => Verification::Unknown,
             (None, _) => Verification::Verified,
             (Some(_), Verification::Suspect | Verification::Failed) => Verification::Failed,
             (Some(_), Verification::Unknown | Verification::Verified) => Verification::Suspect,
@@ -241,7 +241,7 @@ mod tests {
             now: SystemTime,
             expected: (Verification, Option<f64>),
         ) {
-            let client = |bundle: &str| Clients {
+            let client = |bundle: &str| ObservedCaBundle {
                 object: "it".to_owned(),
                 name: NAME.to_owned(),
                 bundle: bundle.to_owned(),
