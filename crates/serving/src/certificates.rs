@@ -44,7 +44,7 @@ use secret::Stored;
 
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
-pub use plan::Profile;
+pub use plan::RotationPolicy;
 use plan::{Pace, Step, step};
 pub use source::{Certificates, Ends, Files, Source};
 pub use verification::Verification;
@@ -57,7 +57,7 @@ const MOST_FORMER_AUTHORITIES: usize = 4;
 
 /// Whose certificates, and where they are kept.
 #[derive(Clone)]
-pub struct Managed {
+pub struct ManagedConfig {
     /// The Secrets of the namespace.
     pub secrets: Api<Secret>,
     /// The name of the Secret.
@@ -67,14 +67,14 @@ pub struct Managed {
     /// DNS names and addresses at which the server is reached.
     pub names: Vec<String>,
     /// When certificates are replaced.
-    pub profile: Profile,
+    pub profile: RotationPolicy,
     /// What the server offers its clients.
     pub serving: ServingProfile,
 }
 
 /// Certificates in use.
 pub struct ManagedTls {
-    managed: Managed,
+    managed: ManagedConfig,
     /// What was read or written last.
     stored: Stored,
     /// What is served, and the authorities that it comes from.
@@ -117,7 +117,10 @@ pub enum CertificateError {
 
 impl ManagedTls {
     /// Reads the Secret, and makes what is missing in it.
-    pub async fn begin(managed: Managed, clock: &ApiServerClock) -> Result<Self, CertificateError> {
+    pub async fn begin(
+        managed: ManagedConfig,
+        clock: &ApiServerClock,
+    ) -> Result<Self, CertificateError> {
         let mut stored = Stored::read(&managed).await?;
         // The answer has set the clock.
         let now = seconds(clock.now());
@@ -269,7 +272,7 @@ impl ManagedTls {
 }
 
 fn plan_of(
-    managed: &Managed,
+    managed: &ManagedConfig,
     stored: &Stored,
     in_use: Option<&Contents>,
     now: i64,
@@ -297,7 +300,7 @@ fn seconds(time: SystemTime) -> i64 {
 /// Stores the contents after a step, and hands back whether it did, and the contents that are
 /// stored then.
 async fn write(
-    managed: &Managed,
+    managed: &ManagedConfig,
     stored: Stored,
     step: Step,
     contents: Contents,
@@ -318,13 +321,13 @@ async fn write(
 
 /// The contents after a step.
 fn changed(
-    managed: &Managed,
+    managed: &ManagedConfig,
     old: &Contents,
     in_use: Option<&Contents>,
     step: Step,
     now: SystemTime,
 ) -> Result<Contents, CertificateError> {
-    let Managed {
+    let ManagedConfig {
         authority,
         names,
         profile,

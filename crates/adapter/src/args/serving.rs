@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use serving::certificates::{Files, Managed, Profile, Source};
+use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
 use crate::registration::OwnService;
@@ -110,12 +110,12 @@ impl ServingArgs {
                 serving,
             });
         }
-        Source::Managed(Box::new(Managed {
+        Source::Managed(Box::new(ManagedConfig {
             secrets: Api::<Secret>::namespaced(client, &own.namespace),
             secret: certificate_secret_name,
             authority: "plimsoll adapter".to_owned(),
             names: own.names(),
-            profile: Profile::default(),
+            profile: RotationPolicy::default(),
             serving,
         }))
     }

@@ -18,7 +18,7 @@ use super::issue::BACKDATE;
 
 /// For how long certificates are valid, and when they are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Profile {
+pub struct RotationPolicy {
     /// Of an authority.
     pub authority_validity: Duration,
     /// Age at which an authority is followed by another.
@@ -35,7 +35,7 @@ pub struct Profile {
     pub tick: Duration,
 }
 
-impl Default for Profile {
+impl Default for RotationPolicy {
     /// Half a year passes between two authorities, a month between two certificates of the server;
     /// each would be good for twice or thrice as long, so that weeks of failures do no harm.
     fn default() -> Self {
@@ -77,7 +77,7 @@ pub(super) struct Pace(Vec<(Step, Instant)>);
 
 impl Pace {
     /// Whether a step may be taken at `now`.
-    pub(super) fn allows(&self, step: Step, profile: &Profile, now: Instant) -> bool {
+    pub(super) fn allows(&self, step: Step, profile: &RotationPolicy, now: Instant) -> bool {
         let pause = PAUSE.min(profile.leaf_age).min(profile.authority_age);
         let last = self.0.iter().find(|(taken, _)| *taken == step);
         last.is_none_or(|(_, at)| now.saturating_duration_since(*at) >= pause)
@@ -97,7 +97,7 @@ pub(super) fn step(
     contents: &Contents,
     in_use: Option<&Contents>,
     names: &[String],
-    profile: &Profile,
+    profile: &RotationPolicy,
     now: i64,
     in_place_for: Option<Duration>,
 ) -> Step {

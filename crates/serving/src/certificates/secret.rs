@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use super::contents::Contents;
-use super::{CertificateError, Managed};
+use super::{CertificateError, ManagedConfig};
 
 /// What was read or written last.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub(super) async fn read(managed: &Managed) -> Result<Self, CertificateError> {
+    pub(super) async fn read(managed: &ManagedConfig) -> Result<Self, CertificateError> {
         let secret = managed
             .secrets
             .get_opt(&managed.secret)
@@ -45,10 +45,10 @@ impl Stored {
     /// then.
     pub(super) async fn write(
         self,
-        managed: &Managed,
+        managed: &ManagedConfig,
         contents: Contents,
     ) -> Result<(bool, Self), CertificateError> {
-        let Managed {
+        let ManagedConfig {
             secrets,
             secret: name,
             ..
@@ -98,7 +98,7 @@ fn fresh(name: &str, contents: &Contents) -> Value {
     })
 }
 
-fn failed(managed: &Managed, error: kube::Error) -> CertificateError {
+fn failed(managed: &ManagedConfig, error: kube::Error) -> CertificateError {
     CertificateError::Secret {
         name: managed.secret.clone(),
         error: Box::new(error),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 
 use super::certificate::Certificate;
-use super::{Managed, ManagedTls};
+use super::{ManagedConfig, ManagedTls};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
 use runtime::clock::{ApiServerClock, steady};
 
@@ -18,7 +18,7 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Where certificates come from.
 pub enum Source {
     /// They are made here.
-    Managed(Box<Managed>),
+    Managed(Box<ManagedConfig>),
     /// Somebody puts them into files.
     Files(Files),
 }

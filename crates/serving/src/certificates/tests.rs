@@ -65,12 +65,12 @@ impl Store {
         kube::Client::new(service, "shop")
     }
 
-    fn managed(&self) -> Managed {
-        let instant = Profile {
+    fn managed(&self) -> ManagedConfig {
+        let instant = RotationPolicy {
             settling: Duration::ZERO,
-            ..Profile::default()
+            ..RotationPolicy::default()
         };
-        Managed {
+        ManagedConfig {
             secrets: Api::namespaced(self.client(), "shop"),
             secret: "tls".to_owned(),
             authority: "shop authority".to_owned(),

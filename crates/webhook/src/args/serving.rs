@@ -6,7 +6,7 @@ use anyhow::ensure;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use serving::certificates::{Files, Managed, Profile, Source};
+use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
 use crate::registration::Registration;
@@ -116,14 +116,14 @@ impl ServingArgs {
             registration.is_some(),
             "--manage-certificates needs --register-webhook, since nobody else knows the authorities"
         );
-        Ok(Source::Managed(Box::new(Managed {
+        Ok(Source::Managed(Box::new(ManagedConfig {
             secrets: Api::<Secret>::namespaced(client, own_namespace),
             secret: certificate_secret_name,
             authority: "plimsoll webhook".to_owned(),
             names: registration
                 .map(|registration| registration.address.names())
                 .unwrap_or_default(),
-            profile: Profile::default(),
+            profile: RotationPolicy::default(),
             serving,
         })))
     }

@@ -1,7 +1,7 @@
 //! With authorities of the API server's own certificate, other clients get no answer.
 
 use anyhow::{Result, ensure};
-use serving::certificates::{Managed, Source};
+use serving::certificates::{ManagedConfig, Source};
 use serving::tls::ServingProfile;
 use webhook::serve::LIMITS;
 
@@ -17,7 +17,8 @@ async fn a_connection_without_the_api_servers_certificate_gets_no_answer() -> Re
     let (clients, others) = (Authority::new("clients")?, Authority::new("others")?);
     let path = folder.path().join("ca");
     std::fs::write(&path, &clients.pem)?;
-    let Source::Managed(source) = managed(&objects, serving::certificates::Profile::default())
+    let Source::Managed(source) =
+        managed(&objects, serving::certificates::RotationPolicy::default())
     else {
         anyhow::bail!("not managed")
     };
@@ -25,7 +26,7 @@ async fn a_connection_without_the_api_servers_certificate_gets_no_answer() -> Re
         client_authorities: Some(path),
         ..ServingProfile::default()
     };
-    let source = Source::Managed(Box::new(Managed { serving, ..*source }));
+    let source = Source::Managed(Box::new(ManagedConfig { serving, ..*source }));
     let mut replica = Replica::start(source, &objects, LIMITS).await?;
     replica.in_effect.wait_for(|is| *is).await?;
     let bundle = bundles(&objects)?.concat();

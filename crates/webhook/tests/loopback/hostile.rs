@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
 use kube::Api;
-use serving::certificates::{Managed, Profile, Source};
+use serving::certificates::{ManagedConfig, RotationPolicy, Source};
 use serving::serve::{Limits, want_connections};
 use serving::tls::ServingProfile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -41,12 +41,12 @@ struct Stage {
 impl Stage {
     async fn new(limits: Limits) -> Result<Self> {
         let objects = Objects::default();
-        let managed = Managed {
+        let managed = ManagedConfig {
             secrets: Api::namespaced(objects.client(), "suite"),
             secret: "vpa-tls-certs".to_owned(),
             authority: "test".to_owned(),
             names: vec![NAME.to_owned()],
-            profile: Profile::default(),
+            profile: RotationPolicy::default(),
             serving: ServingProfile::default(),
         };
         let replica = Replica::start(Source::Managed(Box::new(managed)), &objects, limits).await?;

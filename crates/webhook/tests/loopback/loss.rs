@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
-use serving::certificates::Profile;
+use serving::certificates::RotationPolicy;
 use webhook::serve::LIMITS;
 
 use crate::objects::Objects;
@@ -19,9 +19,9 @@ const REFUSED: u32 = 6;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_deleted_under_load_is_put_back() -> Result<()> {
     let objects = Objects::default();
-    let profile = Profile {
+    let profile = RotationPolicy {
         tick: Duration::from_millis(100),
-        ..Profile::default()
+        ..RotationPolicy::default()
     };
     let replicas = vec![
         Replica::start(managed(&objects, profile), &objects, LIMITS).await?,

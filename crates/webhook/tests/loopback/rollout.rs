@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
 use serde_json::json;
-use serving::certificates::Profile;
+use serving::certificates::RotationPolicy;
 use webhook::registration::{CONFIGURATION, Registration};
 use webhook::serve::LIMITS;
 
@@ -31,9 +31,9 @@ fn replica_set_with(objects: &Objects, name: &str, revision: u32, ready: u32) {
 }
 
 async fn replica(objects: &Objects, pod: &str, timeout_seconds: i32) -> Result<Replica> {
-    let profile = Profile {
+    let profile = RotationPolicy {
         tick: Duration::from_millis(20),
-        ..Profile::default()
+        ..RotationPolicy::default()
     };
     let registration = Registration {
         timeout_seconds,

@@ -14,7 +14,7 @@ use eventually::{Pace, eventually};
 use k8s_openapi::ByteString;
 use kube::Api;
 use serde_json::Value;
-use serving::certificates::{Files, Managed, Profile, Source};
+use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{ServingProfile, TlsFiles};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -36,19 +36,19 @@ const KEPT: u32 = 8;
 /// Questions at least, in all.
 const QUESTIONS: u32 = 500;
 
-fn swift() -> Profile {
-    Profile {
+fn swift() -> RotationPolicy {
+    RotationPolicy {
         authority_age: Duration::from_secs(4),
         leaf_age: Duration::from_secs(2),
         settling: Duration::from_millis(300),
         overlap: Duration::from_secs(1),
         tick: Duration::from_millis(100),
-        ..Profile::default()
+        ..RotationPolicy::default()
     }
 }
 
-pub(crate) fn managed(objects: &Objects, profile: Profile) -> Source {
-    Source::Managed(Box::new(Managed {
+pub(crate) fn managed(objects: &Objects, profile: RotationPolicy) -> Source {
+    Source::Managed(Box::new(ManagedConfig {
         secrets: Api::namespaced(objects.client(), "suite"),
         secret: "vpa-tls-certs".to_owned(),
         authority: "test".to_owned(),

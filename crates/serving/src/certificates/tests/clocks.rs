@@ -23,7 +23,7 @@ impl Replica {
         let clock = ApiServerClock::default();
         // As the replica takes the time before the first answer.
         clock.observe(own(true_time()), own(true_time()), steady());
-        let managed = Managed {
+        let managed = ManagedConfig {
             secrets: Api::namespaced(dated(store, &clock), "shop"),
             ..store.managed()
         };
@@ -185,7 +185,7 @@ fn an_authority_signs_nothing_before_its_time() {
             &from_the_future(ahead),
             None,
             &names,
-            &Profile::default(),
+            &RotationPolicy::default(),
             seconds(begin()),
             None,
         );
@@ -246,7 +246,7 @@ async fn a_file_of_client_authorities_is_followed() {
         client_authorities: Some(path.clone()),
         ..ServingProfile::default()
     };
-    let managed = Managed {
+    let managed = ManagedConfig {
         serving,
         ..store.managed()
     };
