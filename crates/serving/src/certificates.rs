@@ -15,8 +15,8 @@
 //! its own clock.
 
 mod certificate;
-mod contents;
-mod ending;
+mod certificate_set;
+mod expiry;
 mod issue;
 mod metrics;
 mod monitor;
@@ -38,15 +38,15 @@ use rustls::ServerConfig;
 
 use crate::tls::{self, CurrentServerTls, ServingProfile, TlsError, server_config};
 use certificate::Certificate;
-use contents::Contents;
+use certificate_set::CertificateSet;
 use runtime::clock::ApiServerClock;
-use secret::Stored;
+use secret::StoredSecret;
 
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
 pub use plan::RotationPolicy;
-use plan::{Pace, Step, step};
-pub use source::{Certificates, Ends, Files, Source};
+use plan::{RotationStep, StepInterval, step};
+pub use source::{Certificates, Expiry, Files, Source};
 pub use verification::Verification;
 
 /// Steps that one tick may take. A beginning takes two.
@@ -76,13 +76,13 @@ pub struct ManagedConfig {
 pub struct ManagedTls {
     managed: ManagedConfig,
     /// What was read or written last.
-    stored: Stored,
+    stored: StoredSecret,
     /// What is served, and the authorities that it comes from.
-    in_use: Contents,
+    in_use: CertificateSet,
     current: Arc<ArcSwap<ServerConfig>>,
     /// The current authority as last seen in the clients' bundle, and the time since then.
     in_place: Option<(Certificate, Instant)>,
-    pace: Pace,
+    step_interval: StepInterval,
     /// The file of [`ServingProfile::client_authorities`] as last used.
     client_authorities: Option<Vec<u8>>,
 }
@@ -117,16 +117,16 @@ pub enum CertificateError {
 
 impl ManagedTls {
     /// Reads the Secret, and makes what is missing in it.
-    pub async fn begin(
+    pub async fn start(
         managed: ManagedConfig,
         clock: &ApiServerClock,
     ) -> Result<Self, CertificateError> {
-        let mut stored = Stored::read(&managed).await?;
+        let mut stored = StoredSecret::read(&managed).await?;
         // The answer has set the clock.
         let now = seconds(clock.now());
         for _ in 0..STEPS {
             if stored.contents.served().is_some()
-                && plan_of(&managed, &stored, None, now, None) == Step::Keep
+                && plan_of(&managed, &stored, None, now, None) == RotationStep::Keep
             {
                 let client_authorities = read_client_authorities(&managed.serving).await?;
                 let config = config(
@@ -135,14 +135,14 @@ impl ManagedTls {
                     client_authorities.as_deref(),
                 )?;
                 let current = Arc::new(ArcSwap::from_pointee(config));
-                let (in_use, pace) = (stored.contents.clone(), Pace::default());
+                let (in_use, step_interval) = (stored.contents.clone(), StepInterval::default());
                 return Ok(Self {
                     managed,
                     stored,
                     in_use,
                     current,
                     in_place: None,
-                    pace,
+                    step_interval,
                     client_authorities,
                 });
             }
@@ -173,7 +173,7 @@ impl ManagedTls {
         now: SystemTime,
         steady: Instant,
     ) -> Result<(), CertificateError> {
-        self.follow(Stored::read(&self.managed).await?, seconds(now))?;
+        self.follow(StoredSecret::read(&self.managed).await?, seconds(now))?;
         for _ in 0..STEPS {
             let in_place_for = self.in_place_for(registered, steady);
             let step = plan_of(
@@ -184,9 +184,11 @@ impl ManagedTls {
                 in_place_for,
             );
             // A loss is no replacement.
-            let may = !self.stored.contents.are_whole()
-                || self.pace.allows(step, &self.managed.profile, steady);
-            if step == Step::Keep || !may {
+            let may = !self.stored.contents.is_complete()
+                || self
+                    .step_interval
+                    .allows(step, &self.managed.profile, steady);
+            if step == RotationStep::Keep || !may {
                 return Ok(());
             }
             let contents = changed(
@@ -199,7 +201,7 @@ impl ManagedTls {
             let (written, stored) =
                 write(&self.managed, self.stored.clone(), step, contents).await?;
             if written {
-                self.pace.took(step, steady);
+                self.step_interval.took(step, steady);
             }
             self.follow(stored, seconds(now))?;
         }
@@ -237,9 +239,9 @@ impl ManagedTls {
 
     /// Takes over what is stored. Where that cannot be served or trusted, or is not valid at `now`
     /// while what is in use is, the last certificate stays in use, and its authorities.
-    fn follow(&mut self, stored: Stored, now: i64) -> Result<(), CertificateError> {
+    fn follow(&mut self, stored: StoredSecret, now: i64) -> Result<(), CertificateError> {
         let (old, new) = (&self.in_use, &stored.contents);
-        if new.are_whole() && (new.are_valid(now) || !old.are_valid(now)) {
+        if new.is_complete() && (new.is_valid(now) || !old.is_valid(now)) {
             if (&old.chain, &old.key) != (&new.chain, &new.key) {
                 let config = config(
                     &self.managed.serving,
@@ -273,11 +275,11 @@ impl ManagedTls {
 
 fn plan_of(
     managed: &ManagedConfig,
-    stored: &Stored,
-    in_use: Option<&Contents>,
+    stored: &StoredSecret,
+    in_use: Option<&CertificateSet>,
     now: i64,
     in_place_for: Option<Duration>,
-) -> Step {
+) -> RotationStep {
     step(
         &stored.contents,
         in_use,
@@ -301,14 +303,14 @@ fn seconds(time: SystemTime) -> i64 {
 /// stored then.
 async fn write(
     managed: &ManagedConfig,
-    stored: Stored,
-    step: Step,
-    contents: Contents,
-) -> Result<(bool, Stored), CertificateError> {
+    stored: StoredSecret,
+    step: RotationStep,
+    contents: CertificateSet,
+) -> Result<(bool, StoredSecret), CertificateError> {
     let (written, stored) = stored.write(managed, contents).await?;
     match step {
         _ if !written => {}
-        Step::PutBack => {
+        RotationStep::Restore => {
             tracing::warn!(
                 secret = managed.secret,
                 "the certificates were lost or are not valid; the last ones are put back"
@@ -322,11 +324,11 @@ async fn write(
 /// The contents after a step.
 fn changed(
     managed: &ManagedConfig,
-    old: &Contents,
-    in_use: Option<&Contents>,
-    step: Step,
+    old: &CertificateSet,
+    in_use: Option<&CertificateSet>,
+    step: RotationStep,
     now: SystemTime,
-) -> Result<Contents, CertificateError> {
+) -> Result<CertificateSet, CertificateError> {
     let ManagedConfig {
         authority,
         names,
@@ -335,8 +337,8 @@ fn changed(
     } = managed;
     let mut new = old.clone();
     match step {
-        Step::Keep => {}
-        Step::AddAuthority => {
+        RotationStep::Keep => {}
+        RotationStep::AddAuthority => {
             let made = issue::authority(authority, now, profile.authority_validity, old.current())?;
             let signs = |authority: &Certificate| {
                 old.leaf().is_some_and(|leaf| leaf.is_signed_by(authority))
@@ -349,25 +351,28 @@ fn changed(
             });
             new.authorities.insert(0, made.authority.certificate);
             new.authority_key = Some(made.authority.key);
-            new.succession = made.signed_by_last;
+            new.cross_signed = made.cross_signed;
         }
-        Step::ReplaceLeaf => {
+        RotationStep::ReplaceLeaf => {
             let current = old
                 .current()
                 .ok_or_else(|| CertificateError::Unusable(managed.secret.clone()))?;
             let leaf = issue::leaf(current, names, now, profile.leaf_validity)?;
             // For clients that know the last authority only.
-            let succession = old.succession.clone().filter(|_| old.authorities.len() > 1);
+            let cross_signed = old
+                .cross_signed
+                .clone()
+                .filter(|_| old.authorities.len() > 1);
             new.chain = std::iter::once(leaf.certificate)
-                .chain(succession)
+                .chain(cross_signed)
                 .collect();
             new.key = Some(leaf.key);
         }
-        Step::ForgetAuthorities => {
+        RotationStep::RemoveOldAuthorities => {
             new.authorities.truncate(1);
-            new.succession = None;
+            new.cross_signed = None;
         }
-        Step::PutBack => new.clone_from(in_use.unwrap_or(old)),
+        RotationStep::Restore => new.clone_from(in_use.unwrap_or(old)),
     }
     Ok(new)
 }
@@ -382,7 +387,7 @@ async fn read_client_authorities(serving: &ServingProfile) -> Result<Option<Vec<
 /// A server that shows the certificate of `contents`.
 fn config(
     serving: &ServingProfile,
-    contents: &Contents,
+    contents: &CertificateSet,
     client_authorities: Option<&[u8]>,
 ) -> Result<ServerConfig, TlsError> {
     let path = serving

@@ -50,7 +50,7 @@ impl Attendant {
             self.activity.record(Instant::now());
             let looked = self
                 .certificates
-                .look(state.trusted.as_deref(), self.clock.now())
+                .refresh(state.trusted.as_deref(), self.clock.now())
                 .await;
             let told = state.tell(&self).await;
             is_registered |= told.is_ok();

@@ -48,7 +48,7 @@ impl Attendant {
             self.activity.record(Instant::now());
             let looked = self
                 .certificates
-                .look(state.trusted.as_deref(), self.clock.now())
+                .refresh(state.trusted.as_deref(), self.clock.now())
                 .await;
             let bundle = self.certificates.bundle();
             let told = if bundle.is_none() && looked_at.is_some_and(|at| at.elapsed() < LOOK) {

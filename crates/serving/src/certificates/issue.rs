@@ -21,9 +21,9 @@ pub(super) struct Pair {
 
 /// A new authority; and the same signed by the one before it, for clients that do not know the new
 /// one yet.
-pub(super) struct Succession {
+pub(super) struct NewAuthority {
     pub(super) authority: Pair,
-    pub(super) signed_by_last: Option<Certificate>,
+    pub(super) cross_signed: Option<Certificate>,
 }
 
 /// Makes an authority that follows `last`, if that is there with its key.
@@ -32,7 +32,7 @@ pub(super) fn authority(
     now: SystemTime,
     validity: Duration,
     last: Option<(&Certificate, &str)>,
-) -> Result<Succession, CertificateError> {
+) -> Result<NewAuthority, CertificateError> {
     let seconds = now
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
@@ -52,19 +52,19 @@ pub(super) fn authority(
     ];
     let key = KeyPair::generate()?;
     let certificate = readable(&params.self_signed(&key)?)?;
-    let signed_by_last = match last.and_then(|(certificate, key)| issuer(certificate, key).ok()) {
+    let cross_signed = match last.and_then(|(certificate, key)| issuer(certificate, key).ok()) {
         Some(issuer) => {
             params.use_authority_key_identifier_extension = true;
             Some(readable(&params.signed_by(&key, &issuer)?)?)
         }
         None => None,
     };
-    Ok(Succession {
+    Ok(NewAuthority {
         authority: Pair {
             certificate,
             key: key.serialize_pem(),
         },
-        signed_by_last,
+        cross_signed,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-use super::source::Ends;
+use super::source::Expiry;
 use super::verification::Verification;
 
 /// The certificate of the server itself, as a label has it.
@@ -39,7 +39,7 @@ impl CertificateMetrics {
         })
     }
 
-    pub(super) fn set(&self, Ends { server, authority }: Ends, verification: Verification) {
+    pub(super) fn set(&self, Expiry { server, authority }: Expiry, verification: Verification) {
         for (certificate, end) in [(SERVER, server), (AUTHORITY, authority)] {
             if let Some(end) = end {
                 self.ends.with_label_values(&[certificate]).set(end);

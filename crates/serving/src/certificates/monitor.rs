@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use super::certificate::Certificate;
-use super::ending::is_near;
+use super::expiry::expires_soon;
 use super::metrics::CertificateMetrics;
 use super::seconds;
 use super::source::Certificates;
@@ -40,11 +40,11 @@ pub struct CertificateMonitor {
     metrics: CertificateMetrics,
     events: Recorder,
     /// The object of events.
-    about: ObjectReference,
+    regarding: ObjectReference,
     /// What clients thought at the last look, and why.
-    found: (Verification, String),
+    last: (Verification, String),
     /// The last event about an end that comes near, and the pause after it.
-    told: Option<(SystemTime, Duration)>,
+    last_event: Option<(SystemTime, Duration)>,
 }
 
 impl CertificateMonitor {
@@ -75,7 +75,7 @@ impl CertificateMonitor {
         (namespace, pod): (&str, &str),
     ) -> Self {
         condition.ready();
-        let about = ObjectReference {
+        let regarding = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
             namespace: Some(namespace.to_owned()),
@@ -86,9 +86,9 @@ impl CertificateMonitor {
             condition,
             metrics,
             events,
-            about,
-            found: (Verification::Unknown, String::new()),
-            told: None,
+            regarding,
+            last: (Verification::Unknown, String::new()),
+            last_event: None,
         }
     }
 
@@ -101,7 +101,7 @@ impl CertificateMonitor {
     ) -> Verification {
         let chain = certificates.chain();
         if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
-            self.tell_of_end(leaf, now).await;
+            self.warn_of_expiry(leaf, now).await;
         }
         let refused = bundles.iter().find_map(
             |ObservedCaBundle {
@@ -113,21 +113,21 @@ impl CertificateMonitor {
                     .map(|why| format!("as {object} has it: {why}"))
             },
         );
-        let verification = match (&refused, self.found.0) {
+        let verification = match (&refused, self.last.0) {
             (None, _) if bundles.is_empty() => Verification::Unknown,
             (None, _) => Verification::Verified,
             (Some(_), Verification::Suspect | Verification::Failed) => Verification::Failed,
             (Some(_), Verification::Unknown | Verification::Verified) => Verification::Suspect,
         };
-        self.say(verification, refused.unwrap_or_default());
-        self.metrics.set(certificates.ends(), verification);
+        self.report(verification, refused.unwrap_or_default());
+        self.metrics.set(certificates.expiry(), verification);
         verification
     }
 
-    fn say(&mut self, verification: Verification, why: String) {
-        match (verification, self.found.0) {
+    fn report(&mut self, verification: Verification, why: String) {
+        match (verification, self.last.0) {
             (Verification::Failed, before)
-                if before != Verification::Failed || self.found.1 != why =>
+                if before != Verification::Failed || self.last.1 != why =>
             {
                 tracing::warn!(
                     why,
@@ -141,14 +141,14 @@ impl CertificateMonitor {
             }
             _ => {}
         }
-        self.found = (verification, why);
+        self.last = (verification, why);
     }
 
     /// At most once a day.
-    async fn tell_of_end(&mut self, leaf: &Certificate, now: SystemTime) {
+    async fn warn_of_expiry(&mut self, leaf: &Certificate, now: SystemTime) {
         // A clock that was set back ends the pause.
         let is_pause = |(at, pause)| now.duration_since(at).is_ok_and(|since| since < pause);
-        if !is_near(leaf, seconds(now)) || self.told.is_some_and(is_pause) {
+        if !expires_soon(leaf, seconds(now)) || self.last_event.is_some_and(is_pause) {
             return;
         }
         let end = Timestamp::from_second(leaf.not_after).unwrap_or(Timestamp::MAX);
@@ -163,11 +163,11 @@ impl CertificateMonitor {
             action: "Serve".to_owned(),
             secondary: None,
         };
-        let told = self.events.publish(&event, &self.about).await;
+        let told = self.events.publish(&event, &self.regarding).await;
         if let Err(error) = &told {
             tracing::debug!(%error, "cannot write an event");
         }
-        self.told = Some((now, if told.is_ok() { DAY } else { RETRY }));
+        self.last_event = Some((now, if told.is_ok() { DAY } else { RETRY }));
     }
 }
 

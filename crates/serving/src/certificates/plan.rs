@@ -13,7 +13,7 @@
 use std::time::{Duration, Instant};
 
 use super::certificate::Certificate;
-use super::contents::Contents;
+use super::certificate_set::CertificateSet;
 use super::issue::BACKDATE;
 
 /// For how long certificates are valid, and when they are replaced.
@@ -54,7 +54,7 @@ impl Default for RotationPolicy {
 
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RotationStep {
     /// Nothing for now.
     Keep,
     /// Put a new authority in front of the others.
@@ -62,9 +62,9 @@ pub(super) enum Step {
     /// Have the current authority sign a new certificate for the server.
     ReplaceLeaf,
     /// Keep the current authority alone.
-    ForgetAuthorities,
+    RemoveOldAuthorities,
     /// Store again what this server uses.
-    PutBack,
+    Restore,
 }
 
 /// The pause of one server between two steps of one kind. Replacements that are due are months
@@ -73,18 +73,23 @@ const PAUSE: Duration = Duration::from_hours(1);
 
 /// The steps that one server took last, with the time of the steady clock.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Vec<(Step, Instant)>);
+pub(super) struct StepInterval(Vec<(RotationStep, Instant)>);
 
-impl Pace {
+impl StepInterval {
     /// Whether a step may be taken at `now`.
-    pub(super) fn allows(&self, step: Step, profile: &RotationPolicy, now: Instant) -> bool {
+    pub(super) fn allows(
+        &self,
+        step: RotationStep,
+        profile: &RotationPolicy,
+        now: Instant,
+    ) -> bool {
         let pause = PAUSE.min(profile.leaf_age).min(profile.authority_age);
         let last = self.0.iter().find(|(taken, _)| *taken == step);
         last.is_none_or(|(_, at)| now.saturating_duration_since(*at) >= pause)
     }
 
     /// Notes a step that was taken at `now`.
-    pub(super) fn took(&mut self, step: Step, now: Instant) {
+    pub(super) fn took(&mut self, step: RotationStep, now: Instant) {
         self.0.retain(|(taken, _)| *taken != step);
         self.0.push((step, now));
     }
@@ -94,17 +99,18 @@ impl Pace {
 /// does already. `in_place_for`: how long the current authority has been seen in the clients'
 /// bundle.
 pub(super) fn step(
-    contents: &Contents,
-    in_use: Option<&Contents>,
+    contents: &CertificateSet,
+    in_use: Option<&CertificateSet>,
     names: &[String],
     profile: &RotationPolicy,
     now: i64,
     in_place_for: Option<Duration>,
-) -> Step {
-    let is_worse =
-        |own: &Contents| !contents.are_whole() || !contents.are_valid(now) && own.are_valid(now);
+) -> RotationStep {
+    let is_worse = |own: &CertificateSet| {
+        !contents.is_complete() || !contents.is_valid(now) && own.is_valid(now)
+    };
     if in_use.is_some_and(is_worse) {
-        return Step::PutBack;
+        return RotationStep::Restore;
     }
     let can_sign = |authority: &Certificate| {
         authority.is_valid(now) && !is_due(authority, profile.authority_age, now)
@@ -113,30 +119,30 @@ pub(super) fn step(
         .current()
         .filter(|(authority, _)| can_sign(authority))
     else {
-        return Step::AddAuthority;
+        return RotationStep::AddAuthority;
     };
     let is_usable = |leaf: &&Certificate| {
-        names.iter().all(|name| leaf.names.contains(name)) && contents.are_valid(now)
+        names.iter().all(|name| leaf.names.contains(name)) && contents.is_valid(now)
     };
     let usable = contents.leaf().filter(is_usable);
     let Some(leaf) = usable else {
-        return Step::ReplaceLeaf;
+        return RotationStep::ReplaceLeaf;
     };
     let is_current = leaf.is_signed_by(authority);
     if !is_current || is_due(leaf, profile.leaf_age, now) {
         let is_settled = in_place_for.is_some_and(|duration| duration >= profile.settling);
         let is_late = now >= leaf.not_after - (leaf.not_after - leaf.not_before) / 10;
         return if is_settled || is_late {
-            Step::ReplaceLeaf
+            RotationStep::ReplaceLeaf
         } else {
-            Step::Keep
+            RotationStep::Keep
         };
     }
     let in_use_for = now.saturating_sub(issued(leaf));
     if contents.authorities.len() > 1 && in_use_for >= seconds(profile.overlap) {
-        return Step::ForgetAuthorities;
+        return RotationStep::RemoveOldAuthorities;
     }
-    Step::Keep
+    RotationStep::Keep
 }
 
 /// Whether a certificate is old enough to be replaced, or near its end.

@@ -6,18 +6,18 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
-use super::contents::Contents;
+use super::certificate_set::CertificateSet;
 use super::{CertificateError, ManagedConfig};
 
 /// What was read or written last.
 #[derive(Clone)]
-pub(super) struct Stored {
-    pub(super) contents: Contents,
+pub(super) struct StoredSecret {
+    pub(super) contents: CertificateSet,
     /// None where there is no Secret.
     version: Option<String>,
 }
 
-impl Stored {
+impl StoredSecret {
     pub(super) async fn read(managed: &ManagedConfig) -> Result<Self, CertificateError> {
         let secret = managed
             .secrets
@@ -26,7 +26,7 @@ impl Stored {
             .map_err(|error| failed(managed, error))?;
         Ok(secret.map_or_else(
             || Self {
-                contents: Contents::default(),
+                contents: CertificateSet::default(),
                 version: None,
             },
             Self::of,
@@ -34,7 +34,7 @@ impl Stored {
     }
 
     fn of(secret: Secret) -> Self {
-        let contents = Contents::read(&secret.data.unwrap_or_default());
+        let contents = CertificateSet::read(&secret.data.unwrap_or_default());
         Self {
             contents,
             version: secret.metadata.resource_version,
@@ -46,7 +46,7 @@ impl Stored {
     pub(super) async fn write(
         self,
         managed: &ManagedConfig,
-        contents: Contents,
+        contents: CertificateSet,
     ) -> Result<(bool, Self), CertificateError> {
         let ManagedConfig {
             secrets,
@@ -83,7 +83,7 @@ impl Stored {
 }
 
 /// The whole Secret.
-fn fresh(name: &str, contents: &Contents) -> Value {
+fn fresh(name: &str, contents: &CertificateSet) -> Value {
     let entries = contents
         .entries()
         .into_iter()

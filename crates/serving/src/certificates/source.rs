@@ -11,7 +11,7 @@ use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles}
 use runtime::clock::{ApiServerClock, steady};
 
 /// How often files are compared with what is served.
-const LOOK: Duration = Duration::from_secs(1);
+const FILE_PERIOD: Duration = Duration::from_secs(1);
 /// How long certificates are waited for before the next try.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -51,13 +51,13 @@ pub enum Certificates {
         /// Whether changes are taken up.
         follow: bool,
         /// Why the files, as they are now, cannot be served.
-        trouble: Option<String>,
+        last_error: Option<String>,
     },
 }
 
 /// When certificates end, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ends {
+pub struct Expiry {
     /// That of the server.
     pub server: Option<i64>,
     /// The authority in front, where it is known.
@@ -70,7 +70,7 @@ impl Source {
     pub async fn get(self, clock: &ApiServerClock) -> anyhow::Result<Certificates> {
         match self {
             Self::Managed(managed) => loop {
-                match ManagedTls::begin((*managed).clone(), clock).await {
+                match ManagedTls::start((*managed).clone(), clock).await {
                     Ok(tls) => return Ok(Certificates::Managed(Box::new(tls))),
                     Err(error) => tracing::warn!(%error, "waiting for certificates"),
                 }
@@ -100,7 +100,7 @@ impl Source {
                     authorities,
                     bundle,
                     follow,
-                    trouble: None,
+                    last_error: None,
                 })
             }
         }
@@ -144,7 +144,7 @@ impl Certificates {
     }
 
     /// When what is in use ends.
-    pub fn ends(&self) -> Ends {
+    pub fn expiry(&self) -> Expiry {
         let end = |certificates: &[Certificate]| {
             certificates
                 .first()
@@ -156,23 +156,27 @@ impl Certificates {
                 Certificate::read_all(bundle.as_deref().unwrap_or_default())
             }
         };
-        Ends {
+        Expiry {
             server: end(&self.chain()),
             authority: end(&authorities),
         }
     }
 
-    /// How often [`Certificates::look`] is due.
+    /// How often [`Certificates::refresh`] is due.
     pub fn period(&self) -> Duration {
         match self {
             Self::Managed(tls) => tls.period(),
-            Self::Files { .. } => LOOK,
+            Self::Files { .. } => FILE_PERIOD,
         }
     }
 
     /// Takes over changes at `now`, the API server's time. `registered`: the bundle that clients
     /// were last seen to trust.
-    pub async fn look(&mut self, registered: Option<&str>, now: SystemTime) -> anyhow::Result<()> {
+    pub async fn refresh(
+        &mut self,
+        registered: Option<&str>,
+        now: SystemTime,
+    ) -> anyhow::Result<()> {
         match self {
             Self::Managed(tls) => {
                 let before = tls.in_use.chain.clone();
@@ -186,7 +190,7 @@ impl Certificates {
                 tls,
                 authorities,
                 bundle,
-                trouble,
+                last_error,
                 ..
             } => {
                 let reloaded = tls.reload().await;
@@ -196,10 +200,10 @@ impl Certificates {
                     None
                 };
                 // Files that cannot be used are found at every look, and said once.
-                if matches!(reloaded, Reload::Replaced) || kept.is_some() && kept != *trouble {
+                if matches!(reloaded, Reload::Replaced) || kept.is_some() && kept != *last_error {
                     tracing::info!("New certificate found, reloading");
                 }
-                *trouble = kept;
+                *last_error = kept;
                 if let Some(path) = authorities {
                     let found = read(path).await?;
                     if !found.trim().is_empty() {

@@ -180,7 +180,7 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
 async fn begun(store: &Store) -> Result<ManagedTls, CertificateError> {
     let clock = ApiServerClock::default();
     clock.observe(begin(), begin(), start());
-    ManagedTls::begin(store.managed(), &clock).await
+    ManagedTls::start(store.managed(), &clock).await
 }
 
 impl ManagedTls {

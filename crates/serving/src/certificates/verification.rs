@@ -100,7 +100,7 @@ pub(super) fn verification_error(
     )
 }
 
-/// Without the times that the library's own texts hold, so that the same trouble is always told in the same words.
+/// Without the times that the library's own texts hold, so that the same last_error is always told in the same words.
 fn reason(error: &CertificateError, name: &str) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -28,7 +28,7 @@ impl Replica {
             ..store.managed()
         };
         Self {
-            tls: ManagedTls::begin(managed, &clock).await.unwrap(),
+            tls: ManagedTls::start(managed, &clock).await.unwrap(),
             clock,
             own,
         }
@@ -154,8 +154,8 @@ async fn the_secret_is_written_seldom_where_the_clocks_of_api_servers_differ() {
     }
 }
 
-/// Contents that a replica leaves behind whose clock is ahead.
-fn from_the_future(ahead: Duration) -> Contents {
+/// CertificateSet that a replica leaves behind whose clock is ahead.
+fn from_the_future(ahead: Duration) -> CertificateSet {
     let later = begin() + ahead;
     let authority = issue::authority("shop", later, DAY * 365, None)
         .unwrap()
@@ -168,12 +168,12 @@ fn from_the_future(ahead: Duration) -> Contents {
         DAY * 90,
     )
     .unwrap();
-    Contents {
+    CertificateSet {
         authorities: vec![authority.certificate],
         authority_key: Some(authority.key),
         chain: vec![leaf.certificate],
         key: Some(leaf.key),
-        ..Contents::default()
+        ..CertificateSet::default()
     }
 }
 
@@ -191,9 +191,9 @@ fn an_authority_signs_nothing_before_its_time() {
         );
         assert_eq!(found, expected, "{ahead:?}");
     };
-    check(DAY * 200, Step::AddAuthority);
-    check(DAY * 2, Step::AddAuthority);
-    check(HOUR * 2, Step::Keep);
+    check(DAY * 200, RotationStep::AddAuthority);
+    check(DAY * 2, RotationStep::AddAuthority);
+    check(HOUR * 2, RotationStep::Keep);
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn a_file_of_client_authorities_is_followed() {
         serving,
         ..store.managed()
     };
-    let mut tls = ManagedTls::begin(managed, &ApiServerClock::default())
+    let mut tls = ManagedTls::start(managed, &ApiServerClock::default())
         .await
         .unwrap();
     let before = tls.current()();

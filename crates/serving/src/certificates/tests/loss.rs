@@ -169,7 +169,7 @@ async fn an_empty_file_of_authorities_takes_nobodys_trust_away() {
         ("", Some(&made.certificate.pem)),
     ] {
         put("ca", text);
-        certificates.look(None, SystemTime::now()).await.unwrap();
+        certificates.refresh(None, SystemTime::now()).await.unwrap();
         assert_eq!(certificates.bundle().as_ref(), expected);
     }
 }

@@ -13,26 +13,26 @@ use super::issue;
 
 const AUTHORITIES: &str = "caCert.pem";
 const AUTHORITY_KEY: &str = "caKey.pem";
-const SUCCESSION: &str = "caSuccession.pem";
+const CROSS_SIGNED: &str = "caSuccession.pem";
 const CHAIN: &str = "serverCert.pem";
 const KEY: &str = "serverKey.pem";
 
 /// Authorities and one server's certificate.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Contents {
+pub(super) struct CertificateSet {
     /// Those that clients should trust, the current one first.
     pub(super) authorities: Vec<Certificate>,
     /// The key of the current one.
     pub(super) authority_key: Option<String>,
     /// The current one, signed by its predecessor.
-    pub(super) succession: Option<Certificate>,
+    pub(super) cross_signed: Option<Certificate>,
     /// The server's certificate and what is shown with it.
     pub(super) chain: Vec<Certificate>,
     /// The key of the server's certificate.
     pub(super) key: Option<String>,
 }
 
-impl Contents {
+impl CertificateSet {
     /// Reads what can be read. What cannot counts as not there.
     pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
         let text = |name: &str| String::from_utf8(data.get(name)?.0.clone()).ok();
@@ -52,7 +52,7 @@ impl Contents {
         Self {
             authorities,
             authority_key,
-            succession: certificates(SUCCESSION).into_iter().next(),
+            cross_signed: certificates(CROSS_SIGNED).into_iter().next(),
             chain,
             key,
         }
@@ -72,9 +72,9 @@ impl Contents {
                 bytes(self.authority_key.clone().unwrap_or_default()),
             ),
             (
-                SUCCESSION,
+                CROSS_SIGNED,
                 bytes(
-                    self.succession
+                    self.cross_signed
                         .as_ref()
                         .map(|one| one.pem.clone())
                         .unwrap_or_default(),
@@ -101,7 +101,7 @@ impl Contents {
     }
 
     /// Whether one of the authorities signed the server's own certificate.
-    pub(super) fn are_trusted(&self) -> bool {
+    pub(super) fn is_signed(&self) -> bool {
         self.leaf().is_some_and(|leaf| {
             self.authorities
                 .iter()
@@ -111,7 +111,7 @@ impl Contents {
 
     /// Whether clients that trust the authorities take the server's certificate at `now`, in
     /// seconds since 1970: both it and an authority that signed it are valid then.
-    pub(super) fn are_valid(&self, now: i64) -> bool {
+    pub(super) fn is_valid(&self, now: i64) -> bool {
         let vouches = |leaf: &Certificate| {
             let valid = self
                 .authorities
@@ -126,8 +126,8 @@ impl Contents {
     }
 
     /// Whether there is something to show, and somebody to trust for it.
-    pub(super) fn are_whole(&self) -> bool {
-        self.are_trusted() && self.served().is_some()
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_signed() && self.served().is_some()
     }
 
     /// What a server shows, if certificate and key are there.

@@ -13,7 +13,7 @@ const MOST: Duration = Duration::from_hours(14 * 24);
 /// Whether `certificate` is that near to its end at `now`, in seconds since 1970, or beyond it.
 ///
 /// cert-manager replaces certificates when a third of their time is left.
-pub(super) fn is_near(certificate: &Certificate, now: i64) -> bool {
+pub(super) fn expires_soon(certificate: &Certificate, now: i64) -> bool {
     let Certificate {
         not_before,
         not_after,
@@ -42,7 +42,7 @@ mod tests {
             ..certificate
         };
         assert_eq!(
-            is_near(&certificate, certificate.not_after - left),
+            expires_soon(&certificate, certificate.not_after - left),
             expected,
             "{left} s of {validity:?}"
         );
