@@ -91,7 +91,7 @@ impl FeedReaderArgs {
         chassis
             .tasks
             .spawn_until_shutdown("feed certificates", async move {
-                let tls = ClientTls::when_there(files).await;
+                let tls = ClientTls::load_when_available(files).await;
                 let tls = loaded.get_or_init(|| tls).clone();
                 tokio::join!(following, tls.follow_files(RELOAD_PERIOD));
             });

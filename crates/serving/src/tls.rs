@@ -24,7 +24,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use peer::Possession;
+use peer::AnyClientCertificate;
 
 pub use peer::PeerCertificates;
 pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
@@ -92,36 +92,36 @@ pub enum Reload {
 pub type CurrentServerTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
 /// The certificates of a server.
-pub type ServingTls = FollowedTls<ServerConfig>;
+pub type ServingTls = FileTls<ServerConfig>;
 
 /// The certificates of a client, with the authorities of its servers.
-pub type ClientTls = FollowedTls<ClientConfig>;
+pub type ClientTls = FileTls<ClientConfig>;
 
 /// The certificates in use. Clones share them.
 #[derive(Clone)]
-pub struct FollowedTls<C> {
+pub struct FileTls<C> {
     files: Arc<TlsFiles>,
     configure: Arc<Configure<C>>,
-    current: Arc<ArcSwap<Loaded<C>>>,
+    current: Arc<ArcSwap<LoadedFiles<C>>>,
 }
 
-type Configure<C> = dyn Fn(&Contents, &TlsFiles) -> Result<C, TlsError> + Send + Sync;
+type Configure<C> = dyn Fn(&FileContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync;
 
-struct Loaded<C> {
-    contents: Contents,
+struct LoadedFiles<C> {
+    contents: FileContents,
     config: Arc<C>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Contents {
+struct FileContents {
     certificate: Vec<u8>,
     private_key: Vec<u8>,
     authorities: Option<Vec<u8>>,
 }
 
-impl<C> fmt::Debug for FollowedTls<C> {
+impl<C> fmt::Debug for FileTls<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FollowedTls")
+        f.debug_struct("FileTls")
             .field("files", &self.files)
             .finish_non_exhaustive()
     }
@@ -130,11 +130,11 @@ impl<C> fmt::Debug for FollowedTls<C> {
 impl ServingTls {
     /// Reads the files for the first time; they must fit together.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Self::load_as(files, ServingProfile::default()).await
+        Self::load_with(files, ServingProfile::default()).await
     }
 
     /// The same, with a say in what is offered to clients.
-    pub async fn load_as(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
+    pub async fn load_with(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
         Self::follow(files, move |contents, files| {
             contents.server(files, &profile)
         })
@@ -156,21 +156,21 @@ impl ServingTls {
 impl ClientTls {
     /// Reads the files for the first time; they must fit together. Connections are for HTTP/2.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Self::follow(files, Contents::client).await
+        Self::follow(files, FileContents::client).await
     }
 
-    /// The same, waiting until the files can be used. A lasting reason why not is said once.
-    pub async fn when_there(files: TlsFiles) -> Self {
-        let mut said = None;
+    /// The same, waiting until the files can be used. A lasting reason why not is last_error once.
+    pub async fn load_when_available(files: TlsFiles) -> Self {
+        let mut last_error = None;
         loop {
             match Self::load(files.clone()).await {
                 Ok(tls) => return tls,
                 Err(error) => {
                     let error = error.to_string();
-                    if said.as_ref() != Some(&error) {
+                    if last_error.as_ref() != Some(&error) {
                         tracing::warn!(error, "waiting for the certificates of a client");
                     }
-                    said = Some(error);
+                    last_error = Some(error);
                 }
             }
             tokio::time::sleep(RELOAD_PERIOD).await;
@@ -178,14 +178,14 @@ impl ClientTls {
     }
 }
 
-impl<C> FollowedTls<C> {
+impl<C> FileTls<C> {
     async fn follow(
         files: TlsFiles,
-        configure: impl Fn(&Contents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
+        configure: impl Fn(&FileContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
     ) -> Result<Self, TlsError> {
-        let contents = Contents::read(&files).await?;
+        let contents = FileContents::read(&files).await?;
         let config = Arc::new(configure(&contents, &files)?);
-        let current = Arc::new(ArcSwap::from_pointee(Loaded { contents, config }));
+        let current = Arc::new(ArcSwap::from_pointee(LoadedFiles { contents, config }));
         Ok(Self {
             files: Arc::new(files),
             configure: Arc::new(configure),
@@ -210,18 +210,18 @@ impl<C> FollowedTls<C> {
         }
     }
 
-    async fn changed(&self) -> Result<Option<Loaded<C>>, TlsError> {
-        let contents = Contents::read(&self.files).await?;
+    async fn changed(&self) -> Result<Option<LoadedFiles<C>>, TlsError> {
+        let contents = FileContents::read(&self.files).await?;
         if contents == self.current.load().contents {
             return Ok(None);
         }
         let config = Arc::new((self.configure)(&contents, &self.files)?);
-        Ok(Some(Loaded { contents, config }))
+        Ok(Some(LoadedFiles { contents, config }))
     }
 
-    /// Reloads every `period`, for ever. A lasting error is said once.
+    /// Reloads every `period`, for ever. A lasting error is last_error once.
     pub async fn follow_files(self, period: Duration) {
-        let mut said = None;
+        let mut last_error = None;
         loop {
             tokio::time::sleep(period).await;
             let trouble = match self.reload().await {
@@ -232,15 +232,15 @@ impl<C> FollowedTls<C> {
                 }
                 Reload::Kept(error) => Some(error.to_string()),
             };
-            if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
+            if let Some(error) = trouble.as_ref().filter(|_| trouble != last_error) {
                 tracing::error!(%error, "keeping the old certificate: the new one cannot be used");
             }
-            said = trouble;
+            last_error = trouble;
         }
     }
 }
 
-impl Contents {
+impl FileContents {
     async fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let authorities = match &files.authorities {
             Some(path) => Some(read(path).await?),
@@ -318,8 +318,8 @@ pub(crate) fn server_config(
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
                 .build()?,
         ),
-        None if profile.asks_clients => {
-            builder.with_client_cert_verifier(Possession::new(&provider))
+        None if profile.request_client_certificates => {
+            builder.with_client_cert_verifier(AnyClientCertificate::new(&provider))
         }
         None => builder.with_no_client_auth(),
     };

@@ -154,10 +154,10 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             )?;
             guard.begin().await?;
             let profile = ServingProfile {
-                asks_clients: true,
+                request_client_certificates: true,
                 ..ServingProfile::default()
             };
-            let tls = ServingTls::load_as(tls, profile).await?;
+            let tls = ServingTls::load_with(tls, profile).await?;
             anyhow::Ok((
                 TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
                 tls,

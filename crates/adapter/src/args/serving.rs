@@ -93,7 +93,7 @@ impl ServingArgs {
         let serving = ServingProfile {
             min_version: min_tls_version,
             cipher_suites: tls_ciphers,
-            asks_clients: true,
+            request_client_certificates: true,
             http1_only: !http2,
             ..ServingProfile::default()
         };

@@ -295,10 +295,10 @@ pub(crate) async fn tls_for(
         authorities: clients.map(|clients| write(folder, "ca.crt", &clients.pem())),
     };
     let profile = ServingProfile {
-        asks_clients: true,
+        request_client_certificates: true,
         ..ServingProfile::default()
     };
-    ServingTls::load_as(files, profile).await.unwrap()
+    ServingTls::load_with(files, profile).await.unwrap()
 }
 
 /// A connection that is kept.

@@ -85,7 +85,7 @@ impl Source {
                 files.authorities = files
                     .authorities
                     .or_else(|| serving.client_authorities.clone());
-                let tls = ServingTls::load_as(files, serving)
+                let tls = ServingTls::load_with(files, serving)
                     .await
                     .context("certificate and private key")?;
                 // None where the file is empty: what clients trust so far is better than nobody.
@@ -199,7 +199,7 @@ impl Certificates {
                 } else {
                     None
                 };
-                // Files that cannot be used are found at every look, and said once.
+                // Files that cannot be used are found at every look, and last_error once.
                 if matches!(reloaded, Reload::Replaced) || kept.is_some() && kept != *last_error {
                     tracing::info!("New certificate found, reloading");
                 }

@@ -16,7 +16,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 
 /// The chain that a client showed in the handshake, its own certificate first; never empty. An
 /// extension of each request of the connection. Whoever signed it is not known: see
-/// [`super::ServingProfile::asks_clients`].
+/// [`super::ServingProfile::request_client_certificates`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 
@@ -37,11 +37,11 @@ impl PeerCertificates {
 
 /// Asks clients for a certificate, is content without one, and takes any whose key the client has.
 #[derive(Debug)]
-pub(super) struct Possession {
+pub(super) struct AnyClientCertificate {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl Possession {
+impl AnyClientCertificate {
     pub(super) fn new(provider: &CryptoProvider) -> Arc<Self> {
         Arc::new(Self {
             algorithms: provider.signature_verification_algorithms,
@@ -49,7 +49,7 @@ impl Possession {
     }
 }
 
-impl ClientCertVerifier for Possession {
+impl ClientCertVerifier for AnyClientCertificate {
     fn client_auth_mandatory(&self) -> bool {
         false
     }

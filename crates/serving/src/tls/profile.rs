@@ -6,8 +6,8 @@ use std::str::FromStr;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
-static BOTH: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
-static NEWER: [&SupportedProtocolVersion; 1] = [&version::TLS13];
+static TLS12_AND_TLS13: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+static TLS13_ONLY: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 
 /// What a server offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct ServingProfile {
     /// Whether clients are asked for a certificate which they need not have and which is not
     /// judged: each request then carries it as [`super::PeerCertificates`]. A server that has
     /// authorities of clients judges, and pays no heed to this.
-    pub asks_clients: bool,
+    pub request_client_certificates: bool,
     /// File (PEM) of the authorities of clients. With it the handshake fails without a certificate
     /// of one of them.
     pub client_authorities: Option<PathBuf>,
@@ -51,8 +51,8 @@ pub struct CipherSuites {
 impl MinTlsVersion {
     pub(super) fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
         match self {
-            Self::Tls12 => &BOTH,
-            Self::Tls13 => &NEWER,
+            Self::Tls12 => &TLS12_AND_TLS13,
+            Self::Tls13 => &TLS13_ONLY,
         }
     }
 }

@@ -316,10 +316,10 @@ async fn a_server_may_ask_for_certificates_without_judging_them() {
     let pair = server.issue();
     let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
     let asking = ServingProfile {
-        asks_clients: true,
+        request_client_certificates: true,
         ..ServingProfile::default()
     };
-    let address = start(ServingTls::load_as(secret.files(), asking).await.unwrap()).await;
+    let address = start(ServingTls::load_with(secret.files(), asking).await.unwrap()).await;
     let own = stranger.issue();
     for (own, expected) in [(None, "0 shown, hello"), (Some(&own), "1 shown, hello")] {
         let (_, text) = exchange(address, &client(&server, own, "http/1.1"))
@@ -348,7 +348,7 @@ async fn a_server_may_leave_out_the_newer_protocol() {
         http1_only: true,
         ..ServingProfile::default()
     };
-    let address = start(ServingTls::load_as(secret.files(), older).await.unwrap()).await;
+    let address = start(ServingTls::load_with(secret.files(), older).await.unwrap()).await;
     request(address, &client(&server, None, "http/1.1"))
         .await
         .unwrap();
