@@ -10,7 +10,7 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::serve::{Limits, serve, want_connections};
+use crate::serve::{Limits, raise_connection_limit, serve};
 use crate::tls::CurrentServerTls;
 use runtime::address::{ListenAddress, listen_ip_from_environment};
 
@@ -24,7 +24,7 @@ pub struct Port {
 impl Port {
     /// Opens the port that was given with `flag`.
     pub async fn open(flag: &str, number: u16, limits: Limits) -> anyhow::Result<Self> {
-        let limits = limits.within(want_connections(limits.connections)?);
+        let limits = limits.within(raise_connection_limit(limits.connections)?);
         let listen: ListenAddress = format!(":{number}").parse()?;
         let listen = listen.or_host(listen_ip_from_environment()?);
         let listener = listen

@@ -97,11 +97,11 @@ impl Limits {
     }
 }
 
-/// How long a connection that was asked to close may take.
+/// How long a connection that was has_request to close may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Of one header, as HTTP/2 counts them.
-const HEADER_BYTES: usize = 256;
+const BYTES_PER_HEADER: usize = 256;
 
 /// Pause after the system refused to accept, which is mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -116,7 +116,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let server = Arc::new(Server {
-        router: bounded(router, limits),
+        router: with_limits(router, limits),
         tls,
         limits,
         shutdown: shutdown.clone(),
@@ -125,7 +125,7 @@ pub async fn serve(
     let connections = TaskTracker::new();
     // The loop ends when shutdown is requested: then `next` is dropped between two accepts.
     while let Some(accepted) = shutdown
-        .run_until_cancelled(next(&listener, &limiter))
+        .run_until_cancelled(accept(&listener, &limiter))
         .await
     {
         match accepted {
@@ -154,10 +154,10 @@ pub async fn serve(
 
 /// Asks the system to let the process have so many connections, besides what else it has open.
 /// Gives how many it may have.
-pub fn want_connections(count: usize) -> io::Result<usize> {
+pub fn raise_connection_limit(count: usize) -> io::Result<usize> {
     let wanted = u64::try_from(count)
         .unwrap_or(u64::MAX)
-        .saturating_add(OTHER_FILES);
+        .saturating_add(RESERVED_FILES);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(count);
@@ -170,20 +170,20 @@ pub fn want_connections(count: usize) -> io::Result<usize> {
             maximum: limit.maximum,
         },
     )?;
-    Ok(usize::try_from(most.saturating_sub(OTHER_FILES))
+    Ok(usize::try_from(most.saturating_sub(RESERVED_FILES))
         .unwrap_or(count)
-        .max(FEWEST))
+        .max(MIN_CONNECTIONS))
 }
 
 /// Files that a program has open besides the connections of one server.
-const OTHER_FILES: u64 = 512;
+const RESERVED_FILES: u64 = 512;
 
 /// Connections without which a server is none.
-const FEWEST: usize = 64;
+const MIN_CONNECTIONS: usize = 64;
 
 /// Accepts a connection and acquires its slot. One connection more than the limit may be open
 /// meanwhile.
-async fn next(
+async fn accept(
     listener: &TcpListener,
     limiter: &ConnectionLimiter,
 ) -> io::Result<(TcpStream, Slot)> {
@@ -203,7 +203,7 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-fn bounded(router: Router, limits: Limits) -> Router {
+fn with_limits(router: Router, limits: Limits) -> Router {
     let within = move |request: Request, next: Next| async move {
         match timeout(limits.request_timeout, next.run(request)).await {
             Ok(response) => response,
@@ -258,13 +258,13 @@ impl Server {
         peer: Peer,
     ) {
         let http = self.http(protocol);
-        let standing = Arc::new(Standing::default());
-        let noted = Arc::clone(&standing);
+        let state = Arc::new(ConnectionState::default());
+        let recorded = Arc::clone(&state);
         let service = self
             .router
             .clone()
             .map_request(move |mut request: axum::http::Request<_>| {
-                noted.asked.store(true, Ordering::Relaxed);
+                recorded.has_request.store(true, Ordering::Relaxed);
                 peer.record_request();
                 request.extensions_mut().insert(peer.clone());
                 if let Some(certificates) = &certificates {
@@ -273,14 +273,14 @@ impl Server {
                 request.map(Body::new)
             })
             .map_response({
-                let standing = Arc::clone(&standing);
-                move |response| standing.mark(response, protocol)
+                let state = Arc::clone(&state);
+                move |response| state.mark(response, protocol)
             });
         let mut connection =
             pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
         let begun = async {
             tokio::time::sleep(self.limits.header_timeout).await;
-            if standing.asked.load(Ordering::Relaxed) {
+            if state.has_request.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
         };
@@ -297,7 +297,7 @@ impl Server {
                 timeout(limits.request_timeout + CLOSE_TIMEOUT, connection).await
             }
             () = age.as_mut() => {
-                standing.is_old.store(true, Ordering::Relaxed);
+                state.is_expired.store(true, Ordering::Relaxed);
                 if let Protocol::Http2 = protocol {
                     connection.as_mut().graceful_shutdown();
                 }
@@ -323,7 +323,7 @@ impl Server {
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         let header_bytes =
-            u32::try_from(self.limits.headers.saturating_mul(HEADER_BYTES)).unwrap_or(u32::MAX);
+            u32::try_from(self.limits.headers.saturating_mul(BYTES_PER_HEADER)).unwrap_or(u32::MAX);
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -351,18 +351,18 @@ enum Protocol {
 
 /// What is known of one connection.
 #[derive(Default)]
-struct Standing {
+struct ConnectionState {
     /// A request has come.
-    asked: AtomicBool,
+    has_request: AtomicBool,
     /// Its time is over.
-    is_old: AtomicBool,
+    is_expired: AtomicBool,
 }
 
-impl Standing {
+impl ConnectionState {
     /// Says with the answer that it is the last one. Closing an idle connection instead could meet
     /// a request on its way.
     fn mark(&self, mut response: Response, protocol: Protocol) -> Response {
-        if self.is_old.load(Ordering::Relaxed) && matches!(protocol, Protocol::Http1) {
+        if self.is_expired.load(Ordering::Relaxed) && matches!(protocol, Protocol::Http1) {
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));

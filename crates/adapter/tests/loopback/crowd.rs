@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use adapter::serve::LIMITS;
-use serving::serve::{Limits, want_connections};
+use serving::serve::{Limits, raise_connection_limit};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -62,7 +62,7 @@ async fn check_answers(stage: &Stage) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_with_three_thousand_connections_keeps_nobody_waiting() {
     // Both ends of each are in this process.
-    want_connections(2 * (CROWD + GREETED)).unwrap();
+    raise_connection_limit(2 * (CROWD + GREETED)).unwrap();
     let stage = Stage::within(PATIENT, &[], |proxies, clients| {
         Some(usual(proxies, clients))
     })

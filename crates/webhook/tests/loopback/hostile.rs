@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
 use kube::Api;
 use serving::certificates::{ManagedConfig, RotationPolicy, Source};
-use serving::serve::{Limits, want_connections};
+use serving::serve::{Limits, raise_connection_limit};
 use serving::tls::ServingProfile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -174,7 +174,7 @@ async fn those_who_dawdle_are_shown_out() -> Result<()> {
 async fn five_thousand_idle_connections_keep_nobody_waiting() -> Result<()> {
     let _turn = MEASURING.lock().await;
     // Both ends of each are in this process.
-    want_connections(2 * IDLE + 1000)?;
+    raise_connection_limit(2 * IDLE + 1000)?;
     let stage = Stage::new(LIMITS).await?;
     let before = resident_bytes()?;
     let mut idle = Vec::new();
