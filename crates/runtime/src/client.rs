@@ -37,7 +37,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Of one answer other than a watch. The largest is that of metrics-server, with about 600 bytes
 /// for each pod of the cluster; lists that could be larger come in pages.
-const ANSWER_BYTES: usize = 128 << 20;
+const MAX_RESPONSE_BYTES: usize = 128 << 20;
 
 /// component-base's buckets for REST client latencies, in seconds.
 const BUCKETS: [f64; 12] = [
@@ -125,7 +125,7 @@ pub fn connect(
         .authority()
         .map_or_else(String::new, ToString::to_string);
     let clock = metrics.clock.layer();
-    let gate = Gate {
+    let layer = RequestLayer {
         throttle: Arc::new(Mutex::new(throttle)),
         metrics,
         host: host.into(),
@@ -133,7 +133,7 @@ pub fn connect(
     };
     Ok(ClientBuilder::try_from(config)?
         .with_layer(&clock)
-        .with_layer(&gate)
+        .with_layer(&layer)
         .build())
 }
 
@@ -182,30 +182,30 @@ impl RestMetrics {
 }
 
 #[derive(Clone)]
-struct Gate {
+struct RequestLayer {
     throttle: Arc<Mutex<Throttle>>,
     metrics: RestMetrics,
     host: Arc<str>,
     timeout: Duration,
 }
 
-impl<S> Layer<S> for Gate {
-    type Service = Gated<S>;
+impl<S> Layer<S> for RequestLayer {
+    type Service = RequestService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Gated {
+        RequestService {
             inner,
-            gate: self.clone(),
+            layer: self.clone(),
         }
     }
 }
 
-struct Gated<S> {
+struct RequestService<S> {
     inner: S,
-    gate: Gate,
+    layer: RequestLayer,
 }
 
-impl<S, B> Service<Request<KubeBody>> for Gated<S>
+impl<S, B> Service<Request<KubeBody>> for RequestService<S>
 where
     S: Service<Request<KubeBody>, Response = Response<B>, Error = BoxError>,
     S::Future: Send + 'static,
@@ -222,50 +222,55 @@ where
     /// Waits in the answer's future, not in `poll_ready`: one client has one queue, and a watch
     /// must not stand behind a thousand writes.
     fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
-        let length = Length::of(&request);
+        let kind = ResponseKind::of(&request);
         let is_urgent = request.extensions().get::<Urgent>().is_some();
-        let wait = match length {
-            Length::Lasting => Some(Duration::ZERO),
-            Length::Page | Length::Whole => self.gate.acquire(is_urgent, Instant::now()),
+        let wait = match kind {
+            ResponseKind::Streaming => Some(Duration::ZERO),
+            ResponseKind::Paged | ResponseKind::Complete => {
+                self.layer.acquire(is_urgent, Instant::now())
+            }
         };
         let Some(wait) = wait else {
-            return Box::pin(std::future::ready(Err(TooManyWait.into())));
+            return Box::pin(std::future::ready(Err(QueueFull.into())));
         };
         let acquired = tokio::time::sleep(wait);
         let method = request.method().to_string();
-        let gate = self.gate.clone();
+        let layer = self.layer.clone();
         // Nothing is sent before the future is polled.
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let labels: &[&str] = &[&method, &gate.host];
-            gate.metrics
+            let labels: &[&str] = &[&method, &layer.host];
+            layer
+                .metrics
                 .waits
                 .with_label_values(labels)
                 .observe(wait.as_secs_f64());
             acquired.await;
             let started = Instant::now();
-            let response = match length {
-                Length::Lasting => lasting_answer(answer, gate.timeout).await,
-                Length::Page => page(answer, gate.timeout).await,
-                Length::Whole => whole_answer(answer, gate.timeout).await,
+            let response = match kind {
+                ResponseKind::Streaming => streaming_response(answer, layer.timeout).await,
+                ResponseKind::Paged => paged_response(answer, layer.timeout).await,
+                ResponseKind::Complete => complete_response(answer, layer.timeout).await,
             };
-            gate.metrics
+            layer
+                .metrics
                 .durations
                 .with_label_values(labels)
                 .observe(started.elapsed().as_secs_f64());
             let code = response.as_ref().map_or("<error>".to_owned(), |response| {
                 response.status().as_u16().to_string()
             });
-            gate.metrics
+            layer
+                .metrics
                 .requests
-                .with_label_values(&[&code, &method, &*gate.host])
+                .with_label_values(&[&code, &method, &*layer.host])
                 .inc();
             response
         })
     }
 }
 
-impl Gate {
+impl RequestLayer {
     fn acquire(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
         self.throttle
@@ -277,36 +282,36 @@ impl Gate {
 
 /// The kinds of answers by their length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Length {
+enum ResponseKind {
     /// Watches, followed logs and upgraded connections: few, long, and reopened when a view would
     /// otherwise go stale.
-    Lasting,
+    Streaming,
     /// Pages of lists, which are handed on while they arrive: a reader of single objects never
     /// holds a whole page.
-    Page,
+    Paged,
     /// All others, which are handed on when they are complete.
-    Whole,
+    Complete,
 }
 
-impl Length {
+impl ResponseKind {
     fn of(request: &Request<KubeBody>) -> Self {
         let query = request.uri().query().unwrap_or_default();
         let asks = |name| matches!(name, "watch=true" | "watch=1" | "follow=true" | "follow=1");
         if request.headers().contains_key(UPGRADE) || query.split('&').any(asks) {
-            Self::Lasting
+            Self::Streaming
         } else if query
             .split('&')
             .any(|parameter| parameter.starts_with("limit="))
         {
-            Self::Page
+            Self::Paged
         } else {
-            Self::Whole
+            Self::Complete
         }
     }
 }
 
 /// An answer of which only the beginning is awaited.
-async fn lasting_answer<B>(
+async fn streaming_response<B>(
     answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
 ) -> Result<Response<Body>, BoxError>
@@ -315,12 +320,12 @@ where
 {
     let response = tokio::time::timeout(timeout, answer)
         .await
-        .map_err(|_| NoAnswer(timeout))??;
+        .map_err(|_| RequestTimeout(timeout))??;
     Ok(response.map(Body::new))
 }
 
 /// A page, whose body fails when it does not end in time or is too long.
-async fn page<B>(
+async fn paged_response<B>(
     answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
 ) -> Result<Response<Body>, BoxError>
@@ -330,13 +335,13 @@ where
     let deadline = tokio::time::Instant::now() + timeout;
     let response = tokio::time::timeout_at(deadline, answer)
         .await
-        .map_err(|_| NoAnswer(timeout))??;
+        .map_err(|_| RequestTimeout(timeout))??;
     Ok(response.map(|body| {
         let chunks = bounded(body);
         let timed = futures::stream::try_unfold(Box::pin(chunks), move |mut chunks| async move {
             let next = tokio::time::timeout_at(deadline, chunks.next()).await;
             let chunk = next
-                .map_err(|_| BoxError::from(NoAnswer(timeout)))?
+                .map_err(|_| BoxError::from(RequestTimeout(timeout)))?
                 .transpose()?;
             Ok::<_, BoxError>(chunk.map(|chunk| (chunk, chunks)))
         });
@@ -353,7 +358,7 @@ where
     Body::new(body).into_data_stream().map(move |chunk| {
         let chunk = chunk?;
         length = length.saturating_add(chunk.len());
-        if length > ANSWER_BYTES {
+        if length > MAX_RESPONSE_BYTES {
             Err(TooLong.into())
         } else {
             Ok(chunk)
@@ -361,7 +366,7 @@ where
     })
 }
 
-async fn whole_answer<B>(
+async fn complete_response<B>(
     answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
 ) -> Result<Response<Body>, BoxError>
@@ -379,16 +384,16 @@ where
     };
     tokio::time::timeout(timeout, whole)
         .await
-        .map_err(|_| NoAnswer(timeout))?
+        .map_err(|_| RequestTimeout(timeout))?
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {0:?}")]
-pub(crate) struct NoAnswer(pub(crate) Duration);
+pub(crate) struct RequestTimeout(pub(crate) Duration);
 
 /// An answer of the API server is longer than the client reads.
 #[derive(Debug, thiserror::Error)]
-#[error("an answer of the API server is longer than {} MiB", ANSWER_BYTES >> 20)]
+#[error("an answer of the API server is longer than {} MiB", MAX_RESPONSE_BYTES >> 20)]
 pub struct TooLong;
 
 /// Whether an error is, or comes from, [`TooLong`].
@@ -399,7 +404,7 @@ pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
 
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests wait for the API server")]
-struct TooManyWait;
+struct QueueFull;
 
 #[cfg(test)]
 mod tests {
@@ -416,12 +421,12 @@ mod tests {
 
     type Answer = Result<Response<Body>, BoxError>;
 
-    /// A gate in front of an answer.
-    fn gated<R>(
+    /// A layer in front of an answer.
+    fn service<R>(
         throttle: Throttle,
         answer: impl Fn() -> R + Clone,
     ) -> (
-        Gated<
+        RequestService<
             impl Service<Request<KubeBody>, Response = Response<Body>, Error = BoxError, Future = R>,
         >,
         Registry,
@@ -432,14 +437,14 @@ mod tests {
         let registry = Registry::new();
         let metrics = RestMetrics::register(&registry).unwrap();
         let throttle = Arc::new(Mutex::new(throttle));
-        let gate = Gate {
+        let layer = RequestLayer {
             throttle,
             metrics,
             host: "api:6443".into(),
             timeout: REQUEST_TIMEOUT,
         };
         (
-            gate.layer(tower::service_fn(move |_request| answer())),
+            layer.layer(tower::service_fn(move |_request| answer())),
             registry,
         )
     }
@@ -461,10 +466,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_wait_for_the_throttle_and_watches_do_not() {
-        let (mut gated, _registry) = gated(Throttle::new(10.0, 2), whole);
+        let (mut service, _registry) = service(Throttle::new(10.0, 2), whole);
         let start = tokio::time::Instant::now();
-        let writes: Vec<_> = (0..12).map(|_| gated.call(get("/api/v1/pods"))).collect();
-        gated
+        let writes: Vec<_> = (0..12).map(|_| service.call(get("/api/v1/pods"))).collect();
+        service
             .call(get("/api/v1/pods?allowWatchBookmarks=true&watch=true"))
             .await
             .unwrap();
@@ -485,18 +490,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_urgent_request_does_not_wait_behind_others() {
-        let (mut gated, _registry) = gated(Throttle::new(10.0, 20).reserving(10), whole);
+        let (mut service, _registry) = service(Throttle::new(10.0, 20).reserving(10), whole);
         let start = tokio::time::Instant::now();
-        let _writes: Vec<_> = (0..15).map(|_| gated.call(get("/api/v1/pods"))).collect();
+        let _writes: Vec<_> = (0..15).map(|_| service.call(get("/api/v1/pods"))).collect();
         let mut urgent = get("/api/v1/pods");
         urgent.extensions_mut().insert(Urgent);
-        gated.call(urgent).await.unwrap();
+        service.call(urgent).await.unwrap();
         assert!(
             start.elapsed() < Duration::from_millis(10),
             "{:?}",
             start.elapsed()
         );
-        gated.call(get("/api/v1/pods")).await.unwrap();
+        service.call(get("/api/v1/pods")).await.unwrap();
         assert!(
             start.elapsed() > Duration::from_millis(690),
             "{:?}",
@@ -506,12 +511,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn where_others_are_refused_an_urgent_request_goes_at_once_however_many_wait() {
-        let (mut gated, _registry) = gated(Throttle::new(10.0, 20).reserving(10).refusing(), whole);
+        let (mut service, _registry) =
+            service(Throttle::new(10.0, 20).reserving(10).refusing(), whole);
         let start = tokio::time::Instant::now();
-        let others: Vec<_> = (0..100).map(|_| gated.call(get("/api/v1/pods"))).collect();
+        let others: Vec<_> = (0..100)
+            .map(|_| service.call(get("/api/v1/pods")))
+            .collect();
         let mut urgent = get("/api/v1/pods");
         urgent.extensions_mut().insert(Urgent);
-        gated.call(urgent).await.unwrap();
+        service.call(urgent).await.unwrap();
         assert!(
             start.elapsed() < Duration::from_millis(10),
             "{:?}",
@@ -530,14 +538,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_does_not_end_fails_unless_it_is_a_watch() {
-        let (mut gated, registry) = gated(Throttle::new(10.0, 2), never_ending);
-        let error = gated.call(get("/api/v1/pods")).await.unwrap_err();
+        let (mut service, registry) = service(Throttle::new(10.0, 2), never_ending);
+        let error = service.call(get("/api/v1/pods")).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             "no answer from the API server within 65s"
         );
 
-        let watch = gated.call(get("/api/v1/pods?watch=1")).await.unwrap();
+        let watch = service.call(get("/api/v1/pods?watch=1")).await.unwrap();
         tokio::time::sleep(Duration::from_hours(5)).await;
         let first = watch
             .into_body()
@@ -568,8 +576,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_page_is_handed_on_while_it_arrives_and_must_end_in_time() {
-        let (mut gated, _registry) = gated(Throttle::new(10.0, 2), never_ending);
-        let page = gated
+        let (mut service, _registry) = service(Throttle::new(10.0, 2), never_ending);
+        let page = service
             .call(get("/api/v1/pods?limit=500&continue=x"))
             .await
             .unwrap();
@@ -584,8 +592,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_is_too_long_fails_whether_it_is_a_page_or_not() {
-        let (mut gated, _registry) = gated(Throttle::new(10.0, 2), endless);
-        let page = gated.call(get("/api/v1/pods?limit=500")).await.unwrap();
+        let (mut service, _registry) = service(Throttle::new(10.0, 2), endless);
+        let page = service.call(get("/api/v1/pods?limit=500")).await.unwrap();
         let chunks: Vec<_> = page
             .into_body()
             .into_data_stream()
@@ -598,13 +606,13 @@ mod tests {
                 .iter()
                 .map(|length| length.as_ref().unwrap())
                 .sum::<usize>(),
-            ANSWER_BYTES
+            MAX_RESPONSE_BYTES
         );
         assert_eq!(
             last.as_ref().unwrap_err().to_string(),
             "an answer of the API server is longer than 128 MiB"
         );
-        let whole = gated.call(get("/api/v1/pods")).await.unwrap_err();
+        let whole = service.call(get("/api/v1/pods")).await.unwrap_err();
         assert_eq!(
             whole.to_string(),
             "an answer of the API server is longer than 128 MiB"
@@ -614,8 +622,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_does_not_begin_fails() {
-        let (gated, _registry) = gated(Throttle::new(10.0, 2), std::future::pending::<Answer>);
-        let error = gated
+        let (service, _registry) = service(Throttle::new(10.0, 2), std::future::pending::<Answer>);
+        let error = service
             .oneshot(get("/api/v1/pods?watch=true"))
             .await
             .unwrap_err();

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams, WatchEvent, WatchParams};
 
 use super::now;
-use crate::client::NoAnswer;
+use crate::client::RequestTimeout;
 use crate::lease;
 
 type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
@@ -161,7 +161,7 @@ async fn answer<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> kube::Result<T> {
     let answer = tokio::time::timeout(limit, request).await;
-    answer.unwrap_or_else(|_| Err(kube::Error::Service(NoAnswer(limit).into())))
+    answer.unwrap_or_else(|_| Err(kube::Error::Service(RequestTimeout(limit).into())))
 }
 
 async fn watch(api: &Api<Lease>, name: &str, seen: &Lease) -> Option<Changes> {
