@@ -1,7 +1,7 @@
 //! One candidate's way to leadership and through it. The rules are in [`crate::lease`]; what it
-//! knows of the Lease object is in `candidate/record.rs`.
+//! knows of the Lease object is in `candidate/observed_lease.rs`.
 
-mod record;
+mod observed_lease;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::clock::{ApiServerClock, steady as now};
 use crate::leading::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
-use record::Record;
+use observed_lease::ObservedLease;
 
 /// Conflicting writes in one attempt before it counts as failed.
 const MAX_CONFLICTS: u32 = 3;
@@ -29,48 +29,48 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Wants to lead under one name.
 pub(crate) struct Candidate {
-    record: Record,
+    lease: ObservedLease,
     name: String,
-    me: String,
+    identity: String,
     timings: Timings,
     /// Dates what is written. No decision follows from it.
     clock: ApiServerClock,
     /// A write of ours was sent and may have arrived, whatever became of its answer.
-    perhaps_held: bool,
+    may_be_held: bool,
 }
 
-enum Step {
+enum Attempt {
     /// The lease is ours, from the moment at which the request that made it so was sent.
     Held { since: Instant },
     /// Another's, for at least this long unless it is released.
-    Theirs { wait: Duration },
+    HeldByOther { wait: Duration },
 }
 
 impl Candidate {
     pub(crate) fn new(
         api: Api<Lease>,
         name: String,
-        me: String,
+        identity: String,
         timings: Timings,
         clock: ApiServerClock,
     ) -> Self {
         // No answer is awaited for longer than leaves time for a second request before the renew
         // deadline.
-        let record = Record::new(api, name.clone(), timings.renew_deadline / 2);
+        let lease = ObservedLease::new(api, name.clone(), timings.renew_deadline / 2);
         Self {
-            record,
+            lease,
             name,
-            me,
+            identity,
             timings,
             clock,
-            perhaps_held: false,
+            may_be_held: false,
         }
     }
 
     /// The same; while it holds the lease, that has these annotations beside others.
-    pub(crate) fn annotating(self, annotations: BTreeMap<String, String>) -> Self {
+    pub(crate) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
         Self {
-            record: self.record.annotating(annotations),
+            lease: self.lease.with_annotations(annotations),
             ..self
         }
     }
@@ -89,7 +89,7 @@ impl Candidate {
         loop {
             tracing::info!(
                 lease = self.name,
-                identity = self.me,
+                identity = self.identity,
                 "waiting for leadership"
             );
             let Some(since) = shutdown.run_until_cancelled(self.acquire()).await else {
@@ -98,28 +98,26 @@ impl Candidate {
             };
             tracing::info!(lease = self.name, "leading");
             status.set(1);
-            let leading = Leading::new(
-                self.record.term(),
-                Some(since + self.timings.renew_deadline),
-            );
-            let enough = CancellationToken::new();
+            let leading =
+                Leading::new(self.lease.term(), Some(since + self.timings.renew_deadline));
+            let stop = CancellationToken::new();
             // In a task of its own: work that computes for long must not keep the lease from being
             // renewed, or its loss from being told.
-            let mut holding = AbortOnDropHandle::new(tokio::spawn(self.hold_until(
-                enough.clone(),
+            let mut renewal = AbortOnDropHandle::new(tokio::spawn(self.renew_until(
+                stop.clone(),
                 since,
                 leading.clone(),
             )));
             let ended = tokio::select! {
                 ended = work(leading.clone()) => {
                     let is_lost = leading.lost().is_cancelled();
-                    enough.cancel();
-                    self = holding.await?;
+                    stop.cancel();
+                    self = renewal.await?;
                     // Work may end well because its term is over, and be seen to before the
                     // candidate is back.
                     (!is_lost || ended.is_err()).then_some(ended)
                 }
-                candidate = &mut holding => {
+                candidate = &mut renewal => {
                     self = candidate?;
                     None
                 }
@@ -132,40 +130,40 @@ impl Candidate {
         }
     }
 
-    async fn hold_until(
+    async fn renew_until(
         mut self,
-        enough: CancellationToken,
+        stop: CancellationToken,
         since: Instant,
         leading: Leading,
     ) -> Self {
-        enough.run_until_cancelled(self.hold(since, &leading)).await;
+        stop.run_until_cancelled(self.renew(since, &leading)).await;
         leading.end();
         self
     }
 
     /// Returns once the lease is ours, with the time at which the request that took it was sent.
     async fn acquire(&mut self) -> Instant {
-        let mut said = None;
+        let mut last_error = None;
         // What was known in an earlier term may be old.
-        self.record.forget_changes();
-        let mut known = self.record.refresh().await;
+        self.lease.forget_changes();
+        let mut known = self.lease.refresh().await;
         loop {
             let step = match known {
-                Ok(()) => self.step(false).await,
+                Ok(()) => self.attempt(false).await,
                 Err(error) => Err(error),
             };
             let wait = match step {
-                Ok(Step::Held { since }) => return since,
-                Ok(Step::Theirs { wait }) => {
-                    said = None;
+                Ok(Attempt::Held { since }) => return since,
+                Ok(Attempt::HeldByOther { wait }) => {
+                    last_error = None;
                     wait
                 }
                 Err(error) => {
                     let error = error.to_string();
-                    if said.as_ref() != Some(&error) {
+                    if last_error.as_ref() != Some(&error) {
                         tracing::warn!(lease = self.name, %error, "cannot take the lease; trying on");
                     }
-                    said = Some(error);
+                    last_error = Some(error);
                     Duration::MAX
                 }
             };
@@ -174,15 +172,15 @@ impl Candidate {
                 .timings
                 .retry_period
                 .mul_f64(1.0 + 1.2 * rand::random::<f64>());
-            known = match tokio::time::timeout(pause.min(wait), self.record.change()).await {
+            known = match tokio::time::timeout(pause.min(wait), self.lease.change()).await {
                 Ok(()) => Ok(()),
-                Err(_) => self.record.refresh().await,
+                Err(_) => self.lease.refresh().await,
             };
         }
     }
 
     /// Renews until the lease is lost; then returns, at the latest when the renew deadline is over.
-    async fn hold(&mut self, mut since: Instant, leading: &Leading) {
+    async fn renew(&mut self, mut since: Instant, leading: &Leading) {
         let Timings {
             renew_deadline,
             retry_period,
@@ -191,7 +189,7 @@ impl Candidate {
         loop {
             let attempt = async {
                 tokio::time::sleep(retry_period).await;
-                self.step(true).await
+                self.attempt(true).await
             };
             let attempt = tokio::select! {
                 biased;
@@ -202,11 +200,11 @@ impl Candidate {
                 attempt = attempt => attempt,
             };
             match attempt {
-                Ok(Step::Held { since: sent }) => {
+                Ok(Attempt::Held { since: sent }) => {
                     since = sent;
                     leading.extend(since + renew_deadline);
                 }
-                Ok(Step::Theirs { .. }) => {
+                Ok(Attempt::HeldByOther { .. }) => {
                     tracing::error!(
                         lease = self.name,
                         "leadership lost: the lease is no longer ours"
@@ -220,42 +218,42 @@ impl Candidate {
 
     /// Does what the rules say about the lease as last seen; reads it again when a write shows that
     /// it has changed.
-    async fn step(&mut self, holding: bool) -> kube::Result<Step> {
+    async fn attempt(&mut self, holding: bool) -> kube::Result<Attempt> {
         let mut conflicts = 0;
         loop {
-            let spec = self.record.spec();
+            let spec = self.lease.spec();
             let since = now();
-            let unchanged_since = self.record.unchanged_since();
+            let unchanged_since = self.lease.unchanged_since();
             let written = match decide(
                 spec.as_ref(),
                 unchanged_since,
                 since,
-                &self.me,
+                &self.identity,
                 self.timings.lease_duration,
             ) {
-                Action::Wait(wait) => return Ok(Step::Theirs { wait }),
+                Action::Wait(wait) => return Ok(Attempt::HeldByOther { wait }),
                 // Whoever gave the lease away while we held it meant another to lead.
                 Action::Take if holding => {
-                    return Ok(Step::Theirs {
+                    return Ok(Attempt::HeldByOther {
                         wait: Duration::ZERO,
                     });
                 }
                 Action::Create | Action::Take | Action::Renew => {
-                    self.perhaps_held = true;
+                    self.may_be_held = true;
                     let spec = held(
                         spec.as_ref(),
-                        &self.me,
+                        &self.identity,
                         self.timings.lease_duration,
                         self.clock.timestamp(),
                     );
-                    self.record.write(spec).await
+                    self.lease.write(spec).await
                 }
             };
             match written {
-                Ok(()) => return Ok(Step::Held { since }),
+                Ok(()) => return Ok(Attempt::Held { since }),
                 Err(error) if conflicts < MAX_CONFLICTS && is_outdated(&error) => {
                     conflicts += 1;
-                    self.record.refresh().await?;
+                    self.lease.refresh().await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -265,7 +263,7 @@ impl Candidate {
     /// Gives the lease away if it is ours, so that the next candidate need not wait for it to run
     /// out.
     async fn release(&mut self) {
-        if !self.perhaps_held {
+        if !self.may_be_held {
             return;
         }
         match tokio::time::timeout(RELEASE_TIMEOUT, self.try_release()).await {
@@ -284,20 +282,20 @@ impl Candidate {
     async fn try_release(&mut self) -> kube::Result<bool> {
         let mut conflicts = 0;
         loop {
-            self.record.refresh().await?;
-            let Some(spec) = self.record.spec() else {
+            self.lease.refresh().await?;
+            let Some(spec) = self.lease.spec() else {
                 return Ok(false);
             };
-            if spec.holder_identity.as_deref() != Some(&self.me) {
+            if spec.holder_identity.as_deref() != Some(&self.identity) {
                 return Ok(false);
             }
             match self
-                .record
+                .lease
                 .write(released(&spec, self.clock.timestamp()))
                 .await
             {
                 Ok(()) => {
-                    self.perhaps_held = false;
+                    self.may_be_held = false;
                     return Ok(true);
                 }
                 // A renewal of ours that was under way has arrived.

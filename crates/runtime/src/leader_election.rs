@@ -68,7 +68,7 @@ impl Chassis {
             timings,
             self.clock(),
         );
-        let candidate = candidate.annotating(annotations.clone());
+        let candidate = candidate.with_annotations(annotations.clone());
         candidate.lead(&self.shutdown, &status, &mut work).await
     }
 

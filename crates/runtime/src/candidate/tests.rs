@@ -258,7 +258,7 @@ async fn the_lease_has_the_annotations_of_its_holder() {
             TIMINGS,
             ApiServerClock::default(),
         );
-        let candidate = candidate.annotating([("holder".to_owned(), name.to_owned())].into());
+        let candidate = candidate.with_annotations([("holder".to_owned(), name.to_owned())].into());
         let mut work = async |_| {
             let lease = leases.0.lock().unwrap().clone().unwrap();
             let expected = [("holder", name), ("kept", "as it is")]

@@ -17,26 +17,26 @@ use crate::lease;
 type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
 
 /// What is known of the object.
-pub(super) struct Record {
+pub(super) struct ObservedLease {
     api: Api<Lease>,
     name: String,
     annotations: BTreeMap<String, String>,
     /// No answer to a read or a write is awaited for longer.
-    patience: Duration,
+    request_timeout: Duration,
     /// The lease as last read or written, and since when its content has been that.
     seen: Option<Lease>,
     unchanged_since: Instant,
     changes: Option<Changes>,
 }
 
-impl Record {
-    pub(super) fn new(api: Api<Lease>, name: String, patience: Duration) -> Self {
+impl ObservedLease {
+    pub(super) fn new(api: Api<Lease>, name: String, request_timeout: Duration) -> Self {
         let annotations = BTreeMap::new();
         Self {
             api,
             name,
             annotations,
-            patience,
+            request_timeout,
             seen: None,
             unchanged_since: now(),
             changes: None,
@@ -44,7 +44,7 @@ impl Record {
     }
 
     /// The same; what is written has these annotations beside others.
-    pub(super) fn annotating(self, annotations: BTreeMap<String, String>) -> Self {
+    pub(super) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
         Self {
             annotations,
             ..self
@@ -58,7 +58,7 @@ impl Record {
             .map(|lease| lease.spec.clone().unwrap_or_default())
     }
 
-    /// Since when the lease has said what it says.
+    /// Since when the lease has last_error what it says.
     pub(super) fn unchanged_since(&self) -> Instant {
         self.unchanged_since
     }
@@ -75,8 +75,8 @@ impl Record {
 
     /// Reads the lease.
     pub(super) async fn refresh(&mut self) -> kube::Result<()> {
-        let lease = answer(self.patience, self.api.get_opt(&self.name)).await?;
-        self.saw(lease);
+        let lease = answer(self.request_timeout, self.api.get_opt(&self.name)).await?;
+        self.observe(lease);
         Ok(())
     }
 
@@ -100,18 +100,22 @@ impl Record {
         };
         let params = PostParams::default();
         let written = if is_there {
-            answer(self.patience, self.api.replace(&self.name, &params, &lease)).await?
+            answer(
+                self.request_timeout,
+                self.api.replace(&self.name, &params, &lease),
+            )
+            .await?
         } else {
-            answer(self.patience, self.api.create(&params, &lease)).await?
+            answer(self.request_timeout, self.api.create(&params, &lease)).await?
         };
-        self.saw(Some(written));
+        self.observe(Some(written));
         Ok(())
     }
 
     /// Returns after the next change of the lease. Waits for ever where it cannot be watched.
     pub(super) async fn change(&mut self) {
         let lease = self.next_change().await;
-        self.saw(lease);
+        self.observe(lease);
     }
 
     /// What the watch has still to tell is too old to matter.
@@ -119,7 +123,7 @@ impl Record {
         self.changes = None;
     }
 
-    fn saw(&mut self, lease: Option<Lease>) {
+    fn observe(&mut self, lease: Option<Lease>) {
         let spec = |lease: &Option<Lease>| lease.as_ref().and_then(|lease| lease.spec.clone());
         if spec(&lease) != spec(&self.seen) {
             self.unchanged_since = now();
