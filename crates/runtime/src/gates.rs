@@ -4,8 +4,6 @@
 //! `AllAlpha` and `AllBeta`, whatever the order; a gate that graduated can only be set to the value
 //! it is locked to.
 
-pub mod suite;
-
 use std::collections::BTreeMap;
 
 /// How mature a feature is.
@@ -29,6 +27,33 @@ pub struct Gate {
     /// Its value when nothing is said.
     pub default: bool,
 }
+
+/// CPU startup boost; used by updater and webhook.
+pub const CPU_STARTUP_BOOST: &str = "CPUStartupBoost";
+/// In-place resize of pods; used by updater and webhook.
+pub const IN_PLACE: &str = "InPlace";
+/// Settings of a single VPA; used by recommender, updater and webhook.
+pub const PER_VPA_CONFIG: &str = "PerVPAConfig";
+
+/// The gates that every program of the suite accepts, as upstream's programs do: one
+/// `--feature-gates` value fits all of them.
+pub const SUITE: [Gate; 3] = [
+    Gate {
+        name: CPU_STARTUP_BOOST,
+        stage: Stage::Alpha,
+        default: false,
+    },
+    Gate {
+        name: IN_PLACE,
+        stage: Stage::Alpha,
+        default: false,
+    },
+    Gate {
+        name: PER_VPA_CONFIG,
+        stage: Stage::Alpha,
+        default: false,
+    },
+];
 
 /// The value of each known gate.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use runtime::duration::positive_duration;
-use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
+use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
 use serving::FeedReaderArgs;
 use view::ObjectKey;
@@ -183,8 +183,8 @@ impl ChoiceArgs {
             native_sidecars,
             make_room,
             in_place: gates.enabled(IN_PLACE),
-            startup_boost: gates.enabled(STARTUP_BOOST),
-            per_autoscaler: gates.enabled(PER_AUTOSCALER_RULES),
+            startup_boost: gates.enabled(CPU_STARTUP_BOOST),
+            per_autoscaler: gates.enabled(PER_VPA_CONFIG),
             ..Settings::default()
         })
     }

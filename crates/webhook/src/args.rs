@@ -8,7 +8,7 @@ mod serving;
 use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
-use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
+use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
 
 use crate::state::{Gates, Settings};
@@ -87,9 +87,9 @@ impl ReviewArgs {
         let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
         Ok(Settings {
             gates: Gates {
-                startup_boost: gates.enabled(STARTUP_BOOST),
+                startup_boost: gates.enabled(CPU_STARTUP_BOOST),
                 in_place: gates.enabled(IN_PLACE),
-                per_autoscaler_rules: gates.enabled(PER_AUTOSCALER_RULES),
+                per_autoscaler_rules: gates.enabled(PER_VPA_CONFIG),
             },
             max_cpu_boost: Some(max_allowed_cpu_boost).filter(|most| !most.is_zero()),
             native_sidecars,

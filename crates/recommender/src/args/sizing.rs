@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use model::{Quantity, ResourceList, ResourceName};
-use runtime::gates::suite::{PER_AUTOSCALER_RULES, SUITE};
+use runtime::gates::{PER_VPA_CONFIG, SUITE};
 use runtime::{FeatureGates, GoDuration};
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
@@ -149,7 +149,7 @@ impl SizingArgs {
                 oom_bump_up_ratio,
                 oom_min_bump_up_bytes,
             },
-            per_autoscaler_rules: gates.enabled(PER_AUTOSCALER_RULES),
+            per_autoscaler_rules: gates.enabled(PER_VPA_CONFIG),
             humanize_memory,
             round_cpu_millicores,
             round_memory_bytes,
