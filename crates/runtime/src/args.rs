@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::address::ListenAddress;
 use crate::duration::GoDuration;
+use crate::ignored_flags::IgnoredFlags;
 use crate::log::LogArgs;
-use crate::no_effect::NoEffect;
 
 /// Flags of every service.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
@@ -38,7 +38,7 @@ pub struct CommonArgs {
     pub log: LogArgs,
     /// Flags that are accepted and have no effect.
     #[command(flatten)]
-    pub no_effect: NoEffect,
+    pub ignored_flags: IgnoredFlags,
 }
 
 /// Flags of a service of which one replica at a time may act.

@@ -95,7 +95,7 @@ impl Program {
             eprintln!("{}: {error}", self.name);
             return ExitCode::FAILURE;
         }
-        args.no_effect.warn();
+        args.ignored_flags.warn();
         flags::warn_of_service_links(self.name);
         client::install_crypto_provider();
         let ended = tokio::runtime::Builder::new_multi_thread()
@@ -125,7 +125,7 @@ impl Program {
     {
         let run = || {
             log::init(&args.log)?;
-            args.no_effect.warn();
+            args.ignored_flags.warn();
             client::install_crypto_provider();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

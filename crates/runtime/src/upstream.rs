@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 
 use crate::flags::Program;
-use crate::no_effect;
+use crate::ignored_flags;
 
 /// Name and default of each. The name of the Lease is each program's own; `v` is set by the
 /// programs, the others after it by klog.
@@ -85,7 +85,7 @@ pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, 
 ///
 /// When it does not.
 pub fn check_readme(readme: &str) {
-    for flag in no_effect::FLAGS {
+    for flag in ignored_flags::FLAGS {
         assert!(
             readme.contains(&format!("`--{}`", flag.name)),
             "--{}",

@@ -46,7 +46,7 @@ fn the_arguments_of_upstreams_manifests_start_the_updater() {
         "--updater-interval=10s --min-replicas=1 --eviction-rate-limit -1 --feature-gates=InPlace=true,CPUStartupBoost=true",
     ] {
         let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(args.common.no_effect.iter().count(), 0, "{line}");
+        assert_eq!(args.common.ignored_flags.iter().count(), 0, "{line}");
         assert!(args.choice.settings().is_ok(), "{line}");
     }
 }

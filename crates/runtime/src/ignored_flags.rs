@@ -8,13 +8,13 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// A flag without effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flag {
+pub struct IgnoredFlag {
     /// As on the command line, without dashes.
     pub name: &'static str,
     /// What it is when nothing is said, which is also what happens here.
     pub default: &'static str,
     /// Why it has no effect.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 const LOG_FILE: &str =
@@ -23,70 +23,70 @@ const HEADER: &str = "log lines have a form of their own; see --log-format";
 const SOURCE_FILE: &str = "it names source files of upstream; --log-filter sets levels per module";
 
 /// All flags without effect. Those whose default is `true` or `false` are switches.
-pub const FLAGS: [Flag; 12] = [
-    Flag {
+pub const FLAGS: [IgnoredFlag; 12] = [
+    IgnoredFlag {
         name: "profiling",
         default: "false",
-        why: "there is no profiler in the program; profile it from outside",
+        reason: "there is no profiler in the program; profile it from outside",
     },
-    Flag {
+    IgnoredFlag {
         name: "logtostderr",
         default: "true",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "alsologtostderr",
         default: "false",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "log-dir",
         default: "",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "log-file",
         default: "",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "log-file-max-size",
         default: "1800",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "one-output",
         default: "false",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "skip-log-headers",
         default: "false",
-        why: LOG_FILE,
+        reason: LOG_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "skip-headers",
         default: "false",
-        why: HEADER,
+        reason: HEADER,
     },
-    Flag {
+    IgnoredFlag {
         name: "add-dir-header",
         default: "false",
-        why: HEADER,
+        reason: HEADER,
     },
-    Flag {
+    IgnoredFlag {
         name: "log-backtrace-at",
         default: ":0",
-        why: SOURCE_FILE,
+        reason: SOURCE_FILE,
     },
-    Flag {
+    IgnoredFlag {
         name: "vmodule",
         default: "",
-        why: SOURCE_FILE,
+        reason: SOURCE_FILE,
     },
 ];
 
-impl Flag {
+impl IgnoredFlag {
     fn is_switch(&self) -> bool {
         matches!(self.default, "true" | "false")
     }
@@ -95,7 +95,7 @@ impl Flag {
         let arg = Arg::new(self.name)
             .long(self.name)
             .default_value(self.default)
-            .help(self.why);
+            .help(self.reason);
         let arg = arg.help_heading("Accepted without effect, since existing manifests pass them");
         if self.is_switch() {
             arg.action(ArgAction::SetTrue)
@@ -114,25 +114,25 @@ impl Flag {
 
 /// The flags without effect that somebody set to anything but their default, with their values.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct NoEffect(Vec<(Flag, String)>);
+pub struct IgnoredFlags(Vec<(IgnoredFlag, String)>);
 
-impl NoEffect {
+impl IgnoredFlags {
     /// Flags and values.
-    pub fn iter(&self) -> impl Iterator<Item = (Flag, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (IgnoredFlag, &str)> {
         self.0.iter().map(|(flag, value)| (*flag, value.as_str()))
     }
 
     /// Names each flag in the log.
     pub(crate) fn warn(&self) {
         for (flag, value) in self.iter() {
-            tracing::warn!("--{}={value} has no effect: {}", flag.name, flag.why);
+            tracing::warn!("--{}={value} has no effect: {}", flag.name, flag.reason);
         }
     }
 }
 
-impl Args for NoEffect {
+impl Args for IgnoredFlags {
     fn augment_args(command: Command) -> Command {
-        command.args(FLAGS.iter().map(Flag::arg))
+        command.args(FLAGS.iter().map(IgnoredFlag::arg))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -140,7 +140,7 @@ impl Args for NoEffect {
     }
 }
 
-impl FromArgMatches for NoEffect {
+impl FromArgMatches for IgnoredFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let set = FLAGS
             .iter()
@@ -164,7 +164,7 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct Parsed {
         #[command(flatten)]
-        no_effect: NoEffect,
+        ignored_flags: IgnoredFlags,
     }
 
     const PROGRAM: Program = Program {
@@ -175,8 +175,11 @@ mod tests {
 
     /// `expected`: the flags that are named in the log.
     fn check(line: &str, expected: &[(&str, &str)]) {
-        let no_effect = PROGRAM.parse_line::<Parsed>(line).expect(line).no_effect;
-        let named: Vec<_> = no_effect
+        let ignored_flags = PROGRAM
+            .parse_line::<Parsed>(line)
+            .expect(line)
+            .ignored_flags;
+        let named: Vec<_> = ignored_flags
             .iter()
             .map(|(flag, value)| (flag.name, value))
             .collect();
@@ -186,7 +189,7 @@ mod tests {
     #[test]
     fn a_flag_without_effect_is_named_only_when_it_asks_for_something() {
         check("", &[]);
-        for Flag { name, default, .. } in FLAGS {
+        for IgnoredFlag { name, default, .. } in FLAGS {
             check(&format!("--{name}={default}"), &[]);
         }
         check("--logtostderr --alsologtostderr=f", &[]);
