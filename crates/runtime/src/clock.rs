@@ -21,7 +21,7 @@ use prometheus::{Gauge, Registry};
 use tower::{Layer, Service};
 
 /// The offset of the own clock from which on it is logged.
-const NOTABLE: Duration = Duration::from_mins(1);
+const LOGGED_OFFSET: Duration = Duration::from_mins(1);
 /// The shortest time between two log lines about the offset. API servers whose clocks differ take
 /// turns in answering.
 const LOG_INTERVAL: Duration = Duration::from_mins(10);
@@ -29,10 +29,10 @@ const LOG_INTERVAL: Duration = Duration::from_mins(10);
 /// The API server's clock. Before the first answer it shows the time of the own machine. Clones
 /// share it.
 #[derive(Debug, Clone, Default)]
-pub struct ApiServerClock(Arc<Mutex<State>>);
+pub struct ApiServerClock(Arc<Mutex<ClockState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ClockState {
     reading: Option<Reading>,
     /// Whether the own clock was off when that was last logged.
     is_off: bool,
@@ -56,9 +56,9 @@ impl ApiServerClock {
             "This machine's clock minus the API server's, at the last answer.",
         )?;
         registry.register(Box::new(offset.clone()))?;
-        Ok(Self(Arc::new(Mutex::new(State {
+        Ok(Self(Arc::new(Mutex::new(ClockState {
             offset: Some(offset),
-            ..State::default()
+            ..ClockState::default()
         }))))
     }
 
@@ -73,18 +73,18 @@ impl ApiServerClock {
     }
 
     /// The time when the own clock shows `own` and the steady one `now`.
-    pub fn at(&self, own: SystemTime, now: Instant) -> SystemTime {
+    pub fn at(&self, local: SystemTime, now: Instant) -> SystemTime {
         let reading = self.state().reading;
         let time = |Reading { date, at }| date.checked_add(now.saturating_duration_since(at));
-        reading.and_then(time).unwrap_or(own)
+        reading.and_then(time).unwrap_or(local)
     }
 
     /// Takes over the `Date` of an answer that arrives when the own clock shows `own` and the
     /// steady one `now`.
-    pub fn observe(&self, date: SystemTime, own: SystemTime, now: Instant) {
+    pub fn observe(&self, date: SystemTime, local: SystemTime, now: Instant) {
         let mut state = self.state();
         state.reading = Some(Reading { date, at: now });
-        let (ahead, behind) = (own.duration_since(date), date.duration_since(own));
+        let (ahead, behind) = (local.duration_since(date), date.duration_since(local));
         let apart = ahead
             .as_ref()
             .or(behind.as_ref())
@@ -98,7 +98,7 @@ impl ApiServerClock {
         if let Some(gauge) = &state.offset {
             gauge.set(offset);
         }
-        let is_off = apart >= NOTABLE;
+        let is_off = apart >= LOGGED_OFFSET;
         if state.is_change_to_log(is_off, now) {
             if is_off {
                 tracing::warn!(
@@ -120,13 +120,13 @@ impl ApiServerClock {
         ClockLayer(self.clone())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
         // The state is whole after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ClockState {
     /// Whether the log should say that the own clock is off, or no longer off.
     fn is_change_to_log(&mut self, is_off: bool, now: Instant) -> bool {
         let is_due = self
@@ -177,7 +177,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let clock = is_own(request.uri().path()).then(|| self.clock.clone());
+        let clock = is_answered_by_api_server(request.uri().path()).then(|| self.clock.clone());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let response = answer.await?;
@@ -191,7 +191,7 @@ where
 
 /// Whether the API server itself answers requests for a path: those for the core API, and those for
 /// Leases.
-fn is_own(path: &str) -> bool {
+fn is_answered_by_api_server(path: &str) -> bool {
     let is_built_in = path.starts_with("/api/") || path.starts_with("/apis/coordination.k8s.io/");
     is_built_in && path.split('/').all(|segment| segment != "proxy")
 }
@@ -228,8 +228,11 @@ mod tests {
         let (clock, start) = (ApiServerClock::default(), Instant::now());
         assert_eq!(clock.at(at(7), start), at(7), "no answer yet");
         clock.observe(at(1000), at(1), start);
-        for own in [0, 1, 1_000_000_000] {
-            assert_eq!(clock.at(at(own), start + Duration::from_secs(9)), at(1009));
+        for local in [0, 1, 1_000_000_000] {
+            assert_eq!(
+                clock.at(at(local), start + Duration::from_secs(9)),
+                at(1009)
+            );
         }
         clock.observe(at(500), at(1), start + Duration::from_secs(10));
         assert_eq!(clock.at(at(1), start + Duration::from_secs(11)), at(501));
@@ -239,9 +242,10 @@ mod tests {
     fn the_offset_of_the_own_clock_is_exported() {
         let registry = Registry::new();
         let clock = ApiServerClock::register(&registry).unwrap();
-        for (date, own, expected) in [(1000, 1000, 0.0), (1000, 4600, 3600.0), (1000, 400, -600.0)]
+        for (date, local, expected) in
+            [(1000, 1000, 0.0), (1000, 4600, 3600.0), (1000, 400, -600.0)]
         {
-            clock.observe(at(date), at(own), Instant::now());
+            clock.observe(at(date), at(local), Instant::now());
             let exported = registry.gather()[0].get_metric()[0].get_gauge().get_value();
             assert!(
                 (exported - expected).abs() < 1e-9,

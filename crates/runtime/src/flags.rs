@@ -42,7 +42,7 @@ impl Program {
         words: impl IntoIterator<Item = impl Into<OsString>>,
     ) -> Result<A, clap::Error> {
         let mut command = self.command::<A>();
-        let mut matches = command.try_get_matches_from_mut(dashes_for_underscores(words))?;
+        let mut matches = command.try_get_matches_from_mut(normalize_underscores(words))?;
         A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
@@ -72,11 +72,11 @@ impl Program {
                     }
                 })
             });
-        with_go_habits(command, self.name)
+        with_pflag_behaviour(command, self.name)
     }
 }
 
-fn with_go_habits(command: Command, program: &str) -> Command {
+fn with_pflag_behaviour(command: Command, program: &str) -> Command {
     command
         .mut_args(
             |arg| match arg.get_long().map(|long| environment_twin(program, long)) {
@@ -89,7 +89,9 @@ fn with_go_habits(command: Command, program: &str) -> Command {
                 _ => arg,
             },
         )
-        .mut_subcommands(|subcommand| with_go_habits(subcommand.args_override_self(true), program))
+        .mut_subcommands(|subcommand| {
+            with_pflag_behaviour(subcommand.args_override_self(true), program)
+        })
 }
 
 fn takes_values(arg: &Arg) -> bool {
@@ -166,7 +168,7 @@ fn is_service_link(value: &OsStr) -> bool {
 }
 
 /// Writes `--a_b=c_d` as `--a-b=c_d`. Words after a bare `--` stay as they are.
-fn dashes_for_underscores(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
+fn normalize_underscores(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
     let mut flags_ended = false;
     let rewrite = |word: OsString| {
         flags_ended |= word == "--";

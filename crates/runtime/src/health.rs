@@ -56,10 +56,10 @@ impl Activity {
 
 /// What must hold before the program serves. Clones share one set of conditions.
 #[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<Mutex<BTreeMap<String, State>>>);
+pub struct Readiness(Arc<Mutex<BTreeMap<String, ConditionStatus>>>);
 
 #[derive(Debug, Clone)]
-enum State {
+enum ConditionStatus {
     Ready,
     /// With a remark.
     ReadyBut(String),
@@ -89,8 +89,8 @@ impl Readiness {
     pub fn missing(&self) -> Vec<String> {
         let states = lock(&self.0);
         let missing = states.iter().filter_map(|(name, state)| match state {
-            State::Ready | State::ReadyBut(_) => None,
-            State::Missing(reason) => Some(format!("{name}: {reason}")),
+            ConditionStatus::Ready | ConditionStatus::ReadyBut(_) => None,
+            ConditionStatus::Missing(reason) => Some(format!("{name}: {reason}")),
         });
         missing.collect()
     }
@@ -99,9 +99,9 @@ impl Readiness {
     pub fn report(&self) -> String {
         let states = lock(&self.0);
         let lines = states.iter().map(|(name, state)| match state {
-            State::Ready => format!("[+]{name} ok\n"),
-            State::ReadyBut(remark) => format!("[+]{name} ok: {remark}\n"),
-            State::Missing(reason) => format!("[-]{name} failed: {reason}\n"),
+            ConditionStatus::Ready => format!("[+]{name} ok\n"),
+            ConditionStatus::ReadyBut(remark) => format!("[+]{name} ok: {remark}\n"),
+            ConditionStatus::Missing(reason) => format!("[-]{name} failed: {reason}\n"),
         });
         lines.collect()
     }
@@ -110,20 +110,20 @@ impl Readiness {
 impl Condition {
     /// The condition holds.
     pub fn ready(&self) {
-        self.set(State::Ready);
+        self.set(ConditionStatus::Ready);
     }
 
     /// The condition holds, but something should be known about it.
     pub fn ready_but(&self, remark: impl Into<String>) {
-        self.set(State::ReadyBut(remark.into()));
+        self.set(ConditionStatus::ReadyBut(remark.into()));
     }
 
     /// The condition does not hold, and why.
     pub fn missing(&self, reason: impl Into<String>) {
-        self.set(State::Missing(reason.into()));
+        self.set(ConditionStatus::Missing(reason.into()));
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: ConditionStatus) {
         lock(&self.all.0).insert(self.name.clone(), state);
     }
 }

@@ -41,7 +41,7 @@ pub struct LogArgs {
 }
 
 /// Libraries that say at debug level what only their authors can use; heard from verbosity 8 on.
-const CHATTY: [&str; 7] = [
+const NOISY_LIBRARIES: [&str; 7] = [
     "h2",
     "hyper",
     "hyper_util",
@@ -96,7 +96,7 @@ fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFil
     }
     let level = level(verbosity).min(threshold.level());
     let quiet: &[&str] = if level == LevelFilter::DEBUG {
-        &CHATTY
+        &NOISY_LIBRARIES
     } else {
         &[]
     };
