@@ -1,18 +1,18 @@
-//! Certificates of a server that looks after them itself: an authority and a certificate in a
-//! Secret that all replicas share, replaced in time without a failed connection.
+//! Self-managed certificates of a server: a CA and a server certificate in a Secret that all
+//! replicas share. They are rotated without a failed connection.
 //!
-//! Whoever looks after the clients' bundle calls [`ManagedTls::tick`] again and again, puts
-//! [`ManagedTls::bundle`] where the clients read it, and says at the next tick what it found there.
-//! The order of a replacement is in [`plan`]: the bundle first, then the server's certificate.
-//! During it a server also shows its new authority signed by the old one, so that even a client
-//! that never heard of the new one goes on trusting it.
+//! The controller of the clients' CA bundle calls [`ManagedTls::tick`] periodically. It writes
+//! [`ManagedTls::bundle`] to the object that clients read, and passes the bundle that it found
+//! there to the next tick. The order of a rotation is in [`plan`]: the bundle first, then the
+//! server certificate. During a rotation the server also presents its new CA cross-signed by the
+//! old one, so that clients with the old bundle still trust it.
 //!
-//! Writes carry the version that they are based on, so that of several replicas one wins and the
-//! others follow. Where the Secret is lost or spoilt, what is in use is put back: clients trust it,
-//! and would not trust anything new at once.
+//! Writes carry the resource version that they are based on: of several replicas one succeeds and
+//! the others follow. When the Secret is deleted or damaged, the certificates in use are restored,
+//! because clients trust these already.
 //!
-//! Times are those of [`runtime::ApiServerClock`], since the API server judges the certificates by
-//! its own clock.
+//! All times are those of [`runtime::ApiServerClock`], since the API server checks the certificates
+//! by its own clock.
 
 mod certificate;
 mod certificate_set;
@@ -49,45 +49,46 @@ use plan::{RotationStep, StepInterval, step};
 pub use source::{Certificates, Expiry, Files, Source};
 pub use verification::Verification;
 
-/// Steps that one tick may take. A beginning takes two.
+/// The maximum number of steps per tick. A new Secret takes two.
 const STEPS: u32 = 4;
-/// Authorities that stay when one is added, in addition to that of the certificate in use. Usually
-/// there is one.
+/// The maximum number of older CAs that are kept when one is added, in addition to the issuer of
+/// the certificate in use. Usually there is one.
 const MOST_FORMER_AUTHORITIES: usize = 4;
 
-/// Whose certificates, and where they are kept.
+/// The configuration of self-managed certificates.
 #[derive(Clone)]
 pub struct ManagedConfig {
-    /// The Secrets of the namespace.
+    /// The API of Secrets in the program's namespace.
     pub secrets: Api<Secret>,
     /// The name of the Secret.
     pub secret: String,
-    /// What authorities are called.
+    /// The prefix of the CA's common name.
     pub authority: String,
-    /// DNS names and addresses at which the server is reached.
+    /// DNS names and IP addresses of the server.
     pub names: Vec<String>,
-    /// When certificates are replaced.
+    /// Validity and rotation of the certificates.
     pub profile: RotationPolicy,
-    /// What the server offers its clients.
+    /// The TLS options of the server.
     pub serving: ServingProfile,
 }
 
-/// Certificates in use.
+/// Self-managed certificates in use.
 pub struct ManagedTls {
     managed: ManagedConfig,
-    /// What was read or written last.
+    /// The Secret as last read or written.
     stored: StoredSecret,
-    /// What is served, and the authorities that it comes from.
+    /// The served certificate and its CAs.
     in_use: CertificateSet,
     current: Arc<ArcSwap<ServerConfig>>,
-    /// The current authority as last seen in the clients' bundle, and the time since then.
+    /// The current CA, if it is in the clients' bundle, and the time at which it was first seen
+    /// there.
     in_place: Option<(Certificate, Instant)>,
     step_interval: StepInterval,
     /// The file of [`ServingProfile::client_authorities`] as last used.
     client_authorities: Option<Vec<u8>>,
 }
 
-/// Why certificates cannot be made, read or kept.
+/// The reason why certificates cannot be issued, read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// The Secret cannot be read or written.
@@ -95,34 +96,34 @@ pub enum CertificateError {
     Secret {
         /// Its name.
         name: String,
-        /// Why.
+        /// The error of the API server.
         error: Box<kube::Error>,
     },
-    /// A certificate cannot be made.
-    #[error("cannot make a certificate: {0}")]
+    /// A certificate cannot be issued.
+    #[error("cannot issue a certificate: {0}")]
     Issue(#[from] rcgen::Error),
-    /// A certificate that was just made cannot be read.
-    #[error("a new certificate cannot be read")]
+    /// A certificate that was just issued cannot be parsed.
+    #[error("cannot parse an issued certificate")]
     Unreadable,
-    /// The clock is beyond what certificates can hold.
-    #[error("the clock is out of range")]
+    /// The clock is outside the range of certificates.
+    #[error("the clock is outside the range of certificates")]
     Time,
-    /// Certificate and key cannot be served.
+    /// Certificate and private key cannot be served.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Others keep changing the Secret, or it never becomes usable.
+    /// Other writers keep changing the Secret, or it never becomes usable.
     #[error("secret {0} has no usable certificate")]
     Unusable(String),
 }
 
 impl ManagedTls {
-    /// Reads the Secret, and makes what is missing in it.
+    /// Reads the Secret and issues the certificates that are missing.
     pub async fn start(
         managed: ManagedConfig,
         clock: &ApiServerClock,
     ) -> Result<Self, CertificateError> {
         let mut stored = StoredSecret::read(&managed).await?;
-        // The answer has set the clock.
+        // The response has set the clock.
         let now = seconds(clock.now());
         for _ in 0..STEPS {
             if stored.contents.served().is_some()
@@ -153,9 +154,9 @@ impl ManagedTls {
         Err(CertificateError::Unusable(managed.secret))
     }
 
-    /// Reads the Secret, takes the steps that are due, and serves the certificate that is there
-    /// then. `registered`: the bundle that clients were just seen to have, if that is known. `now`
-    /// is the API server's time, `steady` that of the steady clock.
+    /// Reads the Secret, takes the rotation steps that are due, and serves the resulting
+    /// certificate. `registered` is the CA bundle that clients have, if known. `now` is the API
+    /// server's time, `steady` the monotonic time.
     pub async fn tick(
         &mut self,
         registered: Option<&str>,
@@ -183,7 +184,7 @@ impl ManagedTls {
                 seconds(now),
                 in_place_for,
             );
-            // A loss is no replacement.
+            // Restoring a lost Secret is not rate limited.
             let may = !self.stored.contents.is_complete()
                 || self
                     .step_interval
@@ -208,37 +209,36 @@ impl ManagedTls {
         Ok(())
     }
 
-    /// Serves by the authorities of clients that are in their file now.
+    /// Reloads the file of client CAs.
     async fn follow_client_authorities(&mut self) -> Result<(), CertificateError> {
         let found = read_client_authorities(&self.managed.serving).await?;
         if found != self.client_authorities {
             let config = config(&self.managed.serving, &self.in_use, found.as_deref())?;
             self.current.store(Arc::new(config));
             self.client_authorities = found;
-            tracing::info!("using new authorities of clients");
+            tracing::info!("using new client CAs");
         }
         Ok(())
     }
 
-    /// How often [`ManagedTls::tick`] is due.
+    /// The interval between two calls of [`ManagedTls::tick`].
     pub fn period(&self) -> Duration {
         self.managed.profile.tick
     }
 
-    /// What clients should trust, in PEM: authorities that are stored, and one of which signed what
-    /// is served.
+    /// The CA bundle for clients, in PEM. It contains the issuer of the served certificate.
     pub fn bundle(&self) -> String {
         self.in_use.bundle()
     }
 
-    /// What the next handshake uses.
+    /// The TLS configuration for the next handshake.
     pub fn current(&self) -> CurrentServerTls {
         let current = Arc::clone(&self.current);
         Arc::new(move || current.load_full())
     }
 
-    /// Takes over what is stored. Where that cannot be served or trusted, or is not valid at `now`
-    /// while what is in use is, the last certificate stays in use, and its authorities.
+    /// Adopts the stored certificates. Keeps the ones in use if the stored ones are incomplete, or
+    /// if they are not valid at `now` while the ones in use are.
     fn follow(&mut self, stored: StoredSecret, now: i64) -> Result<(), CertificateError> {
         let (old, new) = (&self.in_use, &stored.contents);
         if new.is_complete() && (new.is_valid(now) || !old.is_valid(now)) {
@@ -290,7 +290,7 @@ fn plan_of(
     )
 }
 
-/// Seconds since 1970, as certificates have them.
+/// Converts to seconds since 1970.
 fn seconds(time: SystemTime) -> i64 {
     let seconds = time
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -299,8 +299,8 @@ fn seconds(time: SystemTime) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// Stores the contents after a step, and hands back whether it did, and the contents that are
-/// stored then.
+/// Stores the certificates after a step. Returns whether the write succeeded, and the Secret
+/// afterwards.
 async fn write(
     managed: &ManagedConfig,
     stored: StoredSecret,
@@ -313,15 +313,15 @@ async fn write(
         RotationStep::Restore => {
             tracing::warn!(
                 secret = managed.secret,
-                "the certificates were lost or are not valid; the last ones are put back"
+                "the certificates in the Secret were lost or are not valid; restored the ones in use"
             );
         }
-        step => tracing::info!(secret = managed.secret, ?step, "certificates have changed"),
+        step => tracing::info!(secret = managed.secret, ?step, "rotated certificates"),
     }
     Ok((written, stored))
 }
 
-/// The contents after a step.
+/// Returns the certificates after a step.
 fn changed(
     managed: &ManagedConfig,
     old: &CertificateSet,
@@ -358,7 +358,7 @@ fn changed(
                 .current()
                 .ok_or_else(|| CertificateError::Unusable(managed.secret.clone()))?;
             let leaf = issue::leaf(current, names, now, profile.leaf_validity)?;
-            // For clients that know the last authority only.
+            // For clients with the previous CA only.
             let cross_signed = old
                 .cross_signed
                 .clone()
@@ -384,7 +384,7 @@ async fn read_client_authorities(serving: &ServingProfile) -> Result<Option<Vec<
     }
 }
 
-/// A server that shows the certificate of `contents`.
+/// Builds the TLS configuration of the server.
 fn config(
     serving: &ServingProfile,
     contents: &CertificateSet,

@@ -1,5 +1,4 @@
-//! Where a reader finds the recommender's feed, and with which certificates: by the Leases of those
-//! who lead.
+//! Flags of a feed client, discovery of the feed's leaders by their Leases, and its mutual TLS.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -14,41 +13,41 @@ use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
 use runtime::chassis::Chassis;
 use runtime::follow::follow_shards;
 
-/// Flags of a reader of the feed. It is off unless the three files are given.
+/// Flags of a feed client. The feed is off unless the three files are given.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FeedReaderArgs {
-    /// Certificate chain (PEM) that the feed is shown. Reread when it changes; while it is missing,
-    /// the status of VPA objects has to do. Needs --feed-tls-private-key-file and --feed-ca-file.
+    /// Client certificate chain (PEM) for the recommendation feed. Reloaded when it changes. While
+    /// it is missing, recommendations are read from the status of VPA objects. Needs
+    /// --feed-tls-private-key-file and --feed-ca-file.
     #[arg(long, value_name = "FILE", requires_all = ["feed_tls_private_key_file", "feed_ca_file"])]
     pub feed_tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --feed-tls-cert-file.
     #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
     pub feed_tls_private_key_file: Option<PathBuf>,
-    /// Authorities (PEM) that the feed's certificate must come from.
+    /// CA bundle (PEM) that verifies the feed's certificate.
     #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
     pub feed_ca_file: Option<PathBuf>,
-    /// DNS name that the feed's certificate must carry, whatever its address is.
+    /// Server name that is verified in the feed's certificate, regardless of its address.
     #[arg(long, default_value = "plimsoll-recommender", value_name = "NAME")]
     pub feed_server_name: String,
-    /// Name of the Lease whose holder serves the feed.
+    /// Name of the Lease whose holder serves the feed. With several shards the names end in -INDEX.
     #[arg(long, default_value = "vpa-recommender-lease", value_name = "NAME")]
     pub feed_lease_name: String,
     /// Namespace of that Lease.
     #[arg(long, default_value = "kube-system", value_name = "NAMESPACE")]
     pub feed_lease_namespace: String,
-    /// How many recommenders divide the namespaces; the Leases of several end with -INDEX.
+    /// Number of recommender shards.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "COUNT")]
     pub feed_shards: u16,
 }
 
-/// What a connection to the feed needs.
+/// The connection settings of a feed client.
 pub struct FeedSource {
-    /// `host:port` of each leader; absent while there is none, and until the certificates are
-    /// there.
+    /// `host:port` of the leader of each shard. Absent while there is no leader or no certificate.
     pub leaders: Vec<watch::Receiver<Option<String>>>,
-    /// What the next connection uses.
+    /// Returns the TLS configuration for the next connection.
     pub tls: Arc<dyn Fn() -> Arc<ClientConfig> + Send + Sync>,
-    /// The name in the leaders' certificates.
+    /// The server name that is verified in the leaders' certificates.
     pub server_name: ServerName<'static>,
 }
 
@@ -56,14 +55,14 @@ fn config(current: &OnceLock<ClientTls>) -> Arc<ClientConfig> {
     current
         .get()
         .expect(
-            "nobody connects before a leader is told, which is after the certificates are there",
+            "connections begin after a leader is known, and leaders are followed after TLS is loaded",
         )
         .config()
 }
 
 impl FeedReaderArgs {
-    /// Starts to look for the leaders, as soon as the certificates are there; nothing where the
-    /// feed is off.
+    /// Follows the leaders once the certificates can be loaded. Returns `None` where the feed is
+    /// off.
     pub fn source(self, chassis: &Chassis) -> anyhow::Result<Option<FeedSource>> {
         let Self {
             feed_tls_cert_file,

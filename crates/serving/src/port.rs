@@ -1,5 +1,5 @@
-//! The port on which a program answers others over TLS: opened where the pod listens, and served
-//! for a while after the end was asked for.
+//! The HTTPS port of a program. It stays open for a while after shutdown begins, because clients
+//! keep sending requests until they notice.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::serve::{Limits, raise_connection_limit, serve};
 use crate::tls::CurrentServerTls;
 use runtime::address::{ListenAddress, listen_ip_from_environment};
 
-/// An open port that is not served yet; who connects waits.
+/// A bound port that is not served yet. Clients that connect wait.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -22,7 +22,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens the port that was given with `flag`.
+    /// Binds the port that was given with `flag`.
     pub async fn open(flag: &str, number: u16, limits: Limits) -> anyhow::Result<Self> {
         let limits = limits.within(raise_connection_limit(limits.connections)?);
         let listen: ListenAddress = format!(":{number}").parse()?;
@@ -34,18 +34,17 @@ impl Port {
         Ok(Self { listener, limits })
     }
 
-    /// A port that is open already.
+    /// A port that is already bound.
     pub fn on(listener: TcpListener, limits: Limits) -> Self {
         Self { listener, limits }
     }
 
-    /// Where it is.
+    /// The local address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `leaving` after `shutdown`: others go on sending requests until they know of
-    /// it. Returns when the last connection is closed.
+    /// Serves until `leaving` after `shutdown`. Returns when the last connection is closed.
     pub async fn serve(
         self,
         router: Router,

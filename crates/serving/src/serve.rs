@@ -1,5 +1,5 @@
-//! Serves a router on a bound port, over TLS or not, with a limit on everything a client can hold
-//! on to.
+//! The HTTP server: serves a router on a bound port, with or without TLS, and limits everything
+//! that a client can hold on to.
 
 mod limiter;
 #[cfg(test)]
@@ -36,31 +36,30 @@ use limiter::{ConnectionLimiter, Slot};
 
 pub use limiter::Peer;
 
-/// What one server gives its clients at most.
+/// The limits of one server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Open connections.
+    /// Maximum number of open connections.
     pub connections: usize,
-    /// Open connections that are not marked as trusted ([`Peer::mark_trusted`]). Beyond the limit
-    /// the least recently used one is evicted, first of the address that has most.
+    /// Maximum number of open connections that are not marked as trusted ([`Peer::mark_trusted`]).
+    /// Beyond it the least recently used one is evicted, first of the address that has most.
     pub unauthenticated: usize,
-    /// Concurrent HTTP/2 streams of one connection.
+    /// Maximum number of concurrent HTTP/2 streams per connection.
     pub streams: u32,
-    /// For the TLS handshake, and again until a connection's first request.
+    /// Time limit of the TLS handshake, and again of the first request's headers.
     pub header_timeout: Duration,
-    /// For the headers of each further HTTP/1 request, from the answer before. A client that closes
-    /// its idle connections itself must do so earlier: it cannot know whether a request that meets
-    /// a closing connection was read.
+    /// Time limit of the headers of each further HTTP/1 request, from the previous response. A
+    /// client that closes idle connections itself should do so earlier: it cannot know whether a
+    /// request that meets a closing connection was read.
     pub idle_timeout: Duration,
-    /// For the answer to one request, including reading its body.
+    /// Time limit of one response, including reading the request body.
     pub request_timeout: Duration,
-    /// Of one connection. After it the next answer is the last one; soon after that even a client
-    /// that never reads has lost it.
+    /// Maximum age of a connection. After it the next response is the last one, and soon after that
+    /// the connection is closed.
     pub connection_age: Duration,
-    /// Lines of one request's headers, for which memory is taken with each request. Of HTTP/2,
-    /// where bytes are counted, 256 bytes each.
+    /// Maximum number of header lines per request. With HTTP/2, which counts bytes, 256 bytes each.
     pub headers: usize,
-    /// Of a request body, where a handler extracts it.
+    /// Maximum size of a request body that a handler extracts, in bytes.
     pub body_bytes: usize,
 }
 
@@ -81,7 +80,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same for so many connections at most, with the same shares.
+    /// Returns the limits for at most `connections` connections, with the same share of
+    /// unauthenticated ones.
     #[must_use]
     pub fn within(self, connections: usize) -> Self {
         if connections >= self.connections {
@@ -97,17 +97,17 @@ impl Limits {
     }
 }
 
-/// How long a connection that was has_request to close may take.
+/// Time limit of a graceful close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Of one header, as HTTP/2 counts them.
+/// Size of one header, as HTTP/2 counts it.
 const BYTES_PER_HEADER: usize = 256;
 
-/// Pause after the system refused to accept, which is mostly for lack of file descriptors.
+/// Pause after a failed accept, which is mostly due to a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown`, then lets requests that have begun finish. Returns when the last
-/// connection is closed.
+/// Serves until `shutdown`, then lets running requests finish. Returns when the last connection is
+/// closed.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -123,7 +123,7 @@ pub async fn serve(
     });
     let limiter = ConnectionLimiter::new(limits.connections, limits.unauthenticated);
     let connections = TaskTracker::new();
-    // The loop ends when shutdown is requested: then `next` is dropped between two accepts.
+    // Shutdown drops `accept` between two connections.
     while let Some(accepted) = shutdown
         .run_until_cancelled(accept(&listener, &limiter))
         .await
@@ -141,7 +141,7 @@ pub async fn serve(
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                // A file descriptor that is free again may be all that is missing.
+                // A free file descriptor may be all that is missing.
                 limiter.evict();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -152,8 +152,8 @@ pub async fn serve(
     connections.wait().await;
 }
 
-/// Asks the system to let the process have so many connections, besides what else it has open.
-/// Gives how many it may have.
+/// Raises the process's limit of open files to `count` connections plus 512. Returns
+/// the number of connections that the limit allows.
 pub fn raise_connection_limit(count: usize) -> io::Result<usize> {
     let wanted = u64::try_from(count)
         .unwrap_or(u64::MAX)
@@ -175,10 +175,10 @@ pub fn raise_connection_limit(count: usize) -> io::Result<usize> {
         .max(MIN_CONNECTIONS))
 }
 
-/// Files that a program has open besides the connections of one server.
+/// Open files reserved for everything but connections.
 const RESERVED_FILES: u64 = 512;
 
-/// Connections without which a server is none.
+/// Minimum number of connections, whatever the limit of open files is.
 const MIN_CONNECTIONS: usize = 64;
 
 /// Accepts a connection and acquires its slot. One connection more than the limit may be open
@@ -194,7 +194,7 @@ async fn accept(
     Ok((stream, limiter.acquire(peer.ip()).await?))
 }
 
-/// Whether only the client that has just come is concerned, which may be why it came.
+/// Whether the error concerns only the connection that was just accepted.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(
@@ -291,7 +291,7 @@ impl Server {
         let limits = self.limits;
         let ended = tokio::select! {
             ended = connection.as_mut() => Ok(ended),
-            () = begun.as_mut() => return tracing::debug!("a connection without a request is closed"),
+            () = begun.as_mut() => return tracing::debug!("closing a connection without a request"),
             () = self.shutdown.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 timeout(limits.request_timeout + CLOSE_TIMEOUT, connection).await
@@ -318,8 +318,8 @@ impl Server {
         }
     }
 
-    /// The protocol is known beforehand. Detecting it from the first bytes would wait for them
-    /// without a limit.
+    /// Configures the negotiated protocol. Detecting it from the first bytes would wait for them
+    /// without a time limit.
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         let header_bytes =
@@ -349,18 +349,18 @@ enum Protocol {
     Http2,
 }
 
-/// What is known of one connection.
+/// The state of one connection.
 #[derive(Default)]
 struct ConnectionState {
-    /// A request has come.
+    /// At least one request was received.
     has_request: AtomicBool,
-    /// Its time is over.
+    /// The connection has reached its maximum age.
     is_expired: AtomicBool,
 }
 
 impl ConnectionState {
-    /// Says with the answer that it is the last one. Closing an idle connection instead could meet
-    /// a request on its way.
+    /// Marks the response of an expired connection as its last one. Closing an idle connection
+    /// instead could meet a request on its way.
     fn mark(&self, mut response: Response, protocol: Protocol) -> Response {
         if self.is_expired.load(Ordering::Relaxed) && matches!(protocol, Protocol::Http1) {
             response

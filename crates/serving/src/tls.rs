@@ -1,10 +1,10 @@
-//! Certificates that follow their files, on the side that serves and on the side that connects.
+//! TLS configurations of servers and clients that follow their files.
 //!
-//! Certificate, key and authorities change together: they are one configuration of `rustls`,
-//! swapped whole between two handshakes. Files are compared by content every few seconds, because a
-//! kubelet replaces mounted Secrets by moving a symbolic link, which no watch on the file itself
-//! reports. A new set that does not fit together (a half-written one, for instance) leaves the old
-//! one in place and is tried again.
+//! Certificate, private key and CA bundle form one `rustls` configuration, which is replaced as a
+//! whole between two handshakes. The contents of the files are compared every few seconds: a
+//! kubelet replaces mounted Secrets by moving a symbolic link, which a watch on the file does not
+//! report. A new set that does not match (a half-written one, for instance) is ignored and tried
+//! again.
 
 mod peer;
 mod profile;
@@ -29,75 +29,75 @@ use peer::AnyClientCertificate;
 pub use peer::PeerCertificates;
 pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 
-/// How often the files are compared with what is served.
+/// The interval between two comparisons of the files.
 pub const RELOAD_PERIOD: Duration = Duration::from_secs(5);
 
-/// Where certificates are read from, all in PEM.
+/// The paths of the PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The own certificate and its intermediates, leaf first.
+    /// The certificate chain, leaf first.
     pub certificate: PathBuf,
-    /// The own certificate's private key.
+    /// The private key of the certificate.
     pub private_key: PathBuf,
-    /// Authorities that the other side's certificate must come from. A server without them asks its
-    /// clients for none; a client needs them.
+    /// The CA bundle that verifies the peer. Required for a client. A server without it requests no
+    /// client certificates.
     pub authorities: Option<PathBuf>,
 }
 
-/// Why a set of files cannot be used.
+/// The reason why a set of files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}: {error}")]
     Read {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         error: io::Error,
     },
-    /// A file is not the PEM that it should be.
+    /// A file is not valid PEM.
     #[error("{path}: {error}")]
     Pem {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The parse error.
         error: pem::Error,
     },
-    /// A file holds no certificate.
+    /// A file contains no certificate.
     #[error("{0}: no certificate")]
     NoCertificate(PathBuf),
-    /// The certificate and key do not fit together or cannot be used.
+    /// Certificate and private key do not match or cannot be used.
     #[error("certificate or private key: {0}")]
     Pair(#[from] rustls::Error),
-    /// The client authorities cannot be used.
+    /// The client CAs cannot be used.
     #[error("client certificate authority: {0}")]
     ClientCa(#[from] VerifierBuilderError),
-    /// A client must not trust everybody.
-    #[error("no authorities of servers")]
+    /// A client has no CA bundle.
+    #[error("no CA bundle that verifies the server")]
     NoAuthorities,
 }
 
-/// What a comparison with the files did.
+/// The result of a comparison with the files.
 #[derive(Debug)]
 pub enum Reload {
-    /// The files are those in use.
+    /// The files are in use already.
     Unchanged,
     /// New handshakes use the new files.
     Replaced,
-    /// The new files cannot be used; the old ones stay.
+    /// The new files cannot be used; the previous ones stay in use.
     Kept(TlsError),
 }
 
-/// What the next handshake of a server uses.
+/// Returns the TLS configuration for the next handshake of a server.
 pub type CurrentServerTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
-/// The certificates of a server.
+/// The TLS configuration of a server.
 pub type ServingTls = FileTls<ServerConfig>;
 
-/// The certificates of a client, with the authorities of its servers.
+/// The TLS configuration of a client.
 pub type ClientTls = FileTls<ClientConfig>;
 
-/// The certificates in use. Clones share them.
+/// A TLS configuration that follows its files. Clones share it.
 #[derive(Clone)]
 pub struct FileTls<C> {
     files: Arc<TlsFiles>,
@@ -128,12 +128,12 @@ impl<C> fmt::Debug for FileTls<C> {
 }
 
 impl ServingTls {
-    /// Reads the files for the first time; they must fit together.
+    /// Loads the files, which must match.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         Self::load_with(files, ServingProfile::default()).await
     }
 
-    /// The same, with a say in what is offered to clients.
+    /// Loads the files, which must match, with TLS options.
     pub async fn load_with(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
         Self::follow(files, move |contents, files| {
             contents.server(files, &profile)
@@ -141,12 +141,12 @@ impl ServingTls {
         .await
     }
 
-    /// The certificates that the next handshake shows, in PEM.
+    /// The certificate chain for the next handshake, in PEM.
     pub fn certificate(&self) -> String {
         String::from_utf8_lossy(&self.current.load().contents.certificate).into_owned()
     }
 
-    /// What the next handshake uses, for as long as it is asked for.
+    /// Returns a function that gives the configuration for the next handshake.
     pub fn current(&self) -> CurrentServerTls {
         let followed = self.clone();
         Arc::new(move || followed.config())
@@ -154,12 +154,12 @@ impl ServingTls {
 }
 
 impl ClientTls {
-    /// Reads the files for the first time; they must fit together. Connections are for HTTP/2.
+    /// Loads the files, which must match. Connections negotiate HTTP/2.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         Self::follow(files, FileContents::client).await
     }
 
-    /// The same, waiting until the files can be used. A lasting reason why not is last_error once.
+    /// Waits until the files can be loaded. Logs a persistent error once.
     pub async fn load_when_available(files: TlsFiles) -> Self {
         let mut last_error = None;
         loop {
@@ -168,7 +168,7 @@ impl ClientTls {
                 Err(error) => {
                     let error = error.to_string();
                     if last_error.as_ref() != Some(&error) {
-                        tracing::warn!(error, "waiting for the certificates of a client");
+                        tracing::warn!(error, "cannot load the client certificate; retrying");
                     }
                     last_error = Some(error);
                 }
@@ -193,12 +193,12 @@ impl<C> FileTls<C> {
         })
     }
 
-    /// What the next handshake uses.
+    /// The configuration for the next handshake.
     pub fn config(&self) -> Arc<C> {
         Arc::clone(&self.current.load().config)
     }
 
-    /// Compares the files with what is in use and takes over a change.
+    /// Reloads the files if they have changed.
     pub async fn reload(&self) -> Reload {
         match self.changed().await {
             Ok(None) => Reload::Unchanged,
@@ -219,7 +219,7 @@ impl<C> FileTls<C> {
         Ok(Some(LoadedFiles { contents, config }))
     }
 
-    /// Reloads every `period`, for ever. A lasting error is last_error once.
+    /// Reloads the files every `period` and never returns. Logs a persistent error once.
     pub async fn follow_files(self, period: Duration) {
         let mut last_error = None;
         loop {
@@ -233,7 +233,7 @@ impl<C> FileTls<C> {
                 Reload::Kept(error) => Some(error.to_string()),
             };
             if let Some(error) = trouble.as_ref().filter(|_| trouble != last_error) {
-                tracing::error!(%error, "keeping the old certificate: the new one cannot be used");
+                tracing::error!(%error, "cannot use the new certificate; keeping the previous one");
             }
             last_error = trouble;
         }
@@ -293,7 +293,7 @@ impl FileContents {
     }
 }
 
-/// The authorities in the text of a file.
+/// Parses a CA bundle.
 pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem, path)? {
@@ -302,8 +302,8 @@ pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore, TlsError> 
     Ok(roots)
 }
 
-/// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one
-/// of them. Without, the profile says whether clients are asked for one.
+/// Builds a server configuration. With `clients`, clients must present a certificate of one of
+/// these CAs. Without, the profile says whether a client certificate is requested.
 pub(crate) fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -323,7 +323,7 @@ pub(crate) fn server_config(
         }
         None => builder.with_no_client_auth(),
     };
-    // Refuses a key that is not the certificate's.
+    // Fails if the key is not the certificate's.
     let mut config = builder.with_single_cert(chain, key)?;
     let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
     config.alpn_protocols = if profile.http1_only {

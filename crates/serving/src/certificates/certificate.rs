@@ -1,4 +1,4 @@
-//! One X.509 certificate: its text, and the few things that decide when it is replaced.
+//! A parsed X.509 certificate: its PEM and the fields that decide its rotation.
 
 use std::net::IpAddr;
 
@@ -11,19 +11,19 @@ use x509_parser::prelude::FromDer as _;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// A certificate that can be read. Times are seconds since 1970.
+/// A parsed certificate. Times are in seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
     pub(super) pem: String,
     pub(super) der: CertificateDer<'static>,
     pub(super) not_before: i64,
     pub(super) not_after: i64,
-    /// The DNS names and addresses of a server.
+    /// The DNS names and IP addresses of its subject alternative name.
     pub(super) names: Vec<String>,
 }
 
 impl Certificate {
-    /// The certificates of a text, in their order. What cannot be read is passed over.
+    /// Parses the certificates of a PEM bundle in order. Skips invalid ones.
     pub(super) fn read_all(text: &str) -> Vec<Self> {
         let mut found = Vec::new();
         let mut rest = text;
@@ -37,7 +37,7 @@ impl Certificate {
         found
     }
 
-    /// One certificate in PEM, if it can be read.
+    /// Parses one certificate in PEM.
     pub(super) fn read(pem: &str) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         let (_, parsed) = X509Certificate::from_der(&der).ok()?;
@@ -67,7 +67,7 @@ impl Certificate {
         })
     }
 
-    /// Whether `authority` signed it.
+    /// Whether `authority` issued the certificate.
     pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
         let (Ok((_, own)), Ok((_, theirs))) = (
             X509Certificate::from_der(&self.der),
@@ -89,7 +89,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
     v4.map(IpAddr::from).or(v6.map(IpAddr::from))
 }
 
-/// Certificates one after the other, as files and `caBundle` fields hold them.
+/// Joins certificates to a PEM bundle, as in files and `caBundle` fields.
 pub(super) fn join(certificates: &[Certificate]) -> String {
     certificates
         .iter()

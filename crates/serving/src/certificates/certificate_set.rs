@@ -1,4 +1,4 @@
-//! What the Secret holds, under the names that upstream's scripts give its entries.
+//! The certificates in the Secret, with the entry names of upstream's scripts.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +17,23 @@ const CROSS_SIGNED: &str = "caSuccession.pem";
 const CHAIN: &str = "serverCert.pem";
 const KEY: &str = "serverKey.pem";
 
-/// Authorities and one server's certificate.
+/// CAs and the certificate of one server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct CertificateSet {
-    /// Those that clients should trust, the current one first.
+    /// The CA bundle for clients, current CA first.
     pub(super) authorities: Vec<Certificate>,
-    /// The key of the current one.
+    /// The private key of the current CA.
     pub(super) authority_key: Option<String>,
-    /// The current one, signed by its predecessor.
+    /// The current CA, cross-signed by its predecessor.
     pub(super) cross_signed: Option<Certificate>,
-    /// The server's certificate and what is shown with it.
+    /// The server certificate and its intermediates.
     pub(super) chain: Vec<Certificate>,
-    /// The key of the server's certificate.
+    /// The private key of the server certificate.
     pub(super) key: Option<String>,
 }
 
 impl CertificateSet {
-    /// Reads what can be read. What cannot counts as not there.
+    /// Parses the entries of the Secret. Invalid ones count as missing.
     pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
         let text = |name: &str| String::from_utf8(data.get(name)?.0.clone()).ok();
         let certificates = |name: &str| {
@@ -58,7 +58,7 @@ impl CertificateSet {
         }
     }
 
-    /// The entries of the Secret; none for one that is to be removed.
+    /// The entries of the Secret; `None` removes an entry.
     pub(super) fn entries(&self) -> BTreeMap<&'static str, Option<ByteString>> {
         let bytes = |text: String| {
             Some(text)
@@ -85,22 +85,22 @@ impl CertificateSet {
         ])
     }
 
-    /// What clients should trust.
+    /// The CA bundle for clients.
     pub(super) fn bundle(&self) -> String {
         join(&self.authorities)
     }
 
-    /// The current authority with its key, if both are there.
+    /// The current CA with its private key, if both are present.
     pub(super) fn current(&self) -> Option<(&Certificate, &str)> {
         self.authorities.first().zip(self.authority_key.as_deref())
     }
 
-    /// The server's own certificate.
+    /// The server certificate.
     pub(super) fn leaf(&self) -> Option<&Certificate> {
         self.chain.first()
     }
 
-    /// Whether one of the authorities signed the server's own certificate.
+    /// Whether one of the CAs issued the server certificate.
     pub(super) fn is_signed(&self) -> bool {
         self.leaf().is_some_and(|leaf| {
             self.authorities
@@ -109,8 +109,8 @@ impl CertificateSet {
         })
     }
 
-    /// Whether clients that trust the authorities take the server's certificate at `now`, in
-    /// seconds since 1970: both it and an authority that signed it are valid then.
+    /// Whether the server certificate and a CA that issued it are valid at `now`, in seconds since
+    /// 1970.
     pub(super) fn is_valid(&self, now: i64) -> bool {
         let vouches = |leaf: &Certificate| {
             let valid = self
@@ -125,12 +125,12 @@ impl CertificateSet {
         self.served().is_some() && self.leaf().is_some_and(vouches)
     }
 
-    /// Whether there is something to show, and somebody to trust for it.
+    /// Whether there is a certificate to serve, with its issuer.
     pub(super) fn is_complete(&self) -> bool {
         self.is_signed() && self.served().is_some()
     }
 
-    /// What a server shows, if certificate and key are there.
+    /// The chain and key to serve, if both are present.
     pub(super) fn served(&self) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let key = PrivateKeyDer::from_pem_slice(self.key.as_ref()?.as_bytes()).ok()?;
         let chain: Vec<_> = self

@@ -1,18 +1,17 @@
-//! When people should hear that a certificate ends which is not replaced here: whoever looks after
-//! it should have done so by then.
+//! The time at which a certificate that another program maintains is reported as expiring.
 
 use std::time::Duration;
 
 use super::certificate::Certificate;
 
-/// The last part of its time.
+/// The last fifth of the validity.
 const SHARE: i64 = 5;
-/// No longer than that.
+/// At most 14 days.
 const MOST: Duration = Duration::from_hours(14 * 24);
 
-/// Whether `certificate` is that near to its end at `now`, in seconds since 1970, or beyond it.
+/// Whether `certificate` expires soon at `now` (in seconds since 1970) or has expired.
 ///
-/// cert-manager replaces certificates when a third of their time is left.
+/// cert-manager renews certificates when a third of their validity is left.
 pub(super) fn expires_soon(certificate: &Certificate, now: i64) -> bool {
     let Certificate {
         not_before,

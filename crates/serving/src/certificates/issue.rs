@@ -1,4 +1,4 @@
-//! Makes authorities and the certificates that they sign: ECDSA on P-256.
+//! Issues CAs and server certificates: ECDSA with P-256.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,23 +10,22 @@ use rcgen::{
 use super::CertificateError;
 use super::certificate::Certificate;
 
-/// Certificates begin this much before they are made: the clocks of several API servers may differ.
+/// Validity before the time of issue: the clocks of several API servers may differ.
 pub(super) const BACKDATE: Duration = Duration::from_hours(24);
 
-/// A certificate and its key.
+/// A certificate and its private key.
 pub(super) struct Pair {
     pub(super) certificate: Certificate,
     pub(super) key: String,
 }
 
-/// A new authority; and the same signed by the one before it, for clients that do not know the new
-/// one yet.
+/// A new CA, also cross-signed by its predecessor for clients that do not have the new one yet.
 pub(super) struct NewAuthority {
     pub(super) authority: Pair,
     pub(super) cross_signed: Option<Certificate>,
 }
 
-/// Makes an authority that follows `last`, if that is there with its key.
+/// Issues a CA, cross-signed by `last` if that can sign.
 pub(super) fn authority(
     name: &str,
     now: SystemTime,
@@ -38,7 +37,7 @@ pub(super) fn authority(
         .unwrap_or_default()
         .as_secs();
     let mut params = dated(CertificateParams::default(), now, validity)?;
-    // Clients look authorities up by their names: no two have the same.
+    // Clients look up CAs by name, so each name is unique.
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(
         DnType::CommonName,
@@ -68,7 +67,7 @@ pub(super) fn authority(
     })
 }
 
-/// Makes a server's certificate for these DNS names and addresses.
+/// Issues a server certificate for these DNS names and IP addresses.
 pub(super) fn leaf(
     (authority, key): (&Certificate, &str),
     names: &[String],
@@ -89,7 +88,7 @@ pub(super) fn leaf(
     })
 }
 
-/// Whether the key is one that can sign for the authority.
+/// Whether the key can sign for the CA.
 pub(super) fn can_sign(authority: &Certificate, key: &str) -> bool {
     issuer(authority, key)
         .and_then(|issuer| {

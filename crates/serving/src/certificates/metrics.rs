@@ -1,15 +1,15 @@
-//! What is measured about certificates.
+//! Metrics of the served certificate.
 
 use prometheus::{IntGaugeVec, Opts, Registry};
 
 use super::source::Expiry;
 use super::verification::Verification;
 
-/// The certificate of the server itself, as a label has it.
+/// The label value of the server certificate.
 const SERVER: &str = "server";
 const AUTHORITY: &str = "authority";
 
-/// When certificates end, and whether they are trusted. Clones share it.
+/// Metrics of the expiry and the verification of certificates. Clones share them.
 #[derive(Debug, Clone)]
 pub struct CertificateMetrics {
     ends: IntGaugeVec,
@@ -17,7 +17,7 @@ pub struct CertificateMetrics {
 }
 
 impl CertificateMetrics {
-    /// Adds them to a registry, under names that begin with `prefix`.
+    /// Registers the metrics. Names begin with `prefix`.
     pub fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| {
             let gauge = IntGaugeVec::new(
@@ -30,11 +30,11 @@ impl CertificateMetrics {
         Ok(Self {
             ends: gauge(
                 "certificate_end_timestamp_seconds",
-                "When the certificates in use end, in seconds since 1970.",
+                "Expiry of the certificates in use, in seconds since 1970.",
             )?,
             trusted: gauge(
                 "certificate_trusted",
-                "Whether the authorities that the API server is told verify the certificate in use: 1 or 0, nothing where they are not known.",
+                "1 if the CA bundle of the API server verifies the serving certificate, 0 if not. Absent while the bundle is not known.",
             )?,
         })
     }
@@ -48,7 +48,7 @@ impl CertificateMetrics {
         match verification {
             Verification::Verified => self.trusted.with_label_values(&[SERVER]).set(1),
             Verification::Failed => self.trusted.with_label_values(&[SERVER]).set(0),
-            // An error says that it was not shown before either.
+            // An error means that the series does not exist.
             Verification::Unknown => drop(self.trusted.remove_label_values(&[SERVER])),
             Verification::Suspect => {}
         }

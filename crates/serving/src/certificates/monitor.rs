@@ -1,6 +1,5 @@
-//! Looks at the certificate that is served as clients would, and says what is wrong: in the log, in
-//! the readiness report and by a metric; and by an event where a certificate is about to end that
-//! is not replaced here.
+//! Verifies the served certificate as clients do. Reports problems in the log, the readiness report
+//! and a metric. Records an event when a certificate from files is about to expire.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,9 +17,9 @@ use runtime::chassis::Chassis;
 use runtime::health::Condition;
 use runtime::pod::{hostname, own_namespace};
 
-/// An end that comes near is told so often.
+/// Interval of events about the expiry.
 const DAY: Duration = Duration::from_hours(24);
-/// When it could not be told.
+/// Retry interval after an event could not be written.
 const RETRY: Duration = Duration::from_hours(1);
 
 /// The CA bundle of an object that tells clients how to reach the server, such as an `APIService`.
@@ -34,21 +33,22 @@ pub struct ObservedCaBundle {
     pub bundle: String,
 }
 
-/// Looks at the certificate that is served.
+/// Monitor of the served certificate.
 pub struct CertificateMonitor {
     condition: Condition,
     metrics: CertificateMetrics,
     events: Recorder,
-    /// The object of events.
+    /// The object that events are about.
     regarding: ObjectReference,
-    /// What clients thought at the last look, and why.
+    /// The result of the last check and its error.
     last: (Verification, String),
-    /// The last event about an end that comes near, and the pause after it.
+    /// The time of the last expiry event, and the pause after it.
     last_event: Option<(SystemTime, Duration)>,
 }
 
 impl CertificateMonitor {
-    /// The monitor of a program. Events are about its pod, and names of metrics begin with `prefix`.
+    /// Returns the monitor of a program. Events are about its pod, and names of metrics begin with
+    /// `prefix`.
     pub fn of(chassis: &Chassis, prefix: &str) -> anyhow::Result<Self> {
         let reporter = Reporter {
             controller: format!("plimsoll-{}", chassis.program.name),
@@ -65,9 +65,8 @@ impl CertificateMonitor {
         ))
     }
 
-    /// Says what is found by `condition`, which it never lets fail: a server that is not trusted is
-    /// of no use to those whom it keeps away either. Events are about the pod of this namespace and
-    /// name.
+    /// Reports findings in `condition` but never fails readiness: taking an untrusted server out of
+    /// rotation helps no client. Events are about the pod with this namespace and name.
     pub fn new(
         condition: Condition,
         metrics: CertificateMetrics,
@@ -92,7 +91,8 @@ impl CertificateMonitor {
         }
     }
 
-    /// Looks at the certificate in use at `now`, the API server's time, and reports changes.
+    /// Verifies the certificate in use at `now` (the API server's time) against `bundles`, and
+    /// reports a changed result.
     pub async fn check(
         &mut self,
         certificates: &Certificates,
@@ -129,14 +129,13 @@ impl CertificateMonitor {
             (Verification::Failed, before)
                 if before != Verification::Failed || self.last.1 != why =>
             {
-                tracing::warn!(
-                    why,
-                    "the API server does not trust the certificate that is served"
-                );
+                tracing::warn!(why, "clients do not trust the serving certificate");
                 self.condition.ready_but(format!("not trusted, {why}"));
             }
             (Verification::Verified | Verification::Unknown, Verification::Failed) => {
-                tracing::info!("nothing is known against the certificate that is served any more");
+                tracing::info!(
+                    "the serving certificate is trusted again, or its CA bundle is unknown"
+                );
                 self.condition.ready();
             }
             _ => {}
@@ -144,7 +143,7 @@ impl CertificateMonitor {
         self.last = (verification, why);
     }
 
-    /// At most once a day.
+    /// Warns of the expiry of a certificate from files, at most once a day.
     async fn warn_of_expiry(&mut self, leaf: &Certificate, now: SystemTime) {
         // A clock that was set back ends the pause.
         let is_pause = |(at, pause)| now.duration_since(at).is_ok_and(|since| since < pause);
@@ -153,19 +152,19 @@ impl CertificateMonitor {
         }
         let end = Timestamp::from_second(leaf.not_after).unwrap_or(Timestamp::MAX);
         let note = format!(
-            "The certificate that is served is good until {end}. It comes from files, and is not replaced here."
+            "The serving certificate expires at {end}. It comes from files and is not rotated by this program; replace it."
         );
-        tracing::warn!(%end, "the certificate that is served ends, and it is not replaced here");
+        tracing::warn!(%end, "the serving certificate expires soon and is not rotated by this program");
         let event = Event {
             type_: EventType::Warning,
-            reason: "CertificateEnds".to_owned(),
+            reason: "CertificateExpiring".to_owned(),
             note: Some(note),
             action: "Serve".to_owned(),
             secondary: None,
         };
         let told = self.events.publish(&event, &self.regarding).await;
         if let Err(error) = &told {
-            tracing::debug!(%error, "cannot write an event");
+            tracing::debug!(%error, "cannot record an event");
         }
         self.last_event = Some((now, if told.is_ok() { DAY } else { RETRY }));
     }

@@ -1,14 +1,17 @@
-//! When certificates are replaced, and in which order, as a pure function of what there is and the
+//! The next step of a certificate rotation, as a pure function of the stored certificates and the
 //! time.
 //!
-//! A new authority is added in front of the bundle, and clients are told. Only when the bundle is
-//! known to have been in place for a while does the server's certificate change. Only when that has
-//! been in use for a while is the old authority forgotten. A certificate that cannot be used anyway
-//! has nothing to wait for.
+//! 1. A new CA is added in front of the CA bundle.
+//! 2. The server certificate is replaced once clients have had that bundle for a while.
+//! 3. The old CA is removed once the new server certificate has been in use for a while.
 //!
-//! The time is the API server's, so that replicas agree. Where they do not (API servers with
-//! different clocks), no authority signs before its time, contents that are valid are put back in
-//! place of such that are not, and each replica takes each step at most once an hour.
+//! A certificate that is unusable is replaced at once. For example, with the default policy a new
+//! CA is added after 180 days, and the server certificate follows about 10 s after clients have the
+//! new bundle.
+//!
+//! Times are those of the API server, so that replicas agree. If API servers have different clocks,
+//! three rules prevent a conflict: no CA signs before it is valid, valid certificates are restored
+//! over invalid ones, and each replica takes each step at most once an hour.
 
 use std::time::{Duration, Instant};
 
@@ -16,28 +19,27 @@ use super::certificate::Certificate;
 use super::certificate_set::CertificateSet;
 use super::issue::BACKDATE;
 
-/// For how long certificates are valid, and when they are replaced.
+/// Validity and rotation of certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RotationPolicy {
-    /// Of an authority.
+    /// Validity of a CA. Default 365 days.
     pub authority_validity: Duration,
-    /// Age at which an authority is followed by another.
+    /// Age at which a CA gets a successor. Default 180 days.
     pub authority_age: Duration,
-    /// Of a server's certificate.
+    /// Validity of a server certificate. Default 90 days.
     pub leaf_validity: Duration,
-    /// Age at which a server's certificate is replaced.
+    /// Age at which a server certificate is replaced. Default 30 days.
     pub leaf_age: Duration,
-    /// How long a bundle must have been seen in place before anything relies on it.
+    /// Time for which clients must have had a bundle before anything relies on it. Default 10 s.
     pub settling: Duration,
-    /// How long an old authority stays after nothing relies on it.
+    /// Time for which an old CA is kept after its last use. Default 1 h.
     pub overlap: Duration,
-    /// How often to look.
+    /// Interval between two ticks. Default 5 s.
     pub tick: Duration,
 }
 
 impl Default for RotationPolicy {
-    /// Half a year passes between two authorities, a month between two certificates of the server;
-    /// each would be good for twice or thrice as long, so that weeks of failures do no harm.
+    /// The validity is twice or three times the rotation age, so that weeks of failures do no harm.
     fn default() -> Self {
         let day = Duration::from_hours(24);
         Self {
@@ -52,31 +54,31 @@ impl Default for RotationPolicy {
     }
 }
 
-/// What is to be done next.
+/// A step of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RotationStep {
-    /// Nothing for now.
+    /// No change.
     Keep,
-    /// Put a new authority in front of the others.
+    /// Add a new CA in front of the others.
     AddAuthority,
-    /// Have the current authority sign a new certificate for the server.
+    /// Issue a new server certificate with the current CA.
     ReplaceLeaf,
-    /// Keep the current authority alone.
+    /// Keep the current CA only.
     RemoveOldAuthorities,
-    /// Store again what this server uses.
+    /// Store the certificates that this replica serves.
     Restore,
 }
 
-/// The pause of one server between two steps of one kind. Replacements that are due are months
+/// Minimum interval between two steps of one kind by one replica. Regular rotations are months
 /// apart.
 const PAUSE: Duration = Duration::from_hours(1);
 
-/// The steps that one server took last, with the time of the steady clock.
+/// The last steps of this replica and their monotonic times.
 #[derive(Debug, Default)]
 pub(super) struct StepInterval(Vec<(RotationStep, Instant)>);
 
 impl StepInterval {
-    /// Whether a step may be taken at `now`.
+    /// Whether a step is allowed at `now`.
     pub(super) fn allows(
         &self,
         step: RotationStep,
@@ -88,15 +90,15 @@ impl StepInterval {
         last.is_none_or(|(_, at)| now.saturating_duration_since(*at) >= pause)
     }
 
-    /// Notes a step that was taken at `now`.
+    /// Records a step at `now`.
     pub(super) fn took(&mut self, step: RotationStep, now: Instant) {
         self.0.retain(|(taken, _)| *taken != step);
         self.0.push((step, now));
     }
 }
 
-/// Decides at `now`, in seconds since 1970. `in_use`: the contents that this server serves, if it
-/// does already. `in_place_for`: how long the current authority has been seen in the clients'
+/// Decides the next step at `now`, in seconds since 1970. `in_use` are the certificates that this
+/// replica serves, if any. `in_place_for` is how long the current CA has been in the clients'
 /// bundle.
 pub(super) fn step(
     contents: &CertificateSet,
@@ -145,7 +147,7 @@ pub(super) fn step(
     RotationStep::Keep
 }
 
-/// Whether a certificate is old enough to be replaced, or near its end.
+/// Whether a certificate has reached `age`, or a third of its validity is left.
 fn is_due(certificate: &Certificate, age: Duration, now: i64) -> bool {
     let third = (certificate.not_after - certificate.not_before) / 3;
     now.saturating_sub(issued(certificate)) >= seconds(age) || now >= certificate.not_after - third

@@ -1,5 +1,5 @@
-//! The Secret in which the certificates are kept. A write is refused when somebody else's came in
-//! between.
+//! The Secret of the certificates. A write fails when another writer has changed the Secret since
+//! it was read.
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::certificate_set::CertificateSet;
 use super::{CertificateError, ManagedConfig};
 
-/// What was read or written last.
+/// The Secret as last read or written.
 #[derive(Clone)]
 pub(super) struct StoredSecret {
     pub(super) contents: CertificateSet,
-    /// None where there is no Secret.
+    /// The resource version; absent if there is no Secret.
     version: Option<String>,
 }
 
@@ -41,8 +41,8 @@ impl StoredSecret {
         }
     }
 
-    /// Writes `contents` if nobody else wrote since; hands back whether it did, and what is there
-    /// then.
+    /// Writes `contents` unless the Secret has changed since it was read. Returns whether it was
+    /// written, and the Secret afterwards.
     pub(super) async fn write(
         self,
         managed: &ManagedConfig,
@@ -60,9 +60,9 @@ impl StoredSecret {
                 .patch(name, &PatchParams::default(), &Patch::Merge(change))
                 .await
         } else {
-            // Applied, since the right to apply can be limited to a name, and that to post cannot.
-            // What another replica made meanwhile belongs to another manager, so that this is
-            // refused then.
+            // Server-side apply, since RBAC can limit patch to a name, but not create. The random
+            // field manager makes the request conflict with a Secret that another replica created
+            // meanwhile.
             let applied_by = format!("plimsoll-{:016x}", rand::random::<u64>());
             secrets
                 .patch(
@@ -82,7 +82,7 @@ impl StoredSecret {
     }
 }
 
-/// The whole Secret.
+/// The complete Secret.
 fn fresh(name: &str, contents: &CertificateSet) -> Value {
     let entries = contents
         .entries()

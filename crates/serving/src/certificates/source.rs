@@ -1,4 +1,4 @@
-//! Where a server's certificates come from: it makes them itself, or somebody puts them into files.
+//! The source of a server's certificates: self-managed in a Secret, or files.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,69 +10,69 @@ use super::{ManagedConfig, ManagedTls};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
 use runtime::clock::{ApiServerClock, steady};
 
-/// How often files are compared with what is served.
+/// Interval between two comparisons of the files.
 const FILE_PERIOD: Duration = Duration::from_secs(1);
-/// How long certificates are waited for before the next try.
+/// Retry interval of loading the certificates.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Where certificates come from.
+/// The source of a server's certificates.
 pub enum Source {
-    /// They are made here.
+    /// Self-managed.
     Managed(Box<ManagedConfig>),
-    /// Somebody puts them into files.
+    /// From files that another program maintains.
     Files(Files),
 }
 
 /// Certificates in files.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// What is served.
+    /// The served certificate.
     pub files: TlsFiles,
-    /// What clients are told to trust; none where somebody else tells them.
+    /// The CA bundle for clients; `None` where another program maintains it.
     pub authorities: Option<PathBuf>,
-    /// Whether changes are taken up.
+    /// Whether the files are reloaded.
     pub follow: bool,
-    /// What is offered to clients.
+    /// The TLS options of the server.
     pub serving: ServingProfile,
 }
 
 /// Certificates in use.
 pub enum Certificates {
-    /// They are made here.
+    /// Self-managed.
     Managed(Box<ManagedTls>),
-    /// Somebody puts them into files.
+    /// From files that another program maintains.
     Files {
-        /// What is served.
+        /// The served certificate.
         tls: ServingTls,
-        /// Where what clients are told to trust comes from.
+        /// The file of the CA bundle for clients.
         authorities: Option<PathBuf>,
-        /// The same as last read.
+        /// The CA bundle as last read.
         bundle: Option<String>,
-        /// Whether changes are taken up.
+        /// Whether the files are reloaded.
         follow: bool,
-        /// Why the files, as they are now, cannot be served.
+        /// The last error of a reload.
         last_error: Option<String>,
     },
 }
 
-/// When certificates end, in seconds since 1970.
+/// The expiry of the certificates in use, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
-    /// That of the server.
+    /// Of the server certificate.
     pub server: Option<i64>,
-    /// The authority in front, where it is known.
+    /// Of the current CA, if known.
     pub authority: Option<i64>,
 }
 
 impl Source {
-    /// Gets the certificates, waiting until the API server gives them; files must be there. `clock`
-    /// is set by the client that reads the Secret.
+    /// Loads the certificates. Self-managed ones are retried until the API server responds; files
+    /// must exist. `clock` is set by the client that reads the Secret.
     pub async fn get(self, clock: &ApiServerClock) -> anyhow::Result<Certificates> {
         match self {
             Self::Managed(managed) => loop {
                 match ManagedTls::start((*managed).clone(), clock).await {
                     Ok(tls) => return Ok(Certificates::Managed(Box::new(tls))),
-                    Err(error) => tracing::warn!(%error, "waiting for certificates"),
+                    Err(error) => tracing::warn!(%error, "cannot load certificates; retrying"),
                 }
                 tokio::time::sleep(RETRY).await;
             },
@@ -87,8 +87,9 @@ impl Source {
                     .or_else(|| serving.client_authorities.clone());
                 let tls = ServingTls::load_with(files, serving)
                     .await
-                    .context("certificate and private key")?;
-                // None where the file is empty: what clients trust so far is better than nobody.
+                    .context("cannot load the serving certificate")?;
+                // An empty file is ignored: the bundle that clients have is better than an empty
+                // one.
                 let bundle = match &authorities {
                     Some(path) => {
                         Some(read(path).await?).filter(|bundle| !bundle.trim().is_empty())
@@ -110,11 +111,11 @@ impl Source {
 async fn read(path: &Path) -> anyhow::Result<String> {
     tokio::fs::read_to_string(path)
         .await
-        .with_context(|| format!("authorities in {}", path.display()))
+        .with_context(|| format!("cannot read the CA bundle {}", path.display()))
 }
 
 impl Certificates {
-    /// What the next handshake uses.
+    /// The TLS configuration for the next handshake.
     pub fn current(&self) -> CurrentServerTls {
         match self {
             Self::Managed(tls) => tls.current(),
@@ -122,7 +123,7 @@ impl Certificates {
         }
     }
 
-    /// What clients should trust; none where somebody else tells them.
+    /// The CA bundle for clients; `None` where another program maintains it.
     pub fn bundle(&self) -> Option<String> {
         match self {
             Self::Managed(tls) => Some(tls.bundle()),
@@ -130,12 +131,12 @@ impl Certificates {
         }
     }
 
-    /// Whether they are made here.
+    /// Whether the certificates are self-managed.
     pub fn are_managed(&self) -> bool {
         matches!(self, Self::Managed(_))
     }
 
-    /// What is served, the server's own certificate first.
+    /// The served chain, leaf first.
     pub(super) fn chain(&self) -> Vec<Certificate> {
         match self {
             Self::Managed(tls) => tls.in_use.chain.clone(),
@@ -143,7 +144,7 @@ impl Certificates {
         }
     }
 
-    /// When what is in use ends.
+    /// The expiry of the certificates in use.
     pub fn expiry(&self) -> Expiry {
         let end = |certificates: &[Certificate]| {
             certificates
@@ -162,7 +163,7 @@ impl Certificates {
         }
     }
 
-    /// How often [`Certificates::refresh`] is due.
+    /// The interval between two calls of [`Certificates::refresh`].
     pub fn period(&self) -> Duration {
         match self {
             Self::Managed(tls) => tls.period(),
@@ -170,8 +171,8 @@ impl Certificates {
         }
     }
 
-    /// Takes over changes at `now`, the API server's time. `registered`: the bundle that clients
-    /// were last seen to trust.
+    /// Rotates or reloads the certificates at `now`, the API server's time. `registered` is the CA
+    /// bundle that clients have, if known.
     pub async fn refresh(
         &mut self,
         registered: Option<&str>,
@@ -199,7 +200,7 @@ impl Certificates {
                 } else {
                     None
                 };
-                // Files that cannot be used are found at every look, and last_error once.
+                // Unusable files fail every reload and are logged once.
                 if matches!(reloaded, Reload::Replaced) || kept.is_some() && kept != *last_error {
                     tracing::info!("New certificate found, reloading");
                 }
@@ -211,7 +212,7 @@ impl Certificates {
                     }
                 }
                 if let Reload::Kept(error) = reloaded {
-                    return Err(error).context("keeping the old certificate");
+                    return Err(error).context("keeping the previous certificate");
                 }
             }
         }

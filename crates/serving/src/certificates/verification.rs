@@ -1,8 +1,8 @@
-//! Whether clients that trust a bundle take the certificate that a server shows, as a handshake
-//! would find.
+//! Verification of a served certificate against the CA bundle of its clients, as in a TLS
+//! handshake.
 //!
-//! As in Go, which the API server is written in, an authority counts in its own time only. `webpki`
-//! does not look at that.
+//! As in Go, and so in the API server, a CA counts only while it is valid. `webpki` does not check
+//! that.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,8 +30,8 @@ pub enum Verification {
     Failed,
 }
 
-/// Why clients that ask at `name` and trust `bundle` (PEM) refuse `chain`, the server's own
-/// certificate first; none where they take it.
+/// Returns why clients that connect to `name` and trust `bundle` (PEM) reject `chain`, the leaf
+/// first; `None` if they accept it.
 pub(super) fn verification_error(
     chain: &[Certificate],
     bundle: &str,
@@ -47,8 +47,7 @@ pub(super) fn verification_error(
     }
     let now_seconds = seconds(now);
     if trusted.iter().any(|one| one.der == leaf.der) {
-        // What is trusted itself needs no authority: the API server takes it also where it says
-        // that it is one.
+        // A trusted leaf needs no CA: the API server accepts it even if it is marked as a CA.
         let is_named = leaf.names.iter().any(|own| own == name);
         return match (leaf.is_valid(now_seconds), is_named) {
             (false, _) => Some(reason(&CertificateError::Expired, name)),
@@ -100,7 +99,8 @@ pub(super) fn verification_error(
     )
 }
 
-/// Without the times that the library's own texts hold, so that the same last_error is always told in the same words.
+/// A constant text per kind of error, without the times of the library's messages, so that a
+/// lasting error is logged once.
 fn reason(error: &CertificateError, name: &str) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -1,8 +1,8 @@
-//! Certificates that clients may show, without being judged in the handshake.
+//! Client certificates that the handshake does not verify.
 //!
-//! The handshake proves that the client has the key of the certificate that it shows, and nothing
-//! more. Whom to trust is decided for each request: authorities change while connections live, and
-//! a verification_error in the handshake reaches nobody who could read it.
+//! The handshake only proves that the client has the private key. Each request decides whether it
+//! trusts the certificate: CAs change while connections are open, and a client cannot read why a
+//! handshake failed.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-/// The chain that a client showed in the handshake, its own certificate first; never empty. An
-/// extension of each request of the connection. Whoever signed it is not known: see
+/// The certificate chain of a client, leaf first; never empty. An extension of each request of the
+/// connection. Its issuer is not verified: see
 /// [`super::ServingProfile::request_client_certificates`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
 
 impl PeerCertificates {
-    /// What a connection's client showed, if it showed anything.
+    /// The certificate chain of a connection's client, if it presented one.
     pub(crate) fn of(connection: &rustls::ServerConnection) -> Option<Self> {
         let chain = connection
             .peer_certificates()
@@ -35,7 +35,8 @@ impl PeerCertificates {
     }
 }
 
-/// Asks clients for a certificate, is content without one, and takes any whose key the client has.
+/// A verifier that requests a client certificate, accepts connections without one, and accepts any
+/// whose private key the client has.
 #[derive(Debug)]
 pub(super) struct AnyClientCertificate {
     algorithms: WebPkiSupportedAlgorithms,
@@ -54,8 +55,7 @@ impl ClientCertVerifier for AnyClientCertificate {
         false
     }
 
-    /// Nothing: with hints some clients would keep a certificate to themselves that the next set of
-    /// authorities accepts.
+    /// Empty: with hints, some clients withhold a certificate that the next set of CAs accepts.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

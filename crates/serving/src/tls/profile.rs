@@ -1,4 +1,4 @@
-//! What a server offers its clients: protocol versions and cipher suites, named as Go names them.
+//! TLS options of a server: protocol versions and cipher suites, with Go's names.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,26 +9,26 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 static TLS12_AND_TLS13: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 static TLS13_ONLY: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 
-/// What a server offers.
+/// The TLS options of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServingProfile {
-    /// The oldest protocol.
+    /// The minimum protocol version.
     pub min_version: MinTlsVersion,
     /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
-    /// Whether clients are asked for a certificate which they need not have and which is not
-    /// judged: each request then carries it as [`super::PeerCertificates`]. A server that has
-    /// authorities of clients judges, and pays no heed to this.
+    /// Whether clients are asked for a certificate. It is optional and not verified; each request
+    /// carries it as [`super::PeerCertificates`]. Ignored with `client_authorities`, which are
+    /// verified.
     pub request_client_certificates: bool,
-    /// File (PEM) of the authorities of clients. With it the handshake fails without a certificate
-    /// of one of them.
+    /// File (PEM) of the client CAs. With it, a handshake without a certificate of one of them
+    /// fails.
     pub client_authorities: Option<PathBuf>,
-    /// Whether HTTP/2 is left out. A client with one connection for all its requests stays with one
-    /// replica.
+    /// Whether HTTP/2 is disabled. A client with one HTTP/2 connection sends all its requests to
+    /// one replica.
     pub http1_only: bool,
 }
 
-/// The oldest protocol that is spoken.
+/// The minimum TLS version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum MinTlsVersion {
     /// TLS 1.2 and 1.3.
@@ -40,8 +40,7 @@ pub enum MinTlsVersion {
     Tls13,
 }
 
-/// Cipher suites of TLS 1.2; those of TLS 1.3 cannot be chosen, as in Go. Without any, all are
-/// offered.
+/// Cipher suites of TLS 1.2. Empty means all. Those of TLS 1.3 cannot be chosen, as in Go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CipherSuites {
     named: Vec<String>,
@@ -58,14 +57,13 @@ impl MinTlsVersion {
 }
 
 impl CipherSuites {
-    /// Names that were given and are none that this program has. They are passed over, as upstream
-    /// does.
+    /// Names of unknown cipher suites, which are ignored as upstream does.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }
 }
 
-/// Names separated by commas or colons.
+/// Parses names separated by commas or colons.
 impl FromStr for CipherSuites {
     type Err = std::convert::Infallible;
 
@@ -95,7 +93,7 @@ impl ServingProfile {
     }
 }
 
-/// Go names suites of TLS 1.3 without their version.
+/// The name of a cipher suite in Go, which omits the version of TLS 1.3 suites.
 fn go_name(suite: &SupportedCipherSuite) -> String {
     format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
 }

@@ -107,7 +107,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
     };
     assert_eq!(
         (&event["type"], &event["reason"]),
-        (&json!("Warning"), &json!("CertificateEnds")),
+        (&json!("Warning"), &json!("CertificateExpiring")),
         "{NAME}"
     );
     assert_eq!(
