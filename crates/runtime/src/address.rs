@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
-/// Names the address to listen on where a flag leaves the host out. Set where several pods share
-/// one machine's network and each has a loopback address of its own.
+/// Environment variable with the IP address to listen on where a flag has no host. For pods that
+/// share one machine's network and have a loopback address each.
 pub const LISTEN_IP_VARIABLE: &str = "PLIMSOLL_LISTEN_IP";
 
 /// A host (absent: all interfaces) and a port.
@@ -19,7 +19,7 @@ pub struct ListenAddress {
     port: u16,
 }
 
-/// Why a text is not a listen address.
+/// The reason why a text is not a listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// No colon before the port.
@@ -74,17 +74,17 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// The interface; absent: all of them.
+    /// The IP address; `None` means all interfaces.
     pub fn host(self) -> Option<IpAddr> {
         self.host
     }
 
-    /// The port; 0 stands for one that the system chooses.
+    /// The port; 0 lets the system choose one.
     pub fn port(self) -> u16 {
         self.port
     }
 
-    /// The same port on `host` where no host was given.
+    /// Returns the address with `host` where it has none.
     #[must_use]
     pub fn or_host(self, host: Option<IpAddr>) -> Self {
         Self {
@@ -118,7 +118,7 @@ fn no_ipv6(error: &io::Error) -> bool {
 /// Linux `EAFNOSUPPORT`, which has no `io::ErrorKind`.
 const AF_NOT_SUPPORTED: i32 = 97;
 
-/// The host that the environment gives to addresses without one.
+/// Reads the IP address for listen addresses without a host from the environment.
 pub fn listen_ip_from_environment() -> Result<Option<IpAddr>, AddressError> {
     match std::env::var(LISTEN_IP_VARIABLE) {
         Ok(text) if !text.is_empty() => {

@@ -1,5 +1,4 @@
-//! The flags that every service shares, with the names and defaults of the Vertical Pod
-//! Autoscaler's programs.
+//! Flags of every service, with the names and defaults of the Vertical Pod Autoscaler's programs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,22 +11,23 @@ use crate::log::LogArgs;
 /// Flags of every service.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct CommonArgs {
-    /// Kubeconfig file. Without it KUBECONFIG is used, and without that the pod's service account.
+    /// Kubeconfig file. Without it KUBECONFIG is used, else the pod's service account.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub kubeconfig: String,
-    /// Requests per second to the API server, on average; further ones wait. Watches are not
-    /// counted.
+    /// Average number of requests per second to the API server. Further requests wait. Watches do
+    /// not count.
     #[arg(long, default_value_t = 50.0, value_parser = positive, value_name = "REQUESTS")]
     pub kube_api_qps: f64,
-    /// Requests that may go to the API server at once before --kube-api-qps holds them back.
+    /// Number of requests that can be sent to the API server at once before --kube-api-qps limits
+    /// them.
     #[arg(long, default_value_t = 100, value_parser = whole, value_name = "REQUESTS")]
     pub kube_api_burst: u32,
-    /// Where /metrics, /healthz, /livez, /readyz and /health-check are served, as host:port; no
-    /// host means all interfaces.
+    /// Address (host:port) of /metrics, /healthz, /livez, /readyz and /health-check. Without a
+    /// host, all interfaces.
     #[arg(long, value_name = "ADDRESS")]
     pub address: ListenAddress,
-    /// Certificate chain (PEM) with which --address is served over TLS. Reread when it changes.
-    /// Needs --tls-private-key-file.
+    /// Certificate chain (PEM) for --address. Without it, plain HTTP is served. Reloaded when it
+    /// changes. Needs --tls-private-key-file.
     #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
     pub tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --tls-cert-file.
@@ -36,24 +36,25 @@ pub struct CommonArgs {
     /// Flags of the log.
     #[command(flatten)]
     pub log: LogArgs,
-    /// Flags that are accepted and have no effect.
+    /// Flags that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
 }
 
-/// Flags of a service of which one replica at a time may act.
+/// Flags of leader election.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct LeaderElectionArgs {
-    /// Act only while holding a Lease, so that several replicas can run.
+    /// Run several replicas, of which only the holder of a Lease is active.
     #[arg(long)]
     pub leader_elect: bool,
-    /// How long a Lease stands without renewal before another replica may take it.
+    /// Duration after which another replica can take a Lease that is not renewed.
     #[arg(long, default_value = "15s", value_name = "DURATION")]
     pub leader_elect_lease_duration: GoDuration,
-    /// How long the leader tries to renew before it stops acting. Shorter than the lease duration.
+    /// Duration for which the leader retries a renewal before it stops. Must be shorter than the
+    /// lease duration.
     #[arg(long, default_value = "10s", value_name = "DURATION")]
     pub leader_elect_renew_deadline: GoDuration,
-    /// Pause between two attempts to take or renew the Lease.
+    /// Pause between two attempts to acquire or renew the Lease.
     #[arg(long, default_value = "2s", value_name = "DURATION")]
     pub leader_elect_retry_period: GoDuration,
     /// Kind of the lock object.
@@ -67,7 +68,7 @@ pub struct LeaderElectionArgs {
     pub leader_elect_resource_namespace: String,
 }
 
-/// The kinds of lock that Kubernetes still knows.
+/// Kinds of lock objects that Kubernetes still supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ResourceLock {
     /// `coordination.k8s.io/v1` Lease.
@@ -83,7 +84,7 @@ fn positive(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "must be more than zero".to_owned())
 }
 
-/// Upstream reads a number with a fraction and drops the fraction.
+/// Parses a count. As in upstream, a fraction is dropped.
 fn whole(text: &str) -> Result<u32, String> {
     let value = positive(text)?;
     let whole = value as u32;

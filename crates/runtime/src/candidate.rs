@@ -1,5 +1,5 @@
-//! One candidate's way to leadership and through it. The rules are in [`crate::lease`]; what it
-//! knows of the Lease object is in `candidate/observed_lease.rs`.
+//! A candidate of leader election: acquires a Lease, renews it while the work runs, and releases
+//! it. The rules are in [`crate::lease`].
 
 mod observed_lease;
 #[cfg(test)]
@@ -21,28 +21,28 @@ use crate::leading::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
 use observed_lease::ObservedLease;
 
-/// Conflicting writes in one attempt before it counts as failed.
+/// Maximum number of write conflicts in one attempt.
 const MAX_CONFLICTS: u32 = 3;
 
-/// How long a leaving leader tries to give the lease away.
+/// Time limit of a release.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Wants to lead under one name.
+/// A candidate for one Lease.
 pub(crate) struct Candidate {
     lease: ObservedLease,
     name: String,
     identity: String,
     timings: Timings,
-    /// Dates what is written. No decision follows from it.
+    /// The time that is written to the Lease. No decision depends on it.
     clock: ApiServerClock,
-    /// A write of ours was sent and may have arrived, whatever became of its answer.
+    /// Whether a write was sent that may have succeeded, even if its response was lost.
     may_be_held: bool,
 }
 
 enum Attempt {
-    /// The lease is ours, from the moment at which the request that made it so was sent.
+    /// This candidate holds the Lease since it sent the request that acquired it.
     Held { since: Instant },
-    /// Another's, for at least this long unless it is released.
+    /// Another candidate holds the Lease, for at least this long unless it is released.
     HeldByOther { wait: Duration },
 }
 
@@ -54,8 +54,7 @@ impl Candidate {
         timings: Timings,
         clock: ApiServerClock,
     ) -> Self {
-        // No answer is awaited for longer than leaves time for a second request before the renew
-        // deadline.
+        // Half of the renew deadline leaves time for a second request.
         let lease = ObservedLease::new(api, name.clone(), timings.renew_deadline / 2);
         Self {
             lease,
@@ -67,7 +66,7 @@ impl Candidate {
         }
     }
 
-    /// The same; while it holds the lease, that has these annotations beside others.
+    /// Adds annotations to the Lease while this candidate holds it.
     pub(crate) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
         Self {
             lease: self.lease.with_annotations(annotations),
@@ -75,8 +74,8 @@ impl Candidate {
         }
     }
 
-    /// Takes the lease, runs `work` while it lasts, and begins again when it is lost; ends when
-    /// `work` returns.
+    /// Acquires the Lease, runs `work` while it is held, and starts again when it is lost. Returns
+    /// when `work` returns.
     pub(crate) async fn lead<W>(
         mut self,
         shutdown: &CancellationToken,
@@ -101,8 +100,8 @@ impl Candidate {
             let leading =
                 Leading::new(self.lease.term(), Some(since + self.timings.renew_deadline));
             let stop = CancellationToken::new();
-            // In a task of its own: work that computes for long must not keep the lease from being
-            // renewed, or its loss from being told.
+            // A task of its own, so that work that blocks for long delays neither renewals nor the
+            // notice of a lost Lease.
             let mut renewal = AbortOnDropHandle::new(tokio::spawn(self.renew_until(
                 stop.clone(),
                 since,
@@ -113,8 +112,7 @@ impl Candidate {
                     let is_lost = leading.lost().is_cancelled();
                     stop.cancel();
                     self = renewal.await?;
-                    // Work may end well because its term is over, and be seen to before the
-                    // candidate is back.
+                    // Work may return because the term is over, before the renewal does.
                     (!is_lost || ended.is_err()).then_some(ended)
                 }
                 candidate = &mut renewal => {
@@ -141,10 +139,10 @@ impl Candidate {
         self
     }
 
-    /// Returns once the lease is ours, with the time at which the request that took it was sent.
+    /// Returns once the Lease is acquired, with the time at which the request was sent.
     async fn acquire(&mut self) -> Instant {
         let mut last_error = None;
-        // What was known in an earlier term may be old.
+        // The watch of an earlier term may be outdated.
         self.lease.forget_changes();
         let mut known = self.lease.refresh().await;
         loop {
@@ -161,13 +159,13 @@ impl Candidate {
                 Err(error) => {
                     let error = error.to_string();
                     if last_error.as_ref() != Some(&error) {
-                        tracing::warn!(lease = self.name, %error, "cannot take the lease; trying on");
+                        tracing::warn!(lease = self.name, %error, "cannot take the lease; retrying");
                     }
                     last_error = Some(error);
                     Duration::MAX
                 }
             };
-            // client-go's jitter: candidates that start together do not ask together.
+            // client-go's jitter, so that candidates that start together do not retry together.
             let pause = self
                 .timings
                 .retry_period
@@ -179,7 +177,7 @@ impl Candidate {
         }
     }
 
-    /// Renews until the lease is lost; then returns, at the latest when the renew deadline is over.
+    /// Renews until the Lease is lost, at the latest until the renew deadline.
     async fn renew(&mut self, mut since: Instant, leading: &Leading) {
         let Timings {
             renew_deadline,
@@ -207,7 +205,7 @@ impl Candidate {
                 Ok(Attempt::HeldByOther { .. }) => {
                     tracing::error!(
                         lease = self.name,
-                        "leadership lost: the lease is no longer ours"
+                        "leadership lost: another candidate holds the lease"
                     );
                     return;
                 }
@@ -216,8 +214,7 @@ impl Candidate {
         }
     }
 
-    /// Does what the rules say about the lease as last seen; reads it again when a write shows that
-    /// it has changed.
+    /// Makes one attempt to acquire or renew the Lease. Reads it again after a conflict.
     async fn attempt(&mut self, holding: bool) -> kube::Result<Attempt> {
         let mut conflicts = 0;
         loop {
@@ -232,7 +229,7 @@ impl Candidate {
                 self.timings.lease_duration,
             ) {
                 Action::Wait(wait) => return Ok(Attempt::HeldByOther { wait }),
-                // Whoever gave the lease away while we held it meant another to lead.
+                // A holder that was removed should let another candidate lead.
                 Action::Take if holding => {
                     return Ok(Attempt::HeldByOther {
                         wait: Duration::ZERO,
@@ -260,8 +257,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the lease away if it is ours, so that the next candidate need not wait for it to run
-    /// out.
+    /// Releases the Lease if it is held, so that the next candidate need not wait until it expires.
     async fn release(&mut self) {
         if !self.may_be_held {
             return;
@@ -270,11 +266,11 @@ impl Candidate {
             Ok(Ok(true)) => tracing::info!(lease = self.name, "released the lease"),
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = self.name, %error, "cannot release the lease; it will run out")
+                tracing::warn!(lease = self.name, %error, "cannot release the lease; it will expire")
             }
             Err(_) => tracing::warn!(
                 lease = self.name,
-                "no answer to releasing the lease; it will run out"
+                "timed out releasing the lease; it will expire"
             ),
         }
     }
@@ -298,7 +294,7 @@ impl Candidate {
                     self.may_be_held = false;
                     return Ok(true);
                 }
-                // A renewal of ours that was under way has arrived.
+                // An earlier renewal has arrived meanwhile.
                 Err(error) if conflicts < MAX_CONFLICTS && is_outdated(&error) => conflicts += 1,
                 Err(error) => return Err(error),
             }
@@ -306,7 +302,7 @@ impl Candidate {
     }
 }
 
-/// Someone else wrote, created or deleted the lease since we read it.
+/// Whether another writer has changed, created or deleted the Lease since it was read.
 fn is_outdated(error: &kube::Error) -> bool {
     let outdated = [
         StatusCode::CONFLICT.as_u16(),

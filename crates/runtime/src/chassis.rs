@@ -1,5 +1,5 @@
-//! What every program does around its work: logs, metrics, health, the API client, signals, and an
-//! orderly end.
+//! The main function of every program: logs, metrics, health, the API client, signals and an
+//! orderly shutdown.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -25,35 +25,35 @@ use crate::log;
 use crate::shutdown::{self, Tasks};
 use crate::throttle::Throttle;
 
-/// How long work may take to end after a shutdown was asked for. Kubernetes kills after 30 s.
+/// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
 
-/// One part in so many of `--kube-api-burst` is for urgent requests only.
+/// The reciprocal of the share of `--kube-api-burst` that is reserved for urgent requests.
 const URGENT_SHARE: u32 = 4;
 
-/// How long the metrics server may take to end after the work did.
+/// Time limit of the endpoint server after the work has ended.
 const SERVER_DEADLINE: Duration = Duration::from_secs(2);
 
-/// What a running program holds. Clones share everything.
+/// The parts of a running program. Clones share everything.
 #[derive(Clone)]
 pub struct Chassis {
-    /// Which program this is.
+    /// The name, version and defaults of the program.
     pub program: Program,
-    /// Talks to the API server within `--kube-api-qps` and `--kube-api-burst`.
+    /// The client for the API server, limited by `--kube-api-qps` and `--kube-api-burst`.
     pub client: kube::Client,
-    /// Metrics shown by /metrics.
+    /// Metrics of /metrics.
     pub registry: Registry,
-    /// Conditions shown by /readyz.
+    /// Conditions of /readyz.
     pub readiness: Readiness,
-    /// Activity watched by /healthz, /livez and /health-check.
+    /// Activity for /healthz, /livez and /health-check.
     pub activity: Activity,
-    /// Cancelled when the program is to end: stop beginning work, finish what was begun, return.
+    /// Cancelled when shutdown begins: start no more work, finish what is running, return.
     pub shutdown: CancellationToken,
-    /// Tasks without which the program cannot go on.
+    /// Tasks without which the program cannot run.
     pub tasks: Tasks,
-    /// How `client` was made, for a further client with a throttle of its own.
+    /// The configuration of `client`, for another client with its own throttle.
     pub config: kube::Config,
-    /// What `client` counts.
+    /// Metrics of `client`.
     pub rest_metrics: RestMetrics,
 }
 
@@ -63,8 +63,8 @@ impl Chassis {
         self.rest_metrics.clock.clone()
     }
 
-    /// The same program, whose tasks that run until shutdown go on until `end`. For tasks that
-    /// requests are answered from: a server still answers some time after the shutdown.
+    /// Returns a handle whose tasks until shutdown run until `end` instead. For tasks that a server
+    /// needs while it drains.
     #[must_use]
     pub fn until(&self, end: CancellationToken) -> Self {
         Self {
@@ -75,12 +75,12 @@ impl Chassis {
 }
 
 impl Program {
-    /// Runs `work` as a service until it returns, a task fails, or a signal arrives; the result is
-    /// for `main`.
+    /// Runs `work` as a service until it returns, a task fails, or a signal arrives. Returns the
+    /// exit code for `main`.
     ///
-    /// The order: logs, the port, the API client, `serve`, then `work`. `serve` starts the server of
-    /// the endpoints and returns its task. At the end `work` and the tasks have
-    /// 20 s to finish, while /readyz already refuses.
+    /// The order: logs, the port, the API client, `serve`, then `work`. `serve` starts the server
+    /// of the endpoints and returns its task. After shutdown begins, /readyz fails, and `work` and
+    /// the tasks have 20 s to finish.
     pub fn run<S, W>(
         &self,
         args: &CommonArgs,
@@ -104,7 +104,7 @@ impl Program {
             .context("cannot start the asynchronous runtime")
             .and_then(|runtime| {
                 let ended = runtime.block_on(self.serve_and_work(args, serve, work));
-                // Blocking work that is still running must not hold the process.
+                // Blocking work must not delay the end of the process.
                 runtime.shutdown_background();
                 ended
             });
@@ -117,8 +117,8 @@ impl Program {
         }
     }
 
-    /// Runs `work` once, as a command of a person: with logs and an API client, and without all
-    /// else that a service has.
+    /// Runs `work` once, as a command: with logs and an API client, but without a service's other
+    /// parts.
     pub fn once<W>(&self, args: &CommonArgs, work: impl FnOnce(kube::Client) -> W) -> ExitCode
     where
         W: Future<Output = anyhow::Result<()>>,
@@ -231,8 +231,7 @@ impl Program {
     }
 }
 
-/// The outcome of `work`, and the first failure of a task meanwhile: then the work is to end as on
-/// a signal, so that it can put its things in order.
+/// Returns the result of `work` and the first failure of a task. A failure starts shutdown.
 async fn until_failure(
     work: impl Future<Output = anyhow::Result<()>>,
     failures: &mut mpsc::Receiver<anyhow::Error>,
@@ -252,7 +251,7 @@ async fn until_failure(
     }
 }
 
-/// The outcome of `work`, or an error when it does not end in time after a shutdown was asked for.
+/// Returns the result of `work`, or an error if it does not end in time after shutdown begins.
 async fn until_deadline(
     work: impl Future<Output = anyhow::Result<()>>,
     shutdown: &CancellationToken,
@@ -267,7 +266,7 @@ async fn until_deadline(
     }
 }
 
-/// A registry with what is true of every program: its process and its version.
+/// A registry with the metrics of every program: its process and its version.
 fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
     registry.register(Box::new(
@@ -275,7 +274,7 @@ fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
     ))?;
     let build = Opts::new(
         "plimsoll_build_info",
-        "Always 1; the labels say what is running.",
+        "Always 1. The labels are the program and its version.",
     )
     .const_label("program", program.name)
     .const_label("version", program.version);

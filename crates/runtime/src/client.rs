@@ -1,9 +1,8 @@
-//! The client for the Kubernetes API: where it connects, how fast it may ask, how long it waits,
-//! and what it counts.
+//! The client for the API server: its configuration, rate limit, timeouts and metrics.
 //!
-//! It does not retry: whether a refusal is worth another try depends on the request (an eviction
-//! refused by a disruption budget is not), so callers say so with [`crate::retry`]. Metric names
-//! and buckets are client-go's.
+//! It does not retry, because that depends on the request: an eviction that a disruption budget
+//! refuses should not be retried. Callers use [`crate::retry`]. Metric names and buckets are
+//! client-go's.
 
 use std::future::Future;
 use std::path::Path;
@@ -28,15 +27,15 @@ use crate::clock::ApiServerClock;
 use crate::flags::Program;
 use crate::throttle::Throttle;
 
-/// For one request, from its sending to the last byte of its answer, or of a watch to its first.
-/// The API server's own limit is 60 s.
+/// Time limit from sending a request to the last byte of its response; to the first byte for a
+/// watch. The API server's own limit is 60 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// For a connection to the API server.
+/// Time limit of connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of one answer other than a watch. The largest is that of metrics-server, with about 600 bytes
-/// for each pod of the cluster; lists that could be larger come in pages.
+/// Maximum size of one response other than a watch. The largest is that of metrics-server, about
+/// 600 bytes per pod of the cluster; larger lists are paged.
 const MAX_RESPONSE_BYTES: usize = 128 << 20;
 
 /// component-base's buckets for REST client latencies, in seconds.
@@ -44,34 +43,34 @@ const BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// Why there is no client.
+/// The reason why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The file named by `--kubeconfig` or `KUBECONFIG` does not serve.
+    /// The kubeconfig of `--kubeconfig` or `KUBECONFIG` cannot be used.
     #[error("cannot use the kubeconfig {from}: {error}")]
     Kubeconfig {
-        /// What named the file.
+        /// The flag or variable that names the file.
         from: String,
-        /// What is wrong with it.
+        /// The error of the file.
         error: KubeconfigError,
     },
-    /// No kubeconfig is named and this is no pod.
+    /// No kubeconfig is set and the process has no service account.
     #[error(
         "no API server: --kubeconfig and KUBECONFIG are not set, and this is not a pod with a service account: {0}"
     )]
     NotInCluster(InClusterError),
-    /// The program's name or version cannot be part of a header.
+    /// The program's name or version is not a valid header value.
     #[error("invalid user agent {0:?}")]
     UserAgent(String),
-    /// TLS or authentication cannot be set up.
+    /// TLS or authentication cannot be configured.
     #[error("cannot set up the API client: {0}")]
     SetUp(#[from] kube::Error),
 }
 
-/// Where the API server is and who asks: `--kubeconfig`, else `KUBECONFIG`, else the pod's service
+/// The client configuration of `--kubeconfig`, else of `KUBECONFIG`, else of the pod's service
 /// account.
 ///
-/// `~/.kube/config` is not read: a service started by hand must not act on whatever cluster was
+/// `~/.kube/config` is not read: a service started by hand must not change the cluster that was
 /// used last.
 pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, ClientError> {
     let from_environment = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
@@ -102,19 +101,18 @@ pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, Clie
     Ok(config)
 }
 
-/// Makes aws-lc-rs the process's one cryptography library. Later calls change nothing.
+/// Installs aws-lc-rs as the cryptography provider of the process. Later calls have no effect.
 pub fn install_crypto_provider() {
-    // An error says that another thread was first, with the same provider: there is no other in the
-    // build.
+    // An error means that another thread installed the same provider first.
     drop(aws_lc_rs::default_provider().install_default());
 }
 
-/// How the program names itself to servers.
+/// The user agent of the program.
 pub fn user_agent(program: &Program) -> String {
     format!("plimsoll-{}/{}", program.name, program.version)
 }
 
-/// A client whose requests share one throttle.
+/// Builds a client whose requests share one throttle.
 pub fn connect(
     config: Config,
     throttle: Throttle,
@@ -137,24 +135,23 @@ pub fn connect(
         .build())
 }
 
-/// An extension that makes a request go ahead of others that wait for `--kube-api-qps` and
-/// `--kube-api-burst`, as far as the reserved part of the burst reaches. For the few that somebody
-/// waits for.
+/// Request extension: the request may use the reserved part of `--kube-api-burst`, and so overtakes
+/// requests that wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Urgent;
 
-/// What client-go counts about its requests.
+/// client-go's request metrics.
 #[derive(Debug, Clone)]
 pub struct RestMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     waits: HistogramVec,
-    /// The API server's clock, as of the last answer.
+    /// The API server's clock, set by each response.
     pub(crate) clock: ApiServerClock,
 }
 
 impl RestMetrics {
-    /// Adds the metrics to a registry.
+    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let requests = Opts::new(
             "rest_client_requests_total",
@@ -162,11 +159,11 @@ impl RestMetrics {
         );
         let durations = HistogramOpts::new(
             "rest_client_request_duration_seconds",
-            "Time until the API server's answer.",
+            "Latency of requests to the API server.",
         );
         let waits = HistogramOpts::new(
             "rest_client_rate_limiter_duration_seconds",
-            "Time that requests waited for --kube-api-qps and --kube-api-burst.",
+            "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).",
         );
         let metrics = Self {
             requests: IntCounterVec::new(requests, &["code", "method", "host"])?,
@@ -219,8 +216,8 @@ where
         self.inner.poll_ready(context)
     }
 
-    /// Waits in the answer's future, not in `poll_ready`: one client has one queue, and a watch
-    /// must not stand behind a thousand writes.
+    /// Waits in the response future, not in `poll_ready`: the client has one queue, and a watch
+    /// must not wait behind a thousand writes.
     fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
         let kind = ResponseKind::of(&request);
         let is_urgent = request.extensions().get::<Urgent>().is_some();
@@ -236,7 +233,7 @@ where
         let acquired = tokio::time::sleep(wait);
         let method = request.method().to_string();
         let layer = self.layer.clone();
-        // Nothing is sent before the future is polled.
+        // The request is sent when this future is polled.
         let answer = self.inner.call(request);
         Box::pin(async move {
             let labels: &[&str] = &[&method, &layer.host];
@@ -272,7 +269,7 @@ where
 
 impl RequestLayer {
     fn acquire(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
-        // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
+        // A throttle is consistent after every statement, so a poisoned lock is safe to use.
         self.throttle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -280,16 +277,15 @@ impl RequestLayer {
     }
 }
 
-/// The kinds of answers by their length.
+/// Kinds of responses by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseKind {
-    /// Watches, followed logs and upgraded connections: few, long, and reopened when a view would
-    /// otherwise go stale.
+    /// Watches, followed logs and upgraded connections: few, long, and reopened when they end.
     Streaming,
-    /// Pages of lists, which are handed on while they arrive: a reader of single objects never
-    /// holds a whole page.
+    /// Pages of lists, passed on while they arrive: a reader of single objects never holds a whole
+    /// page.
     Paged,
-    /// All others, which are handed on when they are complete.
+    /// All others, passed on when complete.
     Complete,
 }
 
@@ -310,7 +306,7 @@ impl ResponseKind {
     }
 }
 
-/// An answer of which only the beginning is awaited.
+/// Limits the time to the first byte only.
 async fn streaming_response<B>(
     answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
@@ -324,7 +320,7 @@ where
     Ok(response.map(Body::new))
 }
 
-/// A page, whose body fails when it does not end in time or is too long.
+/// Limits the time and the size of the body.
 async fn paged_response<B>(
     answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
@@ -349,7 +345,7 @@ where
     }))
 }
 
-/// The chunks of a body, which fails when it is too long.
+/// The chunks of a body. Fails beyond `MAX_RESPONSE_BYTES`.
 fn bounded<B>(body: B) -> impl Stream<Item = Result<Bytes, BoxError>> + Send
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -391,12 +387,12 @@ where
 #[error("no answer from the API server within {0:?}")]
 pub(crate) struct RequestTimeout(pub(crate) Duration);
 
-/// An answer of the API server is longer than the client reads.
+/// A response exceeds the client's size limit.
 #[derive(Debug, thiserror::Error)]
 #[error("an answer of the API server is longer than {} MiB", MAX_RESPONSE_BYTES >> 20)]
 pub struct TooLong;
 
-/// Whether an error is, or comes from, [`TooLong`].
+/// Whether an error or one of its sources is [`TooLong`].
 pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error>::is::<TooLong>)

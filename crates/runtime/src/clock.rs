@@ -1,11 +1,11 @@
-//! The API server's time, as the `Date` headers of its answers give it.
+//! The API server's time, from the `Date` headers of its responses.
 //!
-//! Answers of aggregated APIs and those that pass through `proxy` subresources carry the date of
-//! another server and do not count.
+//! Responses of aggregated APIs and of `proxy` subresources have the date of another server and are
+//! ignored.
 //!
-//! The API server judges certificates by its own clock and dates objects by it. A node's clock may
-//! be hours or months off, so times that are compared with certificates or written into objects
-//! come from here. Replicas that ask the same API server thereby have the same time.
+//! The API server checks certificates by its own clock and dates objects by it. A node's clock can
+//! be hours or months off, so this clock is used for times that are compared with certificates or
+//! written to objects. Replicas that use the same API server have the same time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,27 +20,26 @@ use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
 use prometheus::{Gauge, Registry};
 use tower::{Layer, Service};
 
-/// The offset of the own clock from which on it is logged.
+/// Minimum offset of the local clock that is logged.
 const LOGGED_OFFSET: Duration = Duration::from_mins(1);
-/// The shortest time between two log lines about the offset. API servers whose clocks differ take
-/// turns in answering.
+/// Minimum interval between two log lines about the offset. API servers with different clocks may
+/// alternate.
 const LOG_INTERVAL: Duration = Duration::from_mins(10);
 
-/// The API server's clock. Before the first answer it shows the time of the own machine. Clones
-/// share it.
+/// The API server's clock. Before the first response it shows the local time. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct ApiServerClock(Arc<Mutex<ClockState>>);
 
 #[derive(Debug, Default)]
 struct ClockState {
     reading: Option<Reading>,
-    /// Whether the own clock was off when that was last logged.
+    /// Whether the last log line said that the local clock is off.
     is_off: bool,
     logged_at: Option<Instant>,
     offset: Option<Gauge>,
 }
 
-/// The `Date` of an answer, and when it arrived by the steady clock.
+/// The `Date` of a response, and its time of arrival by the monotonic clock.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     date: SystemTime,
@@ -48,12 +47,12 @@ struct Reading {
 }
 
 impl ApiServerClock {
-    /// A clock that exports the offset of the own one as a metric.
+    /// A clock that exports the offset of the local clock as a metric.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = "plimsoll_clock_offset_seconds";
         let offset = Gauge::new(
             name,
-            "This machine's clock minus the API server's, at the last answer.",
+            "Local time minus the API server's time, at its last response.",
         )?;
         registry.register(Box::new(offset.clone()))?;
         Ok(Self(Arc::new(Mutex::new(ClockState {
@@ -62,25 +61,25 @@ impl ApiServerClock {
         }))))
     }
 
-    /// The time now.
+    /// The current time.
     pub fn now(&self) -> SystemTime {
         self.at(SystemTime::now(), steady())
     }
 
-    /// The time as Kubernetes writes it into objects.
+    /// The current time as Kubernetes writes it to objects.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::try_from(self.now()).unwrap_or(Timestamp::MAX)
     }
 
-    /// The time when the own clock shows `own` and the steady one `now`.
+    /// The time when the local clock shows `local` and the monotonic clock `now`.
     pub fn at(&self, local: SystemTime, now: Instant) -> SystemTime {
         let reading = self.state().reading;
         let time = |Reading { date, at }| date.checked_add(now.saturating_duration_since(at));
         reading.and_then(time).unwrap_or(local)
     }
 
-    /// Takes over the `Date` of an answer that arrives when the own clock shows `own` and the
-    /// steady one `now`.
+    /// Sets the clock by the `Date` of a response that arrives when the local clock shows `local`
+    /// and the monotonic clock `now`.
     pub fn observe(&self, date: SystemTime, local: SystemTime, now: Instant) {
         let mut state = self.state();
         state.reading = Some(Reading { date, at: now });
@@ -103,31 +102,31 @@ impl ApiServerClock {
             if is_off {
                 tracing::warn!(
                     offset_seconds = offset,
-                    "this machine's clock differs from the API server's; certificates and Leases follow the API server's"
+                    "the local clock differs from the API server's; using the API server's time for certificates and Leases"
                 );
             } else {
                 tracing::info!(
                     offset_seconds = offset,
-                    "this machine's clock agrees with the API server's again"
+                    "the local clock agrees with the API server's again"
                 );
             }
         }
     }
 
-    /// A layer of a client to the API server that sets the clock by each answer of the API server
-    /// itself, as soon as its headers are there.
+    /// A client layer that sets the clock by each response of the API server itself, as soon as its
+    /// headers arrive.
     pub fn layer(&self) -> ClockLayer {
         ClockLayer(self.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, ClockState> {
-        // The state is whole after every statement.
+        // The state is consistent after every statement, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ClockState {
-    /// Whether the log should say that the own clock is off, or no longer off.
+    /// Whether to log that the local clock is off, or no longer off.
     fn is_change_to_log(&mut self, is_off: bool, now: Instant) -> bool {
         let is_due = self
             .logged_at
@@ -189,8 +188,7 @@ where
     }
 }
 
-/// Whether the API server itself answers requests for a path: those for the core API, and those for
-/// Leases.
+/// Whether the API server itself answers a path: the core API and Leases.
 fn is_answered_by_api_server(path: &str) -> bool {
     let is_built_in = path.starts_with("/api/") || path.starts_with("/apis/coordination.k8s.io/");
     is_built_in && path.split('/').all(|segment| segment != "proxy")
@@ -204,7 +202,7 @@ fn date<B>(response: &Response<B>) -> Option<SystemTime> {
         .map(SystemTime::from)
 }
 
-/// The steady clock. In tests it stands still where tokio's does.
+/// The monotonic clock; tokio's, so that tests can pause it.
 pub fn steady() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -15,7 +15,7 @@ const MAX_NANOS: u128 = i64::MAX as u128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
-/// Why a text is not a duration.
+/// The reason why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Nothing, or a sign with nothing after it.
@@ -35,7 +35,7 @@ pub enum DurationError {
     TooLong,
 }
 
-/// Reads a duration that may not be shorter than `least`.
+/// Parses a duration of at least `least`.
 pub fn at_least(least: Duration, text: &str) -> Result<GoDuration, String> {
     let duration: GoDuration = text
         .parse()
@@ -47,7 +47,7 @@ pub fn at_least(least: Duration, text: &str) -> Result<GoDuration, String> {
     }
 }
 
-/// Reads how often something is done, or how long it may take, which must be at least 100ms.
+/// Parses an interval or a timeout of at least 100ms.
 pub fn positive_duration(text: &str) -> Result<GoDuration, String> {
     at_least(Duration::from_millis(100), text)
 }

@@ -1,5 +1,4 @@
-//! The endpoints that every program serves beside its work: /metrics, /healthz, /livez, /readyz and
-//! /health-check.
+//! The HTTP endpoints of every program: /metrics, /healthz, /livez, /readyz and /health-check.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -16,16 +15,16 @@ use tokio_util::sync::CancellationToken;
 use crate::health::{Activity, Readiness};
 use crate::shutdown::Tasks;
 
-/// What the endpoints tell about.
+/// The state behind the endpoints.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
-    /// Shown by /metrics.
+    /// Metrics of /metrics.
     pub registry: Registry,
-    /// Shown by /readyz.
+    /// Conditions of /readyz.
     pub readiness: Readiness,
-    /// Shown by /healthz, /livez and /health-check.
+    /// Activity for /healthz, /livez and /health-check.
     pub activity: Activity,
-    /// A program that is shutting down is not ready.
+    /// /readyz fails once this is cancelled.
     pub shutdown: CancellationToken,
 }
 
@@ -71,7 +70,7 @@ async fn alive(State(Endpoints { activity, .. }): State<Endpoints>) -> Response 
     answer(activity.check(Instant::now()).map(|()| "ok\n"))
 }
 
-/// Upstream's liveness and readiness probe: `OK`, or 500 and since when nothing happened.
+/// Upstream's liveness and readiness probe: `OK`, or 500 with the time since the last activity.
 async fn health_check(State(Endpoints { activity, .. }): State<Endpoints>) -> Response {
     answer(activity.check(Instant::now()).map(|()| "OK"))
 }
@@ -83,7 +82,7 @@ fn answer(outcome: Result<&'static str, String>) -> Response {
     }
 }
 
-/// With `?verbose` every condition is listed.
+/// With `?verbose` it lists every condition.
 async fn ready(
     State(Endpoints {
         readiness,

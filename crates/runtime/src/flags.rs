@@ -1,42 +1,38 @@
-//! Command lines as users of Go's pflag write them, and an environment twin for every flag.
+//! Command lines in the syntax of Go's pflag, with an environment variable for every flag.
 //!
 //! * `--a_b` is `--a-b`; `--flag=v` and `--flag v` are the same; the last of a repeated flag wins.
-//! * A boolean stands alone or takes `=true`, `=false` and the other words of Go's
-//!   `strconv.ParseBool`.
+//! * A boolean is bare or has `=true`, `=false` or another value of Go's `strconv.ParseBool`.
 //! * A value may start with a dash (`--eviction-rate-limit -1`).
 //! * The flag `--kube-api-qps` of the program `recommender` is also read from
-//!   `PLIMSOLL_RECOMMENDER_KUBE_API_QPS`. The command line wins over the environment, the
-//!   environment over the default. A twin with a value such as `tcp://10.0.0.1:443` is ignored:
-//!   Kubernetes sets it for a Service whose name begins like the twins.
+//!   `PLIMSOLL_RECOMMENDER_KUBE_API_QPS`. The command line overrides the environment, the
+//!   environment the default. A variable with a value such as `tcp://10.0.0.1:443` is ignored:
+//!   Kubernetes sets it for a Service whose name has the same prefix.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::builder::TypedValueParser as _;
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
 
-/// What sets one program's command line apart: the values that `clap::Args` shared by several
-/// programs cannot hold.
+/// The properties of a program that shared `clap::Args` cannot hold.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
-    /// The crate name, which is the name in logs, metrics, the user agent and the environment
-    /// twins.
+    /// The crate name, used in logs, metrics, the user agent and environment variables.
     pub name: &'static str,
     /// `env!("CARGO_PKG_VERSION")` of the program.
     pub version: &'static str,
-    /// Defaults of shared flags that differ from program to program, such as
-    /// `("address", ":8942")`.
+    /// Program-specific defaults of shared flags, such as `("address", ":8942")`.
     pub defaults: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
-    /// Reads the process's command line; prints the help or a usage error and exits where it does
-    /// not fit.
+    /// Parses the process's command line. Prints help or a usage error and exits if it does not
+    /// parse.
     pub fn parse<A: CommandFactory + FromArgMatches>(&self) -> A {
         self.try_parse_from(std::env::args_os())
             .unwrap_or_else(|error| error.exit())
     }
 
-    /// Reads a command line whose first word is the program.
+    /// Parses a command line whose first word is the program.
     pub fn try_parse_from<A: CommandFactory + FromArgMatches>(
         &self,
         words: impl IntoIterator<Item = impl Into<OsString>>,
@@ -46,15 +42,15 @@ impl Program {
         A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
-    /// Reads words between blanks as a command line, without the program before them. Tells what a
-    /// user would be shown in vain.
+    /// Parses a command line without the program's name, split at white space. The error is the
+    /// message for the user.
     pub fn parse_line<A: CommandFactory + FromArgMatches>(&self, line: &str) -> Result<A, String> {
         let words = std::iter::once(self.name).chain(line.split_whitespace());
         self.try_parse_from(words)
             .map_err(|error| error.to_string())
     }
 
-    /// The command line as clap sees it, with defaults and environment twins filled in.
+    /// The clap command, with defaults and environment variables.
     pub fn command<A: CommandFactory>(&self) -> Command {
         let command = A::command()
             .name(self.name)
@@ -78,17 +74,20 @@ impl Program {
 
 fn with_pflag_behaviour(command: Command, program: &str) -> Command {
     command
-        .mut_args(
-            |arg| match arg.get_long().map(|long| environment_twin(program, long)) {
-                Some(twin) if takes_values(&arg) => {
+        .mut_args(|arg| {
+            match arg
+                .get_long()
+                .map(|long| environment_variable(program, long))
+            {
+                Some(variable) if takes_values(&arg) => {
                     let arg = as_boolean(arg).allow_hyphen_values(true);
                     let is_link =
-                        std::env::var_os(&twin).is_some_and(|value| is_service_link(&value));
-                    if is_link { arg } else { arg.env(twin) }
+                        std::env::var_os(&variable).is_some_and(|value| is_service_link(&value));
+                    if is_link { arg } else { arg.env(variable) }
                 }
                 _ => arg,
-            },
-        )
+            }
+        })
         .mut_subcommands(|subcommand| {
             with_pflag_behaviour(subcommand.args_override_self(true), program)
         })
@@ -101,7 +100,7 @@ fn takes_values(arg: &Arg) -> bool {
     )
 }
 
-/// Gives a clap flag the value that a Go boolean may carry: absent, bare, `=true` or `=false`.
+/// Converts a flag to a Go boolean: absent, bare, `=true` or `=false`.
 fn as_boolean(arg: Arg) -> Arg {
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return arg;
@@ -121,7 +120,7 @@ fn as_boolean(arg: Arg) -> Arg {
         )
 }
 
-/// The words of Go's `strconv.ParseBool`.
+/// Parses the values of Go's `strconv.ParseBool`.
 pub(crate) fn go_bool(word: &str) -> Result<bool, NotABoolean> {
     match word {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -134,21 +133,21 @@ pub(crate) fn go_bool(word: &str) -> Result<bool, NotABoolean> {
 #[error("expected true or false")]
 pub(crate) struct NotABoolean;
 
-/// The environment variable that stands in for a flag: `PLIMSOLL_<PROGRAM>_<FLAG>`.
-pub fn environment_twin(program: &str, flag: &str) -> String {
+/// The environment variable of a flag: `PLIMSOLL_<PROGRAM>_<FLAG>`.
+pub fn environment_variable(program: &str, flag: &str) -> String {
     format!("PLIMSOLL_{program}_{flag}")
         .replace('-', "_")
         .to_uppercase()
 }
 
-/// Warns of environment twins that Kubernetes set and that are ignored.
+/// Warns of ignored environment variables that Kubernetes set.
 pub(crate) fn warn_of_service_links(program: &str) {
-    let prefix = environment_twin(program, "");
+    let prefix = environment_variable(program, "");
     for (name, value) in std::env::vars_os() {
-        let is_twin = name
+        let is_ours = name
             .to_str()
             .is_some_and(|name| name.starts_with(&prefix) && name.ends_with("_PORT"));
-        if is_twin && is_service_link(&value) {
+        if is_ours && is_service_link(&value) {
             tracing::warn!(
                 ?name,
                 ?value,
@@ -158,7 +157,7 @@ pub(crate) fn warn_of_service_links(program: &str) {
     }
 }
 
-/// Whether a value is one that Kubernetes gives each pod for each Service of its namespace, such as
+/// Whether Kubernetes set the value for a Service of the pod's namespace, such as
 /// `tcp://10.0.0.1:443` in `PLIMSOLL_WEBHOOK_PORT` for the Service `plimsoll-webhook`.
 fn is_service_link(value: &OsStr) -> bool {
     let protocols = ["tcp://", "udp://", "sctp://"];
@@ -167,7 +166,7 @@ fn is_service_link(value: &OsStr) -> bool {
         .is_some_and(|value| protocols.iter().any(|protocol| value.starts_with(protocol)))
 }
 
-/// Writes `--a_b=c_d` as `--a-b=c_d`. Words after a bare `--` stay as they are.
+/// Rewrites `--a_b=c_d` to `--a-b=c_d`. Words after a bare `--` are unchanged.
 fn normalize_underscores(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
     let mut flags_ended = false;
     let rewrite = |word: OsString| {
@@ -270,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_has_an_environment_twin() {
+    fn every_flag_has_an_environment_variable() {
         let command = PROGRAM.command::<Flags>();
-        let twins: Vec<_> = command
+        let variables: Vec<_> = command
             .get_arguments()
             .filter_map(|arg| arg.get_env()?.to_str())
             .collect();
         assert_eq!(
-            twins,
+            variables,
             [
                 "PLIMSOLL_SOME_PROGRAM_FULL_INTERVAL",
                 "PLIMSOLL_SOME_PROGRAM_RATE_LIMIT",

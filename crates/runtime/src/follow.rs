@@ -1,5 +1,5 @@
-//! Follows who holds a Lease, and where it is reached: its holder's identity ends with an address
-//! (see [`crate::lease`]).
+//! Watches of the holders of Leases. The holder's identity ends with its address (see
+//! [`crate::lease`]).
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,8 +14,8 @@ use tokio::sync::watch;
 
 use crate::lease::{address_of, shard_lease};
 
-/// Follows the leaders that divide the work among `count` shards, each with a Lease of its own
-/// named after `name`: where each is reached, in their order, and the following itself.
+/// Follows the leaders of `count` shards, each with its own Lease named after `name`. Returns a
+/// receiver of each leader's address in order, and the future that updates them.
 pub fn follow_shards(
     leases: &Api<Lease>,
     name: &str,
@@ -34,9 +34,9 @@ pub fn follow_shards(
     (leaders, async { drop(join_all(following).await) })
 }
 
-/// Keeps `leader` at the address of the holder of the Lease `name`; absent while nobody holds it,
-/// or says no address. Runs until nobody looks at `leader`. While the API server is away, the last
-/// holder stands.
+/// Updates `leader` with the address of the holder of the Lease `name`: `None` without a holder or
+/// without an address. Runs until all receivers are dropped. While the API server is unreachable,
+/// the last address is kept.
 pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender<Option<String>>) {
     let mut states = pin!(watch_object(leases, name).default_backoff());
     let mut said = false;
@@ -56,7 +56,7 @@ pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender
                 });
             }
             Some(Err(error)) if !said => {
-                tracing::warn!(lease = name, %error, "cannot watch the lease; its last holder stands");
+                tracing::warn!(lease = name, %error, "cannot watch the lease; keeping its last known holder");
                 said = true;
             }
             Some(Err(_)) => {}

@@ -1,30 +1,29 @@
 //! Feature gates: `--feature-gates=InPlace=true,AllAlpha=false`.
 //!
-//! Source of the rules: Kubernetes component-base `featuregate`. A gate that is named wins over
-//! `AllAlpha` and `AllBeta`, whatever the order; a gate that graduated can only be set to the value
-//! it is locked to.
+//! Source of the rules: Kubernetes component-base `featuregate`. A named gate overrides `AllAlpha`
+//! and `AllBeta` in any order. A stable gate can only be set to its locked value.
 
 use std::collections::BTreeMap;
 
-/// How mature a feature is.
+/// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Off unless asked for.
+    /// Off by default.
     Alpha,
-    /// Usually on.
+    /// On by default.
     Beta,
     /// Always on.
     Stable,
 }
 
-/// One gate that a program knows.
+/// A gate that a program supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Whether `AllAlpha` or `AllBeta` moves it.
+    /// The maturity; `AllAlpha` and `AllBeta` set the gates of theirs.
     pub stage: Stage,
-    /// Its value when nothing is said.
+    /// The default value.
     pub default: bool,
 }
 
@@ -59,7 +58,7 @@ pub const SUITE: [Gate; 3] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
 
-/// Why a list of gates cannot be used.
+/// The reason why a list of gates cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     /// An entry without `=`.
@@ -68,27 +67,27 @@ pub enum GateError {
     /// A value that is not a boolean.
     #[error("invalid value {value:?} of feature gate {gate}, expected true or false")]
     Value {
-        /// The gate as written.
+        /// The gate as given.
         gate: String,
-        /// The value as written.
+        /// The value as given.
         value: String,
     },
-    /// A gate that the program does not know.
+    /// An unknown gate.
     #[error("unrecognized feature gate {gate}, known are {known}")]
     Unknown {
-        /// The gate as written.
+        /// The gate as given.
         gate: String,
         /// All known names, separated by commas.
         known: String,
     },
-    /// A graduated gate set against its only value.
+    /// A stable gate is set to the opposite of its locked value.
     #[error("feature gate {0} is stable and cannot be switched off")]
     Locked(&'static str),
 }
 
 impl FeatureGates {
-    /// Reads a comma-separated list of `Name=bool`; a later entry of the same name wins. Empty text
-    /// gives the defaults.
+    /// Parses a comma-separated list of `Name=bool`. The last entry of a name wins. Gates that are
+    /// not listed have their defaults.
     pub fn parse(known: &[Gate], text: &str) -> Result<Self, GateError> {
         let mut named: BTreeMap<&str, bool> = BTreeMap::new();
         for entry in text
@@ -119,7 +118,7 @@ impl FeatureGates {
             .map(Self)
     }
 
-    /// Whether a feature is on; a gate that was not among the known ones is off.
+    /// Whether a feature is enabled; false for an unknown gate.
     pub fn enabled(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or(false)
     }

@@ -1,5 +1,4 @@
-//! Whether the process is alive and whether it is ready, as values that the parts of a program
-//! hold.
+//! Liveness and readiness of the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::duration::GoDuration;
 
-/// When the program's main loop last did something; upstream's `HealthCheck`. Clones share one
-/// record.
+/// The last activity of the program's main loop; upstream's `HealthCheck`. Clones share it.
 ///
-/// Nothing is expected before [`Activity::expect_every`], so that a standby waiting for leadership
-/// is alive.
+/// Nothing is expected before [`Activity::expect_every`], so that a standby replica is alive.
 #[derive(Debug, Clone, Default)]
 pub struct Activity(Arc<Mutex<Option<Expectation>>>);
 
@@ -22,25 +19,25 @@ struct Expectation {
 }
 
 impl Activity {
-    /// From `now` on, activity is due at least once per `timeout`. Upstream takes five times the
-    /// loop's interval.
+    /// Expects activity at least once per `timeout`, starting at `now`. Upstream uses five times
+    /// the loop's interval.
     pub fn expect_every(&self, timeout: Duration, now: Instant) {
         *lock(&self.0) = Some(Expectation { timeout, last: now });
     }
 
-    /// Nothing is due any more: this is a standby again.
+    /// Expects no more activity: the replica is a standby again.
     pub fn expect_nothing(&self) {
         *lock(&self.0) = None;
     }
 
-    /// The loop did something at `now`.
+    /// Records activity at `now`.
     pub fn record(&self, now: Instant) {
         if let Some(expectation) = lock(&self.0).as_mut() {
             expectation.last = now;
         }
     }
 
-    /// `Err` with upstream's text when nothing happened for longer than allowed.
+    /// Fails with upstream's text if the last activity is older than the timeout.
     pub fn check(&self, now: Instant) -> Result<(), String> {
         let Some(Expectation { timeout, last }) = *lock(&self.0) else {
             return Ok(());
@@ -54,20 +51,19 @@ impl Activity {
     }
 }
 
-/// What must hold before the program serves. Clones share one set of conditions.
+/// The readiness conditions of a program. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness(Arc<Mutex<BTreeMap<String, ConditionStatus>>>);
 
 #[derive(Debug, Clone)]
 enum ConditionStatus {
     Ready,
-    /// With a remark.
+    /// Ready, with a remark.
     ReadyBut(String),
     Missing(String),
 }
 
-/// One thing that must hold, kept by the part of the program that knows. Dropping it does not
-/// change what it last said.
+/// One readiness condition. Dropping it keeps its last status.
 #[derive(Debug)]
 pub struct Condition {
     name: String,
@@ -75,7 +71,7 @@ pub struct Condition {
 }
 
 impl Readiness {
-    /// Adds a condition that does not hold yet.
+    /// Adds a condition that is not ready yet.
     pub fn condition(&self, name: impl Into<String>) -> Condition {
         let condition = Condition {
             name: name.into(),
@@ -85,7 +81,7 @@ impl Readiness {
         condition
     }
 
-    /// What is missing, as `name: reason`; empty when the program is ready.
+    /// The conditions that are not ready, as `name: reason`; empty when the program is ready.
     pub fn missing(&self) -> Vec<String> {
         let states = lock(&self.0);
         let missing = states.iter().filter_map(|(name, state)| match state {
@@ -95,7 +91,7 @@ impl Readiness {
         missing.collect()
     }
 
-    /// All conditions with what is to be said of them, in the form of Kubernetes' own servers.
+    /// All conditions, in the format of Kubernetes' own servers.
     pub fn report(&self) -> String {
         let states = lock(&self.0);
         let lines = states.iter().map(|(name, state)| match state {
@@ -108,17 +104,17 @@ impl Readiness {
 }
 
 impl Condition {
-    /// The condition holds.
+    /// Sets the condition to ready.
     pub fn ready(&self) {
         self.set(ConditionStatus::Ready);
     }
 
-    /// The condition holds, but something should be known about it.
+    /// Sets the condition to ready with a remark.
     pub fn ready_but(&self, remark: impl Into<String>) {
         self.set(ConditionStatus::ReadyBut(remark.into()));
     }
 
-    /// The condition does not hold, and why.
+    /// Sets the condition to not ready with a reason.
     pub fn missing(&self, reason: impl Into<String>) {
         self.set(ConditionStatus::Missing(reason.into()));
     }
@@ -128,8 +124,7 @@ impl Condition {
     }
 }
 
-/// The values behind these locks are whole after every statement, so a panic elsewhere leaves
-/// nothing half-done.
+/// The values are consistent after every statement, so a poisoned lock is safe to use.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

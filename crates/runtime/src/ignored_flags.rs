@@ -1,33 +1,32 @@
-//! Flags of upstream's programs that cannot mean anything here. They are accepted, so that an
-//! existing Deployment starts unchanged; one that asks for anything but what happens anyway is
-//! named in the log.
+//! Upstream's flags that have no meaning here. They are accepted, so that an existing Deployment
+//! starts unchanged. A value that asks for a different behaviour is logged.
 //!
 //! Source: klog's `InitFlags`, and `--profiling` of the Vertical Pod Autoscaler's common flags.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// A flag without effect.
+/// A flag that is accepted and ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredFlag {
-    /// As on the command line, without dashes.
+    /// The name without dashes.
     pub name: &'static str,
-    /// What it is when nothing is said, which is also what happens here.
+    /// Upstream's default, which is also the behaviour here.
     pub default: &'static str,
-    /// Why it has no effect.
+    /// The reason why it is ignored, for `--help` and the log.
     pub reason: &'static str,
 }
 
-const LOG_FILE: &str =
-    "every log line goes to standard error, and where it is kept is the cluster's business";
-const HEADER: &str = "log lines have a form of their own; see --log-format";
-const SOURCE_FILE: &str = "it names source files of upstream; --log-filter sets levels per module";
+const LOG_FILE: &str = "all log lines go to standard error";
+const HEADER: &str = "the format of log lines is set by --log-format";
+const SOURCE_FILE: &str =
+    "it names source files of upstream; use --log-filter for levels per module";
 
-/// All flags without effect. Those whose default is `true` or `false` are switches.
+/// All ignored flags. Those with the default `true` or `false` are booleans.
 pub const FLAGS: [IgnoredFlag; 12] = [
     IgnoredFlag {
         name: "profiling",
         default: "false",
-        reason: "there is no profiler in the program; profile it from outside",
+        reason: "the program has no profiling endpoint",
     },
     IgnoredFlag {
         name: "logtostderr",
@@ -112,17 +111,17 @@ impl IgnoredFlag {
     }
 }
 
-/// The flags without effect that somebody set to anything but their default, with their values.
+/// The ignored flags that are set to a value other than their default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IgnoredFlags(Vec<(IgnoredFlag, String)>);
 
 impl IgnoredFlags {
-    /// Flags and values.
+    /// Iterates over flags and values.
     pub fn iter(&self) -> impl Iterator<Item = (IgnoredFlag, &str)> {
         self.0.iter().map(|(flag, value)| (*flag, value.as_str()))
     }
 
-    /// Names each flag in the log.
+    /// Logs a warning for each flag.
     pub(crate) fn warn(&self) {
         for (flag, value) in self.iter() {
             tracing::warn!("--{}={value} has no effect: {}", flag.name, flag.reason);

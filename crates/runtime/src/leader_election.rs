@@ -1,4 +1,4 @@
-//! Leader election of a program: runs its work only while this process holds a Lease.
+//! Leader election: runs a program's work only while the process holds a Lease.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,22 +18,22 @@ use crate::lease::{Timings, identity};
 use crate::pod::hostname;
 use crate::throttle::Throttle;
 
-/// What a leader tells others by its Lease.
+/// The content of the Lease that tells others about the leader.
 #[derive(Debug, Clone, Default)]
 pub struct Announcement {
-    /// Where it is reached, as `host:port`.
+    /// The leader's `host:port`.
     pub address: Option<String>,
     /// Annotations of the Lease.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Chassis {
-    /// Runs `work` for each term of leadership, or once without an end where `--leader-elect` is
-    /// off.
+    /// Runs `work` for each term of leadership, or once without an end if `--leader-elect` is off.
     ///
-    /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive
-    /// a term is kept outside. (Upstream's programs exit instead.) When `work` returns, which it
-    /// does soon after shutdown, the lease is released, so that the next candidate begins at once.
+    /// When a term is lost, `work` is dropped and started again with the next term. State that
+    /// outlives a term is kept outside. (Upstream's programs exit instead.) When `work` returns,
+    /// which it does soon after shutdown, the Lease is released, so that the next candidate can
+    /// start at once.
     pub async fn lead<W>(
         &self,
         args: &LeaderElectionArgs,
@@ -50,7 +50,7 @@ impl Chassis {
         let timings = Timings::try_from(args)?;
         let status = Opts::new(
             "leader_election_master_status",
-            "Whether this process holds the lease.",
+            "1 if this process holds the Lease, 0 if not.",
         )
         .const_label("name", &args.leader_elect_resource_name);
         let status = IntGauge::with_opts(status)?;
@@ -72,8 +72,7 @@ impl Chassis {
         candidate.lead(&self.shutdown, &status, &mut work).await
     }
 
-    /// A client with a throttle of its own: renewals must not wait behind the program's other
-    /// requests.
+    /// A client with its own throttle: renewals must not wait behind the program's other requests.
     fn lease_client(&self) -> anyhow::Result<kube::Client> {
         let mut config = self.config.clone();
         config.headers.retain(|(name, _)| name != USER_AGENT);

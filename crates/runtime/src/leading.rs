@@ -1,4 +1,4 @@
-//! One term of leadership, as the work that runs during it sees it.
+//! A term of leadership.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease;
 
-/// One term of leadership. Clones share it.
+/// A term of leadership. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Leading {
     lost: CancellationToken,
     term: u64,
-    /// Absent: without end.
+    /// The renew deadline; `None` without leader election.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -26,23 +26,23 @@ impl Leading {
         }
     }
 
-    /// A term without end that begins at `now`, for a program that runs alone.
+    /// A term without an end that starts at `now`, without leader election.
     pub fn alone(now: Timestamp) -> Self {
         Self::new(lease::term(now, 0), None)
     }
 
-    /// The number of the term. Later terms have greater ones, also those of other candidates.
+    /// The number of the term. It increases with each term, across candidates.
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// Cancelled when the term ends, which is before another candidate may begin its own.
+    /// Cancelled when the term ends, before another candidate can start its own.
     pub fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Whether the term lasts at `now`. Worth asking before each write: a process that was stopped
-    /// and goes on runs its next line before any timer.
+    /// Whether the term lasts at `now`. Check it before each write: a process that was suspended
+    /// runs its next line before any timer.
     pub fn holds(&self, now: Instant) -> bool {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         !self.lost.is_cancelled() && until.is_none_or(|until| now < until)

@@ -13,21 +13,21 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::args::LeaderElectionArgs;
 
-/// What a candidate does next.
+/// The next action of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// There is no lease: create it.
+    /// Create the missing Lease.
     Create,
-    /// We hold it: write a new renew time.
+    /// Renew our Lease.
     Renew,
-    /// It is free or has run out: write ourselves as the holder.
+    /// Take a Lease that is free or has expired.
     Take,
-    /// Another holds it, for at least this long unless it is released.
+    /// Wait: another candidate holds the Lease for at least this long unless it is released.
     Wait(Duration),
 }
 
-/// Decides from the lease (absent: there is none), since when it has been seen unchanged, the time,
-/// and who we are.
+/// Decides the next action for the Lease (`None` if it does not exist), which is unchanged since
+/// `unchanged_since`.
 pub fn decide(
     lease: Option<&LeaseSpec>,
     unchanged_since: Instant,
@@ -52,8 +52,8 @@ pub fn decide(
     }
 }
 
-/// The holder's promise. A lease without one (written by neither client-go nor us) is given our own
-/// duration.
+/// The duration that the holder wrote. A Lease without one (written by neither client-go nor us)
+/// gets our own.
 fn duration(lease: &LeaseSpec) -> Option<Duration> {
     let seconds = u64::try_from(lease.lease_duration_seconds?)
         .ok()
@@ -61,7 +61,7 @@ fn duration(lease: &LeaseSpec) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The lease that `me` writes to create, take or renew it at wall-clock time `now`.
+/// The spec that `me` writes to create, take or renew the Lease at wall-clock time `now`.
 pub fn held(
     previous: Option<&LeaseSpec>,
     me: &str,
@@ -84,7 +84,7 @@ pub fn held(
     }
 }
 
-/// The lease that its holder leaves behind: nobody's, for one second.
+/// The spec that a holder writes to release the Lease: no holder, for one second.
 pub fn released(previous: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: Some(String::new()),
@@ -95,20 +95,20 @@ pub fn released(previous: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// Numbers a term of leadership, so that later terms of one lease have greater numbers: by when the
-/// lease was created, then by how often its holder changed. A lease that was deleted and made anew
-/// goes on above its predecessor.
+/// The number of a leadership term, which increases with each term of a Lease. It is made of the
+/// Lease's creation time and its number of transitions, so that a Lease that was deleted and
+/// created again continues above its predecessor.
 pub fn term(created: Timestamp, transitions: i32) -> u64 {
     let seconds = u64::try_from(created.as_second()).unwrap_or(0);
     let transitions = u64::try_from(transitions).unwrap_or(0);
     (seconds << TRANSITION_BITS) | transitions.min((1 << TRANSITION_BITS) - 1)
 }
 
-/// Sixteen million changes of holder; the seconds above them last for thousands of years.
+/// Room for sixteen million transitions.
 const TRANSITION_BITS: u32 = 24;
 
-/// Names a candidate `<hostname>_<uuid>`, with the address at which others reach the leader
-/// appended where there is one.
+/// The identity of a candidate: `<hostname>_<uuid>`, or `<hostname>_<uuid>_<address>` with the
+/// leader's address.
 pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     // Version 4, variant 1, as RFC 9562 marks a random UUID.
     let uuid = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
@@ -127,14 +127,13 @@ pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     )
 }
 
-/// The address that [`identity`] appended to a holder's name.
+/// The address in an [`identity`].
 pub fn address_of(holder: &str) -> Option<&str> {
     let mut parts = holder.splitn(3, '_');
     parts.nth(2)
 }
 
-/// The name of the lease of one of several leaders that divide the work, counted from zero; a
-/// leader of everything has the lease itself.
+/// The name of the Lease of shard `index` out of `count`. A single shard uses `name` itself.
 pub fn shard_lease(name: &str, index: u16, count: u16) -> String {
     if count > 1 {
         format!("{name}-{index}")
@@ -143,24 +142,24 @@ pub fn shard_lease(name: &str, index: u16, count: u16) -> String {
     }
 }
 
-/// The three periods of an election, in the order in which each bounds the next.
+/// The three durations of leader election, each longer than the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
-    /// How long a lease stands without renewal.
+    /// Time after which an unrenewed Lease expires.
     pub lease_duration: Duration,
-    /// How long after its last renewal a leader still acts.
+    /// Time after its last renewal at which a leader stops.
     pub renew_deadline: Duration,
     /// Pause between attempts.
     pub retry_period: Duration,
 }
 
-/// Why three periods do not make an election.
+/// The reason why the durations cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// The API keeps whole seconds, at least one.
+    /// Not a whole number of seconds, or zero.
     #[error("--leader-elect-lease-duration must be a whole number of seconds, at least 1s")]
     LeaseDuration,
-    /// A leader would still act when another may begin to.
+    /// The leader would still be active when another can take over.
     #[error("--leader-elect-renew-deadline must be shorter than --leader-elect-lease-duration")]
     RenewDeadline,
     /// A single failed attempt would end the leadership.

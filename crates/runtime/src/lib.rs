@@ -1,7 +1,7 @@
 //! The chassis of every program: flags, logs, metrics and health, the API client, orderly shutdown,
 //! leadership.
 //!
-//! A program's `main` says who it is and hands over its work:
+//! A program's `main` names the program and passes its work:
 //!
 //! ```no_run
 //! use clap::Parser;

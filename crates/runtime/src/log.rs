@@ -9,38 +9,38 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::severity::Severity;
 
-/// How a log line is written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For machines.
+    /// One JSON object per line.
     Json,
 }
 
 /// Flags of the log.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct LogArgs {
-    /// Log verbosity as klog counts it: 0-1 warnings and errors, 2-4 information, 5-7 debugging, 8
-    /// and more everything.
+    /// Log verbosity as in klog: 0-1 warnings and errors, 2-4 information, 5-7 debug, 8 and more
+    /// everything.
     #[arg(long = "v", short = 'v', default_value_t = 4, value_name = "LEVEL")]
     pub v: u8,
-    /// Levels per module, such as `info,recommender=debug`. Wins over --v.
+    /// Levels per module, such as `info,recommender=debug`. Overrides --v and --stderrthreshold.
     #[arg(long, default_value = "", value_name = "DIRECTIVES")]
     pub log_filter: String,
-    /// How log lines are written to standard error.
+    /// Format of the log lines on standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
-    /// Write no log lines below this severity: info, warning, error or fatal, or 0 to 3.
-    /// --log-filter wins.
+    /// Minimum severity of log lines: info, warning, error or fatal, or 0 to 3. --log-filter
+    /// overrides it.
     #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
     pub stderrthreshold: Severity,
-    /// Disregard --stderrthreshold, as klog did before it heeded it.
+    /// Ignore --stderrthreshold, as earlier versions of klog did.
     #[arg(long)]
     pub legacy_stderr_threshold_behavior: bool,
 }
 
-/// Libraries that say at debug level what only their authors can use; heard from verbosity 8 on.
+/// Libraries whose debug lines are of use to their authors only; logged from verbosity 8.
 const NOISY_LIBRARIES: [&str; 7] = [
     "h2",
     "hyper",
@@ -51,18 +51,18 @@ const NOISY_LIBRARIES: [&str; 7] = [
     "tower",
 ];
 
-/// Why logging could not be set up.
+/// The reason why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// `--log-filter` does not parse.
     #[error("invalid --log-filter: {0}")]
     Filter(#[from] ParseError),
-    /// Another logger was there first.
+    /// Another logger is already set up.
     #[error("logging is already set up")]
     AlreadySet,
 }
 
-/// Sends the process's log lines to standard error from here on, panics among them.
+/// Starts logging to standard error, including panics.
 pub fn init(args: &LogArgs) -> Result<(), LogError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(args.v, threshold(args), &args.log_filter)?)
@@ -108,8 +108,8 @@ fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFil
     EnvFilter::builder().parse(directives.join(","))
 }
 
-/// klog prints its information lines from verbosity 0 on and upstream runs at 4; a line here is one
-/// decision, which is what upstream says between 2 and 4.
+/// The level of a verbosity. klog prints information from verbosity 0 and upstream runs at 4. A
+/// line here is one decision, which upstream logs between 2 and 4.
 fn level(verbosity: u8) -> LevelFilter {
     match verbosity {
         0..=1 => LevelFilter::WARN,

@@ -1,31 +1,31 @@
-//! Flags that say in which namespaces a program looks for VPA objects.
+//! Flags that select the namespaces of VPA objects.
 
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
 
-/// Flags that say which namespaces to look at.
+/// Flags that select namespaces.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamespaceArgs {
-    /// The only namespace to look at. Empty means all.
+    /// Only namespace to watch. Empty means all.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub vpa_object_namespace: String,
-    /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
+    /// Comma-separated namespaces to ignore. Cannot be combined with --vpa-object-namespace.
     #[arg(long, default_value = "", value_name = "NAMESPACES")]
     pub ignored_vpa_object_namespaces: String,
 }
 
-/// The namespaces that the flags leave.
+/// The selected namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Namespaces {
-    /// The only one; none means all.
+    /// The only namespace; `None` means all.
     pub only: Option<String>,
-    /// Those to leave alone.
+    /// The ignored namespaces.
     pub ignored: BTreeSet<String>,
 }
 
 impl NamespaceArgs {
-    /// The namespaces that the flags leave.
+    /// Validates the flags.
     pub fn namespaces(self) -> anyhow::Result<Namespaces> {
         let Self {
             vpa_object_namespace: only,

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-/// The name of this machine, or of the pod that it stands for.
+/// The host name, which is the pod's name: `HOSTNAME`, else the kernel's.
 pub fn hostname() -> anyhow::Result<String> {
     let kernel = "/proc/sys/kernel/hostname";
     let name = match std::env::var("HOSTNAME") {
@@ -13,8 +13,7 @@ pub fn hostname() -> anyhow::Result<String> {
     Ok(name.trim().to_owned())
 }
 
-/// The namespace of this program, as its Deployment tells it in the environment variable NAMESPACE;
-/// or else kube-system.
+/// The program's namespace: the environment variable NAMESPACE, else kube-system.
 pub fn own_namespace() -> String {
     std::env::var("NAMESPACE")
         .ok()

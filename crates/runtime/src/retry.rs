@@ -1,32 +1,31 @@
-//! Tries a request to the API server again where another try can help, after growing, jittered
-//! pauses.
+//! Retries of requests to the API server, with exponential backoff and jitter.
 //!
 //! The pause before try `n + 1` is `initial * 2^n`, at most `cap`, of which a random half to whole
-//! is waited, so that clients that failed together do not come back together. A longer pause asked
-//! for by the server is kept.
+//! is waited, so that clients that failed together do not retry together. A longer `Retry-After` of
+//! the server wins.
 
 use std::future::Future;
 use std::time::Duration;
 
-/// Whether another try can help.
+/// Whether a request can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// The same request can succeed later, not before this long.
+    /// The same request can succeed after this pause.
     Retry {
-        /// What the server asked for; zero where it did not.
+        /// The server's `Retry-After`, or zero.
         after: Duration,
     },
-    /// It will fail the same way.
+    /// The request will fail again.
     Final,
 }
 
-/// The longest pause that a server may ask for.
+/// Maximum of the server's `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Sorts an error: connections, conflicts (409), overload (429) and server errors (5xx) are worth
-/// another try.
+/// Classifies an error: connection errors, conflicts (409), overload (429) and server errors (5xx)
+/// are retried.
 ///
-/// After a conflict the request must be made anew from what is then read.
+/// After a conflict the request must be built again from the current object.
 pub fn class(error: &kube::Error) -> Class {
     match error {
         kube::Error::Api(status) if matches!(status.code, 409 | 429 | 500..=599) => {
@@ -47,19 +46,19 @@ pub fn class(error: &kube::Error) -> Class {
     }
 }
 
-/// How often and how patiently to try.
+/// The pauses and the number of tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// Pause after the first failure, before jitter.
     pub initial: Duration,
-    /// Longest pause, before what a server asks for.
+    /// Maximum pause, unless the server asks for a longer one.
     pub cap: Duration,
-    /// Tries in all, at least one.
+    /// Maximum number of tries, at least 1.
     pub tries: u32,
 }
 
 impl Default for Backoff {
-    /// About six seconds in all.
+    /// Six tries in about six seconds.
     fn default() -> Self {
         Self {
             initial: Duration::from_millis(200),
@@ -70,8 +69,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The pause after `failures` failed tries, or nothing when there have been enough. `random` is
-    /// in 0..1.
+    /// The pause after `failures` failed tries; `None` if there are no more tries. `random` is in
+    /// 0..1.
     pub fn pause(&self, failures: u32, class: Class, random: f64) -> Option<Duration> {
         let Class::Retry { after } = class else {
             return None;
@@ -88,8 +87,8 @@ impl Backoff {
         )
     }
 
-    /// Makes a request until it succeeds, fails for good, or has failed often enough; then the last
-    /// error is the answer.
+    /// Makes a request until it succeeds, fails finally, or all tries are used. Returns the last
+    /// error.
     pub async fn retry<T, R>(&self, mut request: impl FnMut() -> R) -> kube::Result<T>
     where
         R: Future<Output = kube::Result<T>>,

@@ -1,26 +1,25 @@
-//! klog's severities: `--stderrthreshold` names one, or its number, and less severe lines are not
-//! written.
+//! klog's severities, for `--stderrthreshold`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 
-/// How severe a log line is at least.
+/// The minimum severity of log lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Every line that the verbosity lets through.
+    /// All lines of the verbosity.
     #[default]
     Info,
     /// Warnings and errors.
     Warning,
     /// Errors.
     Error,
-    /// What ends a process. Here that is an error like others.
+    /// Lines that end the process in klog. Here the same as errors.
     Fatal,
 }
 
-/// Not a severity.
+/// A text that is not a severity.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected info, warning, error, fatal or 0 to 3")]
 pub struct SeverityError;
@@ -51,7 +50,7 @@ impl fmt::Display for Severity {
 }
 
 impl Severity {
-    /// The most talkative level that it lets through.
+    /// The most verbose level of the severity.
     pub(crate) fn level(self) -> LevelFilter {
         match self {
             Self::Info => LevelFilter::TRACE,

@@ -1,5 +1,4 @@
-//! How a program ends: on a signal, on an error, or because one of its tasks ended when it should
-//! not have.
+//! Shutdown of a program: after a signal, an error, or the unexpected end of a task.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -12,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Cancels the token on the first SIGTERM or SIGINT and exits at once on the second.
+/// Cancels the token on the first SIGTERM or SIGINT. Exits at once on the second.
 pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -36,18 +35,18 @@ pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tasks that a program cannot do without. Clones share one set.
+/// The tasks that a program cannot run without. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Tasks {
     tracker: TaskTracker,
     shutdown: CancellationToken,
-    /// Ends tasks that have no end of their own.
+    /// Ends the tasks of [`Tasks::spawn_until_shutdown`].
     end: CancellationToken,
     failed: mpsc::Sender<anyhow::Error>,
 }
 
 impl Tasks {
-    /// An empty set, and the first error that ends one of its tasks.
+    /// An empty set, and the receiver of the first error of a task.
     pub fn new(shutdown: CancellationToken) -> (Self, mpsc::Receiver<anyhow::Error>) {
         // One error is enough to end the process; later ones are only logged.
         let (failed, first_failure) = mpsc::channel(1);
@@ -62,8 +61,8 @@ impl Tasks {
         )
     }
 
-    /// The same set; tasks spawned through this handle that have no end of their own are dropped at
-    /// `end`, which is not before shutdown.
+    /// Returns a handle whose [`Tasks::spawn_until_shutdown`] runs tasks until `end`, which is not
+    /// before shutdown.
     pub(crate) fn until(&self, end: CancellationToken) -> Self {
         Self {
             end,
@@ -71,8 +70,8 @@ impl Tasks {
         }
     }
 
-    /// Runs a task that lasts until shutdown. An error, a panic, or an end before shutdown brings
-    /// the process down.
+    /// Spawns a task that runs until shutdown. An error, a panic, or an early end shuts the program
+    /// down.
     pub fn spawn(
         &self,
         name: &'static str,
@@ -94,7 +93,7 @@ impl Tasks {
         });
     }
 
-    /// Runs a task that has no end of its own and is dropped at shutdown, or at the end given to
+    /// Spawns an endless task that is dropped at shutdown, or at the end given to
     /// [`crate::Chassis::until`].
     pub fn spawn_until_shutdown(
         &self,
@@ -108,7 +107,7 @@ impl Tasks {
         });
     }
 
-    /// Waits for all tasks to end, at most for `deadline`; returns how many did not.
+    /// Waits up to `deadline` for all tasks. Returns the number of unfinished ones.
     pub async fn drain(&self, deadline: Duration) -> usize {
         self.tracker.close();
         match tokio::time::timeout(deadline, self.tracker.wait()).await {

@@ -1,29 +1,31 @@
-//! A token bucket: at most `burst` requests at once and `qps` per second after that. Those over it
-//! wait.
+//! A token bucket: `burst` requests at once, then `qps` per second. Further requests wait.
 //!
 //! A part of the burst can be reserved for urgent requests, so that they do not wait behind others.
-//! They count like the others, so the limits hold for all of them together.
+//! Urgent requests take tokens too, so the limits apply to all requests together.
+//!
+//! Example: with 10 qps, a burst of 20 and 10 reserved tokens, 15 ordinary requests at once wait 0
+//! s (ten of them) to 0.5 s, and an urgent one after them does not wait.
 //!
 //! Source: client-go's `flowcontrol.NewTokenBucketRateLimiter`. Time is an argument.
 
 use std::time::{Duration, Instant};
 
-/// The bucket, kept as the instant at which it will be full again, which needs no refilling.
+/// A token bucket, stored as the time at which it will be full again.
 #[derive(Debug, Clone, Copy)]
 pub struct Throttle {
-    /// Time in which one token comes back.
+    /// Time per token.
     per_token: Duration,
-    /// Time in which an empty bucket fills.
+    /// Time to fill an empty bucket.
     capacity: Duration,
-    /// The part of it that urgent requests alone may use.
+    /// The part of `capacity` that is reserved for urgent requests.
     reserved: Duration,
-    /// Whether others are refused rather than that they use that up by waiting.
+    /// Whether to reject requests that would use up the reserve by waiting.
     refuses: bool,
     full_at: Option<Instant>,
 }
 
 impl Throttle {
-    /// A full bucket. `qps` is more than zero, with `1 / qps` seconds representable.
+    /// A full bucket. `qps` must be positive, and `1 / qps` seconds representable.
     pub fn new(qps: f64, burst: u32) -> Self {
         let per_token = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
         let capacity = per_token.saturating_mul(burst.max(1));
@@ -36,8 +38,7 @@ impl Throttle {
         }
     }
 
-    /// The same, with so many tokens of the burst for urgent requests only. One at least is left
-    /// for the others.
+    /// Reserves `tokens` of the burst for urgent requests. At least one token remains for others.
     #[must_use]
     pub fn reserving(self, tokens: u32) -> Self {
         let most = self.capacity.saturating_sub(self.per_token);
@@ -47,9 +48,8 @@ impl Throttle {
         }
     }
 
-    /// The same, where others are refused that would wait for longer than half of what is reserved
-    /// lasts. Whoever waits uses up what comes after, so without this many who wait make urgent
-    /// requests wait, too.
+    /// Rejects a non-urgent request whose wait would exceed half the reserved burst. Requests that
+    /// wait use up future tokens; without a limit, many of them would delay urgent requests too.
     #[must_use]
     pub fn refusing(self) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Throttle {
         }
     }
 
-    /// Takes one token, if that is not refused, and says how long to wait before using it.
+    /// Takes one token and returns the wait before using it; `None` if the request is rejected.
     pub fn acquire(&mut self, is_urgent: bool, now: Instant) -> Option<Duration> {
         if is_urgent {
             return Some(self.take_urgent(now));
@@ -72,18 +72,17 @@ impl Throttle {
         Some(wait)
     }
 
-    /// Takes one token and says how long to wait before using it. Requests are served in the order
-    /// of their calls.
+    /// Takes one token and returns the wait before using it. Requests are served in order.
     pub fn take(&mut self, now: Instant) -> Duration {
         self.wait(now, self.capacity.saturating_sub(self.reserved))
     }
 
-    /// The same for an urgent request, which may use what is reserved.
+    /// Takes one token for an urgent request, which may use the reserve.
     pub fn take_urgent(&mut self, now: Instant) -> Duration {
         self.wait(now, self.capacity)
     }
 
-    /// Whether it is as full as at the beginning.
+    /// Whether the bucket is full.
     pub fn is_full(&self, now: Instant) -> bool {
         self.full_at.is_none_or(|full_at| full_at <= now)
     }

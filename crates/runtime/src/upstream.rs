@@ -1,5 +1,4 @@
-//! The flags that all of upstream's programs have, with their defaults, for the tests that hold
-//! ours to them.
+//! The flags of all of upstream's programs with their defaults, for tests of compatibility.
 //!
 //! Source: upstream 1.8 `docs/flags.md` (common flags, leader election), and klog's `InitFlags`.
 
@@ -8,8 +7,8 @@ use std::fmt::Debug;
 use crate::flags::Program;
 use crate::ignored_flags;
 
-/// Name and default of each. The name of the Lease is each program's own; `v` is set by the
-/// programs, the others after it by klog.
+/// Names and defaults. The name of the Lease differs per program. The programs set `v`; klog sets
+/// the flags after it.
 pub const FLAGS: [(&str, &str); 30] = [
     ("kubeconfig", ""),
     ("kube-api-qps", "50"),
@@ -38,17 +37,17 @@ pub const FLAGS: [(&str, &str); 30] = [
     ("skip-log-headers", "false"),
     ("stderrthreshold", "0"),
     ("vmodule", ""),
-    // Three of them as klog spells them.
+    // Three of them in klog's spelling.
     ("log_backtrace_at", ":0"),
     ("log_file_max_size", "1800"),
     ("skip_log_headers", "false"),
 ];
 
-/// The arguments as the program understands a command line.
+/// The parsed arguments in debug format.
 ///
 /// # Panics
 ///
-/// When the program does not take it.
+/// If the program rejects the command line.
 pub fn shown<A: clap::Parser + Debug>(program: &Program, words: &[String]) -> String {
     let words = std::iter::once(program.name.to_owned()).chain(words.iter().cloned());
     let args: A = program
@@ -57,12 +56,12 @@ pub fn shown<A: clap::Parser + Debug>(program: &Program, words: &[String]) -> St
     format!("{args:?}")
 }
 
-/// Holds a program to all flags of its counterpart, of which `own` are those that not all programs
-/// have: it takes each one, and its own default is upstream's.
+/// Checks that a program accepts all flags of its counterpart with upstream's defaults. `own` are
+/// the flags that are not common to all programs.
 ///
 /// # Panics
 ///
-/// When it does not.
+/// If a flag is rejected or a default differs.
 pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, &str)]) {
     let nothing = shown::<A>(program, &[]);
     let flags = own.iter().copied().chain(FLAGS);
@@ -79,11 +78,11 @@ pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, 
     assert_eq!(shown::<A>(program, &words), nothing);
 }
 
-/// Holds a program's README to naming every flag without effect.
+/// Checks that a program's README lists every ignored flag.
 ///
 /// # Panics
 ///
-/// When it does not.
+/// If a flag is missing.
 pub fn check_readme(readme: &str) {
     for flag in ignored_flags::FLAGS {
         assert!(

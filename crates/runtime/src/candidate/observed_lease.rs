@@ -1,5 +1,5 @@
-//! The Lease object as one candidate knows it: as last read or written, since when it has been
-//! that, and its next change.
+//! The Lease as last read or written by a candidate, the time of its last change, and a watch for
+//! the next one.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,14 +16,14 @@ use crate::lease;
 
 type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
 
-/// What is known of the object.
+/// The Lease as last observed.
 pub(super) struct ObservedLease {
     api: Api<Lease>,
     name: String,
     annotations: BTreeMap<String, String>,
-    /// No answer to a read or a write is awaited for longer.
+    /// Time limit of a read or a write.
     request_timeout: Duration,
-    /// The lease as last read or written, and since when its content has been that.
+    /// The Lease as last read or written, and the time since which its content is unchanged.
     seen: Option<Lease>,
     unchanged_since: Instant,
     changes: Option<Changes>,
@@ -43,7 +43,7 @@ impl ObservedLease {
         }
     }
 
-    /// The same; what is written has these annotations beside others.
+    /// Adds annotations to the written Lease.
     pub(super) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
         Self {
             annotations,
@@ -51,19 +51,19 @@ impl ObservedLease {
         }
     }
 
-    /// What the lease says; absent where there is none.
+    /// The spec of the Lease; `None` if it does not exist.
     pub(super) fn spec(&self) -> Option<LeaseSpec> {
         self.seen
             .as_ref()
             .map(|lease| lease.spec.clone().unwrap_or_default())
     }
 
-    /// Since when the lease has last_error what it says.
+    /// The time since which the content of the Lease is unchanged.
     pub(super) fn unchanged_since(&self) -> Instant {
         self.unchanged_since
     }
 
-    /// The number of the term that the lease as last seen stands for.
+    /// The number of the leadership term that the Lease represents.
     pub(super) fn term(&self) -> u64 {
         let seen = self.seen.as_ref();
         let created = seen
@@ -80,8 +80,7 @@ impl ObservedLease {
         Ok(())
     }
 
-    /// Creates or replaces the lease; the resource version that was seen makes a write to a changed
-    /// lease fail.
+    /// Creates or replaces the Lease. Fails if it has changed since it was last observed.
     pub(super) async fn write(&mut self, spec: LeaseSpec) -> kube::Result<()> {
         let seen = self.seen.as_ref().map(|lease| lease.metadata.clone());
         let is_there = seen.is_some();
@@ -112,13 +111,13 @@ impl ObservedLease {
         Ok(())
     }
 
-    /// Returns after the next change of the lease. Waits for ever where it cannot be watched.
+    /// Waits for the next change of the Lease; for ever if it cannot be watched.
     pub(super) async fn change(&mut self) {
         let lease = self.next_change().await;
         self.observe(lease);
     }
 
-    /// What the watch has still to tell is too old to matter.
+    /// Drops the watch, so that the next one starts from the current state.
     pub(super) fn forget_changes(&mut self) {
         self.changes = None;
     }
@@ -131,7 +130,7 @@ impl ObservedLease {
         self.seen = lease;
     }
 
-    /// The lease after its next change, absent when it was deleted.
+    /// The Lease after its next change; `None` if it was deleted.
     async fn next_change(&mut self) -> Option<Lease> {
         loop {
             if self.changes.is_none() {
@@ -148,8 +147,7 @@ impl ObservedLease {
                     }
                     Some(Ok(WatchEvent::Deleted(_))) => return None,
                     Some(Ok(WatchEvent::Bookmark(_))) => {}
-                    // The caller's next read says whether something is wrong; then a new watch
-                    // begins.
+                    // The caller's next read reports the error; then a new watch starts.
                     Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => {
                         self.changes = None;
                         std::future::pending::<()>().await;
@@ -174,7 +172,7 @@ async fn watch(api: &Api<Lease>, name: &str, seen: &Lease) -> Option<Changes> {
     match api.watch(&params, version).await {
         Ok(changes) => Some(changes.boxed()),
         Err(error) => {
-            tracing::debug!(lease = name, %error, "cannot watch the lease; reading it from time to time instead");
+            tracing::debug!(lease = name, %error, "cannot watch the lease; polling it instead");
             None
         }
     }
