@@ -1,4 +1,4 @@
-//! The smallest service on the chassis: it says when it leads, and ends when it is told to.
+//! A minimal service: logs when it leads, and ends at shutdown.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ struct Args {
     /// Start a task that panics at once.
     #[arg(long)]
     panic: bool,
-    /// Do not end when told to.
+    /// Ignore the first signal.
     #[arg(long)]
     stubborn: bool,
 }

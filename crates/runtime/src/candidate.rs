@@ -266,7 +266,7 @@ impl Candidate {
             Ok(Ok(true)) => tracing::info!(lease = self.name, "released the lease"),
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = self.name, %error, "cannot release the lease; it will expire")
+                tracing::warn!(lease = self.name, %error, "cannot release the lease; it will expire");
             }
             Err(_) => tracing::warn!(
                 lease = self.name,

@@ -417,7 +417,7 @@ mod tests {
 
     type Answer = Result<Response<Body>, BoxError>;
 
-    /// A layer in front of an answer.
+    /// The request layer in front of a response.
     fn service<R>(
         throttle: Throttle,
         answer: impl Fn() -> R + Clone,
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_others_are_refused_an_urgent_request_goes_at_once_however_many_wait() {
+    async fn with_rejection_an_urgent_request_does_not_wait_behind_others() {
         let (mut service, _registry) =
             service(Throttle::new(10.0, 20).reserving(10).refusing(), whole);
         let start = tokio::time::Instant::now();
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_does_not_end_fails_unless_it_is_a_watch() {
+    async fn a_response_that_does_not_end_fails_unless_it_is_a_watch() {
         let (mut service, registry) = service(Throttle::new(10.0, 2), never_ending);
         let error = service.call(get("/api/v1/pods")).await.unwrap_err();
         assert_eq!(
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_is_handed_on_while_it_arrives_and_must_end_in_time() {
+    async fn a_page_is_streamed_and_must_end_in_time() {
         let (mut service, _registry) = service(Throttle::new(10.0, 2), never_ending);
         let page = service
             .call(get("/api/v1/pods?limit=500&continue=x"))
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_too_long_fails_whether_it_is_a_page_or_not() {
+    async fn a_response_that_is_too_long_fails_whether_it_is_a_page_or_not() {
         let (mut service, _registry) = service(Throttle::new(10.0, 2), endless);
         let page = service.call(get("/api/v1/pods?limit=500")).await.unwrap();
         let chunks: Vec<_> = page

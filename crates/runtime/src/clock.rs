@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_on_from_the_last_answer_whatever_the_own_clock_does() {
+    fn the_clock_runs_from_the_last_response_whatever_the_local_clock_shows() {
         let (clock, start) = (ApiServerClock::default(), Instant::now());
         assert_eq!(clock.at(at(7), start), at(7), "no answer yet");
         clock.observe(at(1000), at(1), start);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_of_the_own_clock_is_exported() {
+    fn the_offset_of_the_local_clock_is_exported() {
         let registry = Registry::new();
         let clock = ApiServerClock::register(&registry).unwrap();
         for (date, local, expected) in

@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn flags_are_read_as_by_pflag() {
         check("--full_interval=90s", |flags| {
-            flags.full_interval = "1m30s".parse().unwrap()
+            flags.full_interval = "1m30s".parse().unwrap();
         });
         check("--full-interval 1.5h", |flags| {
-            flags.full_interval = "1h30m".parse().unwrap()
+            flags.full_interval = "1h30m".parse().unwrap();
         });
         check("--rate_limit -2", |flags| flags.rate_limit = -2.0);
         check("--memory-saver", |flags| flags.memory_saver = true);
@@ -243,7 +243,7 @@ mod tests {
         check("-v 6", |flags| flags.v = 6);
         check("--v=1 --v=7", |flags| flags.v = 7);
         check("--name=a_b --name --c=d_e", |flags| {
-            flags.name = "--c=d_e".to_owned()
+            flags.name = "--c=d_e".to_owned();
         });
     }
 
@@ -328,7 +328,7 @@ mod tests {
             "7m0s false false 9000"
         );
         // Kubernetes sets the variable so for a Service called `some-program` when the name has the
-        // prefix of the twins.
+        // prefix of the variables.
         for port in ["tcp://10.0.0.1:443", "udp://[fd00::1]:53"] {
             assert_eq!(run("", port), "5m0s true false 8000");
         }

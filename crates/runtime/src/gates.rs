@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_said() {
+    fn invalid_gates_are_refused_with_the_reason() {
         check(
             "InPlace",
             Err("missing value for feature gate InPlace, expected InPlace=true or InPlace=false"),

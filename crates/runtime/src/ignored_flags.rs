@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_without_effect_is_named_only_when_it_asks_for_something() {
+    fn an_ignored_flag_is_logged_only_when_it_is_set() {
         check("", &[]);
         for IgnoredFlag { name, default, .. } in FLAGS {
             check(&format!("--{name}={default}"), &[]);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_term_ends_with_its_deadline_even_before_anyone_says_so() {
+    fn a_term_ends_at_its_deadline_before_it_is_cancelled() {
         let start = Instant::now();
         let leading = Leading::new(1, Some(start + Duration::from_secs(10)));
         let after = |seconds| leading.holds(start + Duration::from_secs(seconds));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_lease_is_nobodys_and_keeps_its_transitions() {
+    fn a_released_lease_has_no_holder_and_keeps_its_transitions() {
         let left = released(&lease(Some("me"), Some(15)), at(30));
         assert_eq!(left.holder_identity.as_deref(), Some(""));
         assert_eq!(
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn leaders_that_divide_the_work_have_a_lease_each() {
+    fn every_shard_has_its_own_lease() {
         assert_eq!(shard_lease("lease", 0, 1), "lease");
         assert_eq!(
             [0, 1].map(|index| shard_lease("lease", index, 2)),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_wish_is_a_lower_bound() {
+    fn retry_after_is_a_lower_bound() {
         check(
             1,
             Class::Retry {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_sorted_by_what_another_try_can_change() {
+    fn errors_are_classified_by_whether_a_retry_can_succeed() {
         let later = |seconds| Class::Retry {
             after: Duration::from_secs(seconds),
         };
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_is_made_until_it_succeeds_or_cannot() {
+    async fn a_request_is_retried_until_it_succeeds_or_fails_finally() {
         let mut answers = vec![Ok(7), Err(refusal(409, 0)), Err(refusal(503, 2))];
         let answer = BACKOFF
             .retry(|| std::future::ready(answers.pop().unwrap()))

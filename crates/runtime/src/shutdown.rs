@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_with_a_later_end_goes_on_after_shutdown() {
+    async fn a_task_with_a_later_end_runs_after_shutdown() {
         let shutdown = CancellationToken::new();
         let (tasks, mut failures) = Tasks::new(shutdown.clone());
         let end = CancellationToken::new();

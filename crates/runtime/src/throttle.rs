@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn where_others_are_refused_urgent_requests_wait_for_each_other_only() {
+    fn with_rejection_urgent_requests_wait_for_each_other_only() {
         let start = Instant::now();
         let mut throttle = Throttle::new(200.0, 400).reserving(100).refusing();
         let waits: Vec<_> = (0..1000).map(|_| throttle.acquire(false, start)).collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_burst_keeps_one_token_for_everybody() {
+    fn a_small_burst_keeps_one_token_for_ordinary_requests() {
         let start = Instant::now();
         let mut throttle = Throttle::new(10.0, 2).reserving(7);
         assert_eq!(

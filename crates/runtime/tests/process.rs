@@ -16,7 +16,7 @@ struct Hello {
 
 impl Drop for Hello {
     fn drop(&mut self) {
-        // Fails when it has ended, which is what most tests wait for.
+        // Fails if the process has ended, as most tests expect.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -47,7 +47,7 @@ impl Hello {
         }
     }
 
-    /// The first log line that holds `text`.
+    /// The first log line that contains `text`.
     fn line(&mut self, text: &str) -> serde_json::Value {
         let line = self
             .lines
@@ -75,7 +75,7 @@ impl Hello {
     }
 }
 
-/// Examples are built beside the tests.
+/// The path of the example, which is built next to the tests.
 fn example() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let example = deps

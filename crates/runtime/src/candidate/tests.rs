@@ -1,4 +1,4 @@
-//! Candidates beside each other, on the paused clock.
+//! Several candidates for one Lease, on the paused clock.
 
 mod leases;
 
@@ -112,7 +112,7 @@ async fn a_leader_cut_off_stops_before_another_begins() {
     );
     assert_eq!(leases.holder(), "second");
 
-    // Back on the network, the first waits for its turn and begins a new term.
+    // Back on the network, the first candidate waits and begins a new term.
     first.cut.store(false, Ordering::SeqCst);
     second.shutdown.cancel();
     second.expect("ends").await;
@@ -185,7 +185,7 @@ async fn a_short_break_costs_no_leadership() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_computes_for_long_keeps_the_lease() {
+async fn work_that_blocks_keeps_the_lease() {
     let leases = Leases::default();
     let api = Api::namespaced(leases.client(Arc::default()), "ns");
     let timings = Timings {

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn people_hear_of_an_end_in_time_but_not_too_early() {
+    fn an_expiry_is_reported_in_time_but_not_too_early() {
         let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
         check(day * 90, day * 30, false);
         check(day * 90, day * 15, false);

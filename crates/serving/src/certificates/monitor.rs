@@ -187,7 +187,7 @@ mod tests {
 
     const NAME: &str = "webhook.shop.svc";
 
-    struct Stage {
+    struct Fixture {
         readiness: Readiness,
         registry: Registry,
         monitor: CertificateMonitor,
@@ -195,7 +195,7 @@ mod tests {
         events: Arc<AtomicUsize>,
     }
 
-    impl Stage {
+    impl Fixture {
         fn new() -> Self {
             let (readiness, registry) = (Readiness::default(), Registry::new());
             let events = Arc::new(AtomicUsize::new(0));
@@ -287,16 +287,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_api_server_does_not_trust_is_said_once_that_is_sure() {
+    async fn an_untrusted_certificate_is_reported_at_the_second_check() {
         let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
         let (own, other) = (authority(now), authority(now));
         let certificates = files(folder.path(), &own, now).await;
         let (own, other) = (own.certificate.pem, other.certificate.pem);
-        let mut stage = Stage::new();
-        stage
+        let mut fixture = Fixture::new();
+        fixture
             .check(&certificates, None, now, (Verification::Unknown, None))
             .await;
-        stage
+        fixture
             .check(
                 &certificates,
                 Some(&own),
@@ -304,7 +304,7 @@ mod tests {
                 (Verification::Verified, Some(1.0)),
             )
             .await;
-        stage
+        fixture
             .check(
                 &certificates,
                 Some(&other),
@@ -312,8 +312,8 @@ mod tests {
                 (Verification::Suspect, Some(1.0)),
             )
             .await;
-        assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
-        stage
+        assert_eq!(fixture.readiness.report(), "[+]certificate ok\n");
+        fixture
             .check(
                 &certificates,
                 Some(&other),
@@ -323,10 +323,10 @@ mod tests {
             .await;
         let why = "not trusted, as it has it: none of the trusted authorities signed it";
         assert_eq!(
-            stage.readiness.report(),
+            fixture.readiness.report(),
             format!("[+]certificate ok: {why}\n")
         );
-        stage
+        fixture
             .check(
                 &certificates,
                 Some(&own),
@@ -334,18 +334,18 @@ mod tests {
                 (Verification::Verified, Some(1.0)),
             )
             .await;
-        assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
-        stage
+        assert_eq!(fixture.readiness.report(), "[+]certificate ok\n");
+        fixture
             .check(&certificates, None, now, (Verification::Unknown, None))
             .await;
-        assert_eq!(stage.events.load(Ordering::Relaxed), 0);
+        assert_eq!(fixture.events.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
-    async fn an_end_that_comes_near_is_told_once_a_day() {
+    async fn an_expiring_certificate_is_reported_once_a_day() {
         let (folder, begin) = (tempfile::tempdir().unwrap(), SystemTime::now());
         let certificates = files(folder.path(), &authority(begin), begin).await;
-        let mut stage = Stage::new();
+        let mut fixture = Fixture::new();
         for (hours, expected) in [
             (0, 0),
             (15 * 24, 0),
@@ -355,12 +355,12 @@ mod tests {
             (18 * 24, 2),
             (30 * 24, 3),
         ] {
-            stage
+            fixture
                 .monitor
                 .check(&certificates, &[], begin + Duration::from_hours(hours))
                 .await;
             assert_eq!(
-                stage.events.load(Ordering::Relaxed),
+                fixture.events.load(Ordering::Relaxed),
                 expected,
                 "after {hours} hours"
             );
@@ -370,6 +370,9 @@ mod tests {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap()
             .as_secs();
-        assert_eq!(stage.gauge("_end_timestamp_seconds"), Some(seconds as f64));
+        assert_eq!(
+            fixture.gauge("_end_timestamp_seconds"),
+            Some(seconds as f64)
+        );
     }
 }

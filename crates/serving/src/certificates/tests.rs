@@ -1,4 +1,4 @@
-//! Replacement of certificates against a store that keeps versions as the API server does.
+//! Rotation of certificates against a store with resource versions like the API server's.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
@@ -29,11 +29,11 @@ mod loss;
 const NAME: &str = "webhook.shop.svc";
 const PATH: &str = "/api/v1/namespaces/shop/secrets/tls";
 
-/// One Secret, with the name of whoever applied it first.
+/// One Secret, with its first field manager.
 #[derive(Clone, Default)]
 struct Store {
     secret: Arc<Mutex<Option<(Value, String)>>>,
-    /// How many more writes are let in; none where all are.
+    /// The number of writes that still succeed; `None` for all.
     writes: Arc<Mutex<Option<u32>>>,
 }
 
@@ -44,7 +44,7 @@ impl Store {
             .with_state(self.clone())
     }
 
-    /// How often the Secret was written.
+    /// The number of writes.
     fn version(&self) -> u64 {
         let secret = self.secret.lock().unwrap();
         secret.as_ref().map_or(0, |(secret, _)| {
@@ -121,7 +121,7 @@ async fn write(
     let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
     let (mut secret, owner) = match (stored.clone(), is_apply) {
         (None, true) => (change.clone(), query["fieldManager"].clone()),
-        // The manager's name is new each time, so whatever is there belongs to another.
+        // The field manager is new each time, so an existing Secret belongs to another.
         (Some(_), true) => return refuse(StatusCode::CONFLICT),
         (None, false) => return refuse(StatusCode::NOT_FOUND),
         (Some((secret, owner)), false) => {
@@ -146,8 +146,8 @@ async fn write(
     Json(secret).into_response()
 }
 
-/// Whether a client that trusts `bundle` takes the certificate that is served, as a handshake at
-/// `now` would. As in Go, an authority counts in its own time only.
+/// Whether a client that trusts `bundle` accepts the served certificate in a handshake at `now`.
+/// As in Go, a CA counts only while it is valid.
 fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
@@ -184,7 +184,7 @@ async fn begun(store: &Store) -> Result<ManagedTls, CertificateError> {
 }
 
 impl ManagedTls {
-    /// A tick at a time by which both clocks have gone on alike since the beginning.
+    /// A tick at a time by which both clocks have advanced equally since the start.
     async fn tick_at(
         &mut self,
         registered: Option<&str>,
@@ -195,7 +195,7 @@ impl ManagedTls {
     }
 }
 
-/// The steady clock at [`begin`].
+/// The monotonic clock at [`begin`].
 fn start() -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     *START
@@ -212,12 +212,11 @@ fn begin() -> SystemTime {
 const DAY: Duration = Duration::from_hours(24);
 
 #[tokio::test]
-async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundle_trust_the_server()
-{
+async fn for_three_years_clients_with_this_or_the_previous_bundle_trust_the_server() {
     let store = Store::default();
     let mut tls = begun(&store).await.unwrap();
     let (mut bundles, mut leaves, mut authorities) = (vec![tls.bundle()], 1, 1);
-    // The clients' bundle follows a tick later, as it does when others write it.
+    // The clients' bundle follows a tick later, as when another program writes it.
     let mut registered = tls.bundle();
     for hour in (12..3 * 365 * 24).step_by(12) {
         let now = begin() + Duration::from_hours(1) * hour;
@@ -246,7 +245,7 @@ async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundl
 }
 
 #[tokio::test]
-async fn a_client_that_never_heard_of_the_new_authority_trusts_the_new_certificate() {
+async fn a_client_with_the_old_bundle_trusts_the_new_certificate() {
     let store = Store::default();
     let mut tls = begun(&store).await.unwrap();
     let (first, old) = (tls.bundle(), leaf(&tls).clone());
@@ -270,7 +269,7 @@ async fn a_client_that_never_heard_of_the_new_authority_trusts_the_new_certifica
 }
 
 #[tokio::test]
-async fn the_certificate_does_not_change_before_the_bundle_is_known_to_be_in_place() {
+async fn the_certificate_is_not_replaced_before_clients_have_the_bundle() {
     let store = Store::default();
     let mut tls = begun(&store).await.unwrap();
     let (first, old) = (tls.bundle(), leaf(&tls).clone());
@@ -282,14 +281,14 @@ async fn the_certificate_does_not_change_before_the_bundle_is_known_to_be_in_pla
     tls.tick_at(Some(&first), later).await.unwrap();
     assert_ne!(*leaf(&tls), old);
 
-    // What nobody could use any more is replaced whatever is known.
+    // An expired certificate is replaced whatever bundle clients have.
     let end = later + DAY * 89;
     tls.tick_at(None, end).await.unwrap();
     assert!(is_trusted(&tls, &tls.bundle(), end));
 }
 
 #[tokio::test]
-async fn replicas_that_begin_together_agree() {
+async fn replicas_that_start_together_agree() {
     let store = Store::default();
     let begins = (0..8).map(|_| begun(&store));
     let mut replicas = futures::future::try_join_all(begins).await.unwrap();
@@ -314,7 +313,7 @@ async fn replicas_that_begin_together_agree() {
 }
 
 #[tokio::test]
-async fn what_upstreams_scripts_made_is_taken_over() {
+async fn certificates_of_upstreams_scripts_are_adopted() {
     let made = issue::authority("theirs", begin(), DAY * 100_000, None)
         .unwrap()
         .authority;
@@ -341,7 +340,7 @@ async fn what_upstreams_scripts_made_is_taken_over() {
 }
 
 #[tokio::test]
-async fn a_secret_full_of_nonsense_is_made_usable() {
+async fn an_invalid_secret_is_replaced() {
     for data in [
         [
             ("caCert.pem", "nonsense"),

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_counts_in_its_own_time_only() {
+    fn a_ca_counts_only_while_it_is_valid() {
         // The leaf outlives its authority, which is valid for ten days.
         let own = authority();
         let names = [NAME.to_owned()];

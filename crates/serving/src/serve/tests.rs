@@ -86,7 +86,7 @@ async fn a_client_that_is_slow_to_send_its_headers_is_disconnected() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_does_not_stay() {
+async fn an_idle_connection_is_closed() {
     let running = Running::start(hello(), limits()).await;
     let idle = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
     assert!(
@@ -96,7 +96,7 @@ async fn an_idle_connection_does_not_stay() {
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_too_long_is_answered_for() {
+async fn a_handler_that_exceeds_its_time_limit_is_answered_with_504() {
     let stuck = Router::new().route("/", get(|| async { std::future::pending::<&str>().await }));
     let running = Running::start(
         stuck,
@@ -111,7 +111,7 @@ async fn a_handler_that_takes_too_long_is_answered_for() {
 }
 
 #[tokio::test]
-async fn a_request_may_have_as_many_headers_as_it_is_given() {
+async fn a_request_with_too_many_headers_is_refused() {
     for (lines, expected) in [
         (99, "HTTP/1.1 200"),
         (101, "HTTP/1.1 431"),
@@ -139,7 +139,7 @@ async fn check_headers(limits: Limits, lines: usize, expected: &str) {
 }
 
 #[tokio::test]
-async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
+async fn an_idle_connection_may_stay_longer_than_one_without_a_request() {
     let patient = Limits {
         idle_timeout: Duration::from_mins(5),
         ..limits()
@@ -159,7 +159,7 @@ async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
 }
 
 #[tokio::test]
-async fn the_first_answer_on_an_old_connection_is_its_last() {
+async fn the_first_response_on_an_expired_connection_is_its_last() {
     let age = Duration::from_millis(50);
     let ages = Limits {
         connection_age: age,
@@ -171,7 +171,7 @@ async fn the_first_answer_on_an_old_connection_is_its_last() {
     let mut text = Vec::new();
     loop {
         let mut bytes = [0; 1024];
-        // A question that crosses the server's goodbye may be answered with a reset.
+        // A request that crosses the server's close may be answered with a reset.
         match kept.read(&mut bytes).await {
             Ok(0) | Err(_) => break,
             Ok(read) => text.extend_from_slice(&bytes[..read]),
@@ -225,7 +225,7 @@ async fn a_client_that_holds_all_slots_keeps_no_other_out() {
             }
         }
     }
-    // Its first ones are closed, which reads to the end.
+    // Its first connections are evicted.
     answer(held.swap_remove(0)).await;
 }
 
@@ -252,7 +252,7 @@ async fn a_trusted_connection_outlasts_a_crowd_from_its_own_address() {
 }
 
 #[test]
-fn where_the_system_allows_less_the_shares_stay() {
+fn fewer_connections_keep_the_share_of_unauthenticated_ones() {
     let limits = Limits {
         connections: 2048,
         unauthenticated: 1024,

@@ -1,4 +1,4 @@
-//! Certificates that change while they are in use, in folders as a kubelet keeps them.
+//! Certificates that change while they are in use, in volumes like a kubelet's.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::symlink;
@@ -8,6 +8,8 @@ use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use runtime::Tasks;
+use runtime::endpoints::EndpointPort;
 use rustls::ClientConfig;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::ServerName;
@@ -18,6 +20,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::endpoints::serve_endpoints;
 use crate::serve::{Limits, serve};
 
 struct Authority {
@@ -137,7 +140,7 @@ fn client(trusted: &Authority, own: Option<&Pair>, alpn: &str) -> TlsConnector {
         Some(pair) => {
             let key = PrivateKeyDer::try_from(pair.key.serialize_der()).unwrap();
             let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
-            // Made by hand, so that it may also be a key that does not fit.
+            // Built by hand, so that the key may also be a wrong one.
             let shown = CertifiedKey::new(vec![pair.certificate.der().clone()], key);
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
         }
@@ -146,7 +149,7 @@ fn client(trusted: &Authority, own: Option<&Pair>, alpn: &str) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Makes one request on a connection of its own; gives the certificate that the server showed.
+/// Makes one request on a new connection. Returns the server's certificate.
 async fn request(
     address: SocketAddr,
     client: &TlsConnector,
@@ -159,7 +162,7 @@ async fn request(
     }
 }
 
-/// The same; gives also the text of the answer.
+/// Makes one request on a new connection. Returns the server's certificate and the response.
 async fn exchange(
     address: SocketAddr,
     client: &TlsConnector,
@@ -311,7 +314,7 @@ async fn clients_need_a_certificate_of_the_present_authority() {
 }
 
 #[tokio::test]
-async fn a_server_may_ask_for_certificates_without_judging_them() {
+async fn a_server_may_request_client_certificates_without_verifying_them() {
     let (server, stranger) = (Authority::new(), Authority::new());
     let pair = server.issue();
     let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
@@ -327,7 +330,7 @@ async fn a_server_may_ask_for_certificates_without_judging_them() {
             .unwrap();
         assert!(text.ends_with(expected), "{text}");
     }
-    // Somebody else's certificate with a key of one's own proves nothing.
+    // A certificate with another key proves nothing.
     let thief = Pair {
         certificate: own.certificate.clone(),
         key: KeyPair::generate().unwrap(),
@@ -392,7 +395,7 @@ async fn a_client_shows_and_trusts_what_its_files_say_now() {
     };
     let client = ClientTls::load(update(&theirs, &ours)).await.unwrap();
     let may_connect = async || {
-        // The server speaks HTTP/1.1 to those who do not insist on HTTP/2.
+        // The server speaks HTTP/1.1 to clients that do not require HTTP/2.
         let mut config = (*client.config()).clone();
         config.alpn_protocols.clear();
         request(address, &TlsConnector::from(Arc::new(config)))
@@ -452,4 +455,31 @@ async fn files_are_followed() {
         .await
         .expect("an hour of the stopped clock is enough");
     following.abort();
+}
+
+#[tokio::test]
+async fn endpoints_are_served_over_tls_where_they_have_a_certificate() {
+    let authority = Authority::new();
+    let pair = authority.issue();
+    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let shutdown = CancellationToken::new();
+    let (tasks, _failures) = Tasks::new(shutdown.clone());
+    let port = async |private_key: &str| EndpointPort {
+        listener: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap(),
+        router: Router::new().route("/", get(|| async { "hello" })),
+        certificate: Some((secret.path("tls.crt"), secret.path(private_key))),
+        tasks: tasks.clone(),
+        shutdown: shutdown.clone(),
+    };
+    assert!(serve_endpoints(port("no.key").await).await.is_err());
+    let port = port("tls.key").await;
+    let address = port.listener.local_addr().unwrap();
+    let server = serve_endpoints(port).await.unwrap();
+    let client = client(&authority, None, "http/1.1");
+    assert_eq!(
+        request(address, &client).await.unwrap(),
+        *pair.certificate.der()
+    );
+    shutdown.cancel();
+    server.await.unwrap();
 }

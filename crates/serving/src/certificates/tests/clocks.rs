@@ -10,18 +10,18 @@ use runtime::clock::steady;
 const HOUR: Duration = Duration::from_hours(1);
 const TICK: Duration = Duration::from_secs(5);
 
-/// One replica and its own clock.
+/// A replica and its local clock.
 struct Replica {
     tls: ManagedTls,
     clock: ApiServerClock,
-    /// The own clock when the true time is given.
+    /// The local clock at a true time.
     own: fn(SystemTime) -> SystemTime,
 }
 
 impl Replica {
     async fn begin(store: &Store, own: fn(SystemTime) -> SystemTime) -> Self {
         let clock = ApiServerClock::default();
-        // As the replica takes the time before the first answer.
+        // The time before the first response.
         clock.observe(own(true_time()), own(true_time()), steady());
         let managed = ManagedConfig {
             secrets: Api::namespaced(dated(store, &clock), "shop"),
@@ -43,12 +43,12 @@ impl Replica {
     }
 }
 
-/// The API server's time, which goes on with tokio's clock.
+/// The API server's time, which advances with tokio's clock.
 fn true_time() -> SystemTime {
     begin() + steady().duration_since(start())
 }
 
-/// A client whose answers have dates, by which it sets `clock`.
+/// A client whose responses have dates, which set `clock`.
 fn dated(store: &Store, clock: &ApiServerClock) -> kube::Client {
     let router = store.router();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -83,7 +83,7 @@ fn jumping(time: SystemTime) -> SystemTime {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_api_server_trusts_every_replica_at_every_tick_whatever_their_own_clocks_show() {
+async fn the_api_server_trusts_every_replica_at_every_tick_whatever_their_clocks_show() {
     let store = Store::default();
     let clocks: [fn(SystemTime) -> SystemTime; 4] = [
         |time| time + DAY * 200,
@@ -154,7 +154,7 @@ async fn the_secret_is_written_seldom_where_the_clocks_of_api_servers_differ() {
     }
 }
 
-/// CertificateSet that a replica leaves behind whose clock is ahead.
+/// The certificates that a replica with a fast clock leaves behind.
 fn from_the_future(ahead: Duration) -> CertificateSet {
     let later = begin() + ahead;
     let authority = issue::authority("shop", later, DAY * 365, None)
@@ -178,7 +178,7 @@ fn from_the_future(ahead: Duration) -> CertificateSet {
 }
 
 #[test]
-fn an_authority_signs_nothing_before_its_time() {
+fn a_ca_signs_nothing_before_it_is_valid() {
     let names = [NAME.to_owned()];
     let check = |ahead, expected| {
         let found = step(
@@ -197,7 +197,7 @@ fn an_authority_signs_nothing_before_its_time() {
 }
 
 #[tokio::test]
-async fn a_secret_with_an_authority_from_the_future_is_healed() {
+async fn a_secret_with_a_ca_from_the_future_is_repaired() {
     let poison = from_the_future(DAY * 200);
     let put = |store: &Store| {
         let entries = poison.entries();
@@ -213,12 +213,12 @@ async fn a_secret_with_an_authority_from_the_future_is_healed() {
                 .collect::<Vec<_>>(),
         );
     };
-    // By a replica that begins.
+    // By a replica that starts.
     let store = Store::default();
     put(&store);
     let tls = begun(&store).await.unwrap();
     assert!(is_trusted(&tls, &tls.bundle(), begin()));
-    // By one that has served before: clients trust what it shows.
+    // By a replica that has served before: clients trust its certificate.
     let store = Store::default();
     let mut tls = begun(&store).await.unwrap();
     let (bundle, shown) = (tls.bundle(), leaf(&tls).clone());

@@ -1,9 +1,9 @@
-//! The Secret is deleted or spoilt while servers show what was in it.
+//! The Secret is deleted or damaged while servers use its certificates.
 
 use super::*;
 use crate::tls::TlsFiles;
 
-/// What somebody leaves of the Secret: nothing at all, or these entries.
+/// The damaged Secret: deleted, or with these entries.
 fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
     let theirs = issue::authority("theirs", begin(), DAY * 300, None)
         .unwrap()
@@ -24,7 +24,7 @@ fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
             ("serverCert.pem", String::new()),
         ]),
         Some(vec![authority.clone()]),
-        // As another replica leaves it half way through a beginning.
+        // As another replica leaves it half way through its start.
         Some(vec![authority.clone(), ("caKey.pem", theirs.key.clone())]),
         // A key of another certificate.
         Some(vec![
@@ -54,7 +54,7 @@ impl Store {
 }
 
 #[tokio::test]
-async fn what_two_replicas_show_is_put_back() {
+async fn the_certificates_of_two_replicas_are_restored() {
     for left in losses() {
         let store = Store::default();
         let begins = (0..2).map(|_| begun(&store));
@@ -88,7 +88,7 @@ async fn what_two_replicas_show_is_put_back() {
 }
 
 #[tokio::test]
-async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fails() {
+async fn the_bundle_has_the_issuer_of_the_served_certificate_whichever_write_fails() {
     for (left, writes) in losses()
         .into_iter()
         .flat_map(|left| (0..3).map(move |writes| (left.clone(), writes)))
@@ -121,7 +121,7 @@ async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fail
 }
 
 #[tokio::test]
-async fn a_server_begins_with_a_key_of_another_certificate() {
+async fn a_server_starts_with_the_key_of_another_certificate() {
     for left in losses() {
         let store = Store::default();
         store.lose(left.as_ref());
@@ -131,7 +131,7 @@ async fn a_server_begins_with_a_key_of_another_certificate() {
 }
 
 #[tokio::test]
-async fn an_empty_file_of_authorities_takes_nobodys_trust_away() {
+async fn an_empty_ca_file_keeps_the_previous_bundle() {
     let made = issue::authority("theirs", begin(), DAY * 300, None)
         .unwrap()
         .authority;
