@@ -13,8 +13,11 @@
 //!     common: CommonArgs,
 //! }
 //!
-//! const PROGRAM: Program =
-//!     Program { name: "example", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8942")] };
+//! const PROGRAM: Program = Program {
+//!     name: "example",
+//!     version: env!("CARGO_PKG_VERSION"),
+//!     defaults: &[("address", ":8942")],
+//! };
 //!
 //! fn main() -> std::process::ExitCode {
 //!     let Args { common } = PROGRAM.parse();
