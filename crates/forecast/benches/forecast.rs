@@ -1,14 +1,14 @@
-//! What a series costs: learning two weeks of it, one more slot, and memory.
+//! Cost of one series: learning two weeks of samples, one more slot, and memory.
 //!
 //! `cargo bench -p forecast`. Three horizons (five minutes, one hour, a day), each with quantiles,
-//! from samples a minute apart. The last figure learns 10,000 series one after the other on one
-//! core; `PLIMSOLL_SERIES` sets another number.
+//! from samples a minute apart. The last figure learns 10,000 series in sequence on one core;
+//! `PLIMSOLL_SERIES` sets another number.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use forecast::{Forecaster, Plan};
+use forecast::{ForecastConfig, Forecaster};
 use jiff::{SignedDuration, Timestamp};
 use model::Series;
 
@@ -23,7 +23,7 @@ fn at(minute: i64) -> Timestamp {
     start() + SignedDuration::from_mins(minute)
 }
 
-/// A day and a week with noise, no two series alike.
+/// Daily and weekly pattern with noise, different for each series.
 fn load(series: usize, minute: i64) -> f64 {
     let turn = 2.0 * std::f64::consts::PI * minute as f64 / 1440.0;
     let noise = (series as i64 * 7919 + minute * 104_729).wrapping_mul(2_654_435_761) >> 8 & 0xff;
@@ -39,18 +39,18 @@ fn history(series: usize) -> Series {
     )
 }
 
-fn plan() -> Plan {
-    Plan {
+fn config() -> ForecastConfig {
+    ForecastConfig {
         step_seconds: 60,
         horizons_seconds: vec![300, 3600, 86_400],
     }
 }
 
 fn fitted(history: &Series) -> Forecaster {
-    Forecaster::fit(history, &plan()).expect("two weeks are enough")
+    Forecaster::fit(history, &config()).expect("two weeks are enough")
 }
 
-/// Memory of this process that is in use, in bytes; none where there is no /proc.
+/// Resident memory of this process in bytes, or `None` without /proc.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

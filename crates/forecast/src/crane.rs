@@ -1,6 +1,6 @@
-//! Crane's DSP predictor, step by step as its own program does it: the predictor that objects
-//! written for Crane ask for, and the peer that ours is measured against. Its percentile predictor
-//! sizes containers too, and lives in `sizing`.
+//! Crane's DSP predictor, step by step as Crane's own program computes it. Objects written for
+//! Crane ask for it, and our method is measured against it. Crane's percentile predictor, which
+//! also sizes containers, is in `sizing`.
 
 mod autocorrelation;
 mod dsp;
@@ -17,4 +17,4 @@ pub use dsp::{Dsp, DspError, DspForecast};
 pub use estimator::{Estimator, Filter, Periods};
 pub use period::find_period;
 pub use prediction_error::prediction_error;
-pub use preprocess::{Regular, preprocess};
+pub use preprocess::{RegularSeries, preprocess};

@@ -1,60 +1,59 @@
-//! One series: what it was, and what it will be at each of several horizons, or why that cannot be
-//! said.
+//! State and forecasts of one series at several horizons.
 
 use jiff::{SignedDuration, Timestamp};
 use model::Series;
 
 use crate::grid::Grid;
-use crate::horizon::{Come, Horizon, Range, Saying};
-use crate::outcome::{Forecast, NotForecast, NotObserved, Part};
-use crate::quantiles::Said;
+use crate::horizon::{Horizon, Observation, PointForecast, ValueRange};
+use crate::output::{Forecast, ForecastError, Member, ObserveError};
+use crate::quantiles::QuantileEstimate;
 use crate::recent::Recent;
-use crate::seasons::{DAYS, Place, Seasons};
+use crate::seasons::{DAYS, Seasons, SlotPosition};
 
-/// Unit in which values are kept: this share of the mean of the first day.
+/// Unit of the stored values, as a share of the mean of the first day.
 const UNIT_SHARE: f64 = 0.2;
-/// The least error that counts, as a share of that mean.
+/// The smallest error that counts, as a share of that mean.
 const FLOOR_SHARE: f64 = 1e-6;
-/// In units: what is further out is a mistake of whoever measured it.
+/// Limit of plausible values, in units. Values beyond it are clamped as measurement errors.
 const LARGEST: f64 = 1e12;
 
-/// What is asked.
+/// Sampling step and horizons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// How far apart samples come, in seconds. They are averaged into slots of at least five
+pub struct ForecastConfig {
+    /// Distance between samples in seconds. Samples are averaged into slots of at least five
     /// minutes.
     pub step_seconds: u32,
-    /// How far ahead, in seconds, at most a day each. Rounded up to whole slots.
+    /// Horizons in seconds, at most a day each, rounded up to whole slots.
     pub horizons_seconds: Vec<u32>,
 }
 
-/// The state of one series: fourteen days of it, and how good each way to forecast it was.
+/// State of one series: fourteen days of values, and the past errors of each ensemble member.
 ///
-/// It has no clock. The same samples give the same state and the same forecasts.
+/// Without a clock: the same samples give the same state and the same forecasts.
 #[derive(Clone, Debug)]
 pub struct Forecaster {
     grid: Grid,
     unit: f64,
-    /// The slot since 1970 in which the first sample lies.
+    /// The slot of the first sample, counted from 1970.
     first_slot: i64,
-    /// How many slots had a sample.
+    /// Number of slots with a sample.
     measured: usize,
-    filling: Filling,
+    open_slot: OpenSlot,
     seasons: Seasons,
     recent: Recent,
-    range: Range,
+    range: ValueRange,
     horizons: Vec<Horizon>,
 }
 
-/// The slot that samples are going into.
+/// The slot that samples are added to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Filling {
+struct OpenSlot {
     slot: i64,
     sum: f64,
     count: u32,
 }
 
-impl Filling {
+impl OpenSlot {
     fn mean(self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / f64::from(self.count))
     }
@@ -63,9 +62,9 @@ impl Filling {
 impl Forecaster {
     /// Learns a history. The slot of the newest sample stays open until a later sample, or
     /// [`Self::advance`].
-    pub fn fit(history: &Series, plan: &Plan) -> Result<Self, NotForecast> {
-        let grid = Grid::new(plan.step_seconds)?;
-        let horizons = plan
+    pub fn fit(history: &Series, config: &ForecastConfig) -> Result<Self, ForecastError> {
+        let grid = Grid::new(config.step_seconds)?;
+        let horizons = config
             .horizons_seconds
             .iter()
             .map(|seconds| grid.ahead(*seconds))
@@ -78,7 +77,7 @@ impl Forecaster {
         };
         let first = samples()
             .next()
-            .ok_or(NotForecast::NoSamples)?
+            .ok_or(ForecastError::NoSamples)?
             .0
             .as_second();
         let first_slot = grid.slot(first);
@@ -91,16 +90,16 @@ impl Forecaster {
         let mean = sum / f64::from(count.max(1));
         let mut forecaster = Self::empty(grid, &horizons, mean, first_slot);
         for (at, value) in samples() {
-            // A gap of fourteen days leaves nothing to go on from: what comes after it is all there
-            // is.
-            if forecaster.observe(*at, *value) == Err(NotObserved::Gap) {
+            // After a gap of fourteen days nothing of the state is usable, so learning restarts
+            // behind it.
+            if forecaster.observe(*at, *value) == Err(ObserveError::Gap) {
                 let after = history
                     .points()
                     .iter()
                     .filter(|(later, _)| later >= at)
                     .copied()
                     .collect();
-                return Self::fit(&Series::new(after), plan);
+                return Self::fit(&Series::new(after), config);
             }
         }
         Ok(forecaster)
@@ -114,13 +113,13 @@ impl Forecaster {
             unit: UNIT_SHARE * mean,
             first_slot,
             measured: 0,
-            filling: Filling {
+            open_slot: OpenSlot {
                 slot: first_slot,
-                ..Filling::default()
+                ..OpenSlot::default()
             },
             seasons: Seasons::new(grid.per_day),
             recent: Recent::new(&grid),
-            range: Range {
+            range: ValueRange {
                 least: f64::INFINITY,
                 largest: f64::NEG_INFINITY,
             },
@@ -131,40 +130,40 @@ impl Forecaster {
         }
     }
 
-    /// Takes in a sample. One of a later slot completes those before it.
-    pub fn observe(&mut self, at: Timestamp, value: f64) -> Result<(), NotObserved> {
+    /// Adds a sample. A sample of a later slot completes the slots before it.
+    pub fn observe(&mut self, at: Timestamp, value: f64) -> Result<(), ObserveError> {
         if !value.is_finite() {
-            return Err(NotObserved::NotFinite);
+            return Err(ObserveError::NotFinite);
         }
-        // Mostly the slot is the one that is being filled; then there is no need to divide.
-        let into = at.as_second() - self.filling.slot * i64::from(self.grid.slot_seconds);
+        // Most samples fall into the open slot and need no division.
+        let into = at.as_second() - self.open_slot.slot * i64::from(self.grid.slot_seconds);
         if into < 0 {
-            return Err(NotObserved::Late);
+            return Err(ObserveError::Late);
         }
         if into >= i64::from(self.grid.slot_seconds) {
             self.complete_before(self.grid.slot(at.as_second()))?;
         }
-        self.filling.sum += value;
-        self.filling.count += 1;
+        self.open_slot.sum += value;
+        self.open_slot.count += 1;
         Ok(())
     }
 
     /// Completes the slots that ended by `now`, with or without samples.
-    pub fn advance(&mut self, now: Timestamp) -> Result<(), NotObserved> {
+    pub fn advance(&mut self, now: Timestamp) -> Result<(), ObserveError> {
         self.complete_before(self.grid.slot(now.as_second()))
     }
 
-    fn complete_before(&mut self, slot: i64) -> Result<(), NotObserved> {
-        if slot.saturating_sub(self.filling.slot) > (DAYS * self.grid.per_day) as i64 {
-            return Err(NotObserved::Gap);
+    fn complete_before(&mut self, slot: i64) -> Result<(), ObserveError> {
+        if slot.saturating_sub(self.open_slot.slot) > (DAYS * self.grid.per_day) as i64 {
+            return Err(ObserveError::Gap);
         }
-        while self.filling.slot < slot {
-            let next = self.filling.slot + 1;
+        while self.open_slot.slot < slot {
+            let next = self.open_slot.slot + 1;
             let complete = std::mem::replace(
-                &mut self.filling,
-                Filling {
+                &mut self.open_slot,
+                OpenSlot {
                     slot: next,
-                    ..Filling::default()
+                    ..OpenSlot::default()
                 },
             );
             self.push(complete.mean());
@@ -172,7 +171,7 @@ impl Forecaster {
         Ok(())
     }
 
-    /// The next slot, in units of the metric; none where nothing was measured.
+    /// Adds the next slot, in units of the metric; `None` without a sample.
     fn push(&mut self, value: Option<f64>) {
         let value = value.map(|value| (value / self.unit).clamp(-LARGEST, LARGEST));
         let Some(stored) = value.or_else(|| self.seasons.substitute()) else {
@@ -180,12 +179,12 @@ impl Forecaster {
         };
         let asinh = asinh(stored);
         if let Some(value) = value {
-            let come = Come::new(&self.seasons, value, asinh);
+            let observation = Observation::new(&self.seasons, value, asinh);
             for horizon in &mut self.horizons {
-                horizon.judge(&self.seasons, &come);
+                horizon.evaluate(&self.seasons, &observation);
             }
             self.measured += 1;
-            self.range = Range {
+            self.range = ValueRange {
                 least: self.range.least.min(value),
                 largest: self.range.largest.max(value),
             };
@@ -197,11 +196,11 @@ impl Forecaster {
         }
     }
 
-    /// What will be so many seconds after the newest complete slot; up to the longest of the plan's
-    /// horizons.
+    /// Forecasts the slot `ahead_seconds` after the newest complete slot, up to the longest
+    /// configured horizon.
     ///
-    /// Between two horizons the errors of the longer one count.
-    pub fn forecast(&self, ahead_seconds: u32) -> Result<Forecast, NotForecast> {
+    /// Between two horizons the errors of the longer one are used.
+    pub fn forecast(&self, ahead_seconds: u32) -> Result<Forecast, ForecastError> {
         let slots = self.grid.ahead(ahead_seconds)?;
         let longer = self
             .horizons
@@ -209,7 +208,7 @@ impl Forecaster {
             .filter(|horizon| horizon.slots >= slots);
         let horizon = longer
             .min_by_key(|horizon| horizon.slots)
-            .ok_or(NotForecast::Horizon {
+            .ok_or(ForecastError::Horizon {
                 seconds: ahead_seconds,
             })?;
         self.check_history(horizon.slots)?;
@@ -217,13 +216,13 @@ impl Forecaster {
             .seasons
             .ahead(slots)
             .ok_or_else(|| self.too_little(horizon.slots))?;
-        let saying = horizon.say(&self.seasons, &self.recent, self.range, target);
-        let said = horizon.quantiles(&self.seasons, self.range, target, saying.forecast);
-        self.published(&saying, &said, target)
+        let point = horizon.estimate(&self.seasons, &self.recent, self.range, target);
+        let estimate = horizon.quantiles(&self.seasons, self.range, target, point.forecast);
+        self.published(&point, &estimate, target)
             .ok_or_else(|| self.too_little(horizon.slots))
     }
 
-    fn check_history(&self, slots: usize) -> Result<(), NotForecast> {
+    fn check_history(&self, slots: usize) -> Result<(), ForecastError> {
         let needed = self.needed(slots);
         let is_enough = self.seasons.len() >= needed && self.measured >= needed / 2;
         if is_enough {
@@ -233,44 +232,49 @@ impl Forecaster {
         }
     }
 
-    /// Two days, so that every time of day was forecast and judged once, and the horizon itself.
+    /// Two days, so that every time of day was forecast and evaluated once, plus the horizon.
     fn needed(&self, slots: usize) -> usize {
         2 * self.grid.per_day + slots
     }
 
-    fn too_little(&self, slots: usize) -> NotForecast {
+    fn too_little(&self, slots: usize) -> ForecastError {
         let seconds = |slots: usize| slots as u64 * u64::from(self.grid.slot_seconds);
-        NotForecast::TooLittle {
+        ForecastError::TooLittle {
             history_seconds: seconds(self.seasons.len()),
             measured_seconds: seconds(self.measured),
             needed_seconds: seconds(self.needed(slots)),
         }
     }
 
-    fn published(&self, saying: &Saying, said: &Said, place: Place) -> Option<Forecast> {
-        let [p90, p95, p99] = said.quantiles()?.map(|value| value * self.unit);
-        let expected = saying.forecast * self.unit;
+    fn published(
+        &self,
+        point: &PointForecast,
+        estimate: &QuantileEstimate,
+        position: SlotPosition,
+    ) -> Option<Forecast> {
+        let [p90, p95, p99] = estimate.quantiles()?.map(|value| value * self.unit);
+        let expected = point.forecast * self.unit;
         Some(Forecast {
-            from: self.time(place.slot)?,
+            from: self.time(position.slot)?,
             length: SignedDuration::from_secs(i64::from(self.grid.slot_seconds)),
             as_of: self.time(self.seasons.len())?,
             expected,
-            // Stored in single precision: rounding must not put them in the wrong order.
+            // Stored in single precision: rounding must not change their order.
             p90: p90.max(expected),
             p95: p95.max(expected),
             p99: p99.max(expected),
-            parts: std::array::from_fn(|which| (Part::ALL[which], saying.weights[which])),
+            weights: std::array::from_fn(|which| (Member::ALL[which], point.weights[which])),
         })
     }
 
-    /// About the memory that it takes, in bytes.
+    /// Approximate memory in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.seasons.bytes()
             + self.horizons.iter().map(Horizon::bytes).sum::<usize>()
     }
 
-    /// When a slot begins.
+    /// Start of a slot.
     fn time(&self, slot: usize) -> Option<Timestamp> {
         Timestamp::from_second(
             (self.first_slot + slot as i64).checked_mul(i64::from(self.grid.slot_seconds))?,
@@ -279,8 +283,8 @@ impl Forecaster {
     }
 }
 
-/// By one logarithm: the library's is exact near zero, which does not matter here, and takes
-/// several times as long.
+/// Inverse hyperbolic sine with one logarithm. The library's version is exact near zero, which does
+/// not matter here, and takes several times as long.
 fn asinh(value: f64) -> f64 {
     let size = value.abs();
     (size + (size * size + 1.0).sqrt()).ln().copysign(value)
@@ -290,7 +294,7 @@ fn asinh(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Day and week, noise, a gap, and a rise of a half, as spec'd with the method.
+    /// Daily and weekly pattern, noise, a gap, and a rise by half, as specified with the method.
     fn reference() -> Vec<Option<f64>> {
         let value = |slot: u32| {
             let turn = 2.0 * std::f64::consts::PI * f64::from(slot) / 288.0;
@@ -317,17 +321,17 @@ mod tests {
             .iter()
             .find(|horizon| horizon.slots == ahead)
             .expect("planned");
-        let place = forecaster
+        let position = forecaster
             .seasons
             .ahead(ahead)
             .expect("not before the first");
-        let saying = horizon.say(
+        let point = horizon.estimate(
             &forecaster.seasons,
             &forecaster.recent,
             forecaster.range,
-            place,
+            position,
         );
-        let found = saying.forecast * forecaster.unit;
+        let found = point.forecast * forecaster.unit;
         assert!(
             (found - expected).abs() <= tolerance * expected,
             "{target}, {ahead} ahead: {found} for {expected}"

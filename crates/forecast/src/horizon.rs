@@ -1,30 +1,32 @@
-//! Forecasts of one horizon: seven opinions, weighted by how wrong each was at this horizon, and
+//! Forecasts of one horizon: seven members weighted by their past errors at this horizon, and
 //! quantiles around them.
 
-use crate::do_no_harm::DoNoHarm;
-use crate::experts::{EXPERTS, Earlier, Opinions, REGRESSION, features, opinions};
+use crate::baseline_guard::BaselineGuard;
+use crate::ensemble_weights::{Decay, EnsembleWeights, normalised};
 use crate::grid::Grid;
-use crate::quantiles::{Quantiles, Said};
+use crate::members::{
+    EarlierDays, MEMBERS, MemberForecasts, REGRESSION, features, member_forecasts,
+};
+use crate::quantiles::{QuantileEstimate, QuantileEstimator};
 use crate::recent::Recent;
 use crate::regression::{FEATURES, Regression};
-use crate::seasons::{Place, Seasons};
-use crate::trust::{Speed, Trust, normalised};
+use crate::seasons::{Seasons, SlotPosition};
 
 const LARGEST_ASINH: f64 = 12.0;
 
-/// What is known of all values seen.
+/// Smallest and largest value of the series.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
+pub(crate) struct ValueRange {
     pub(crate) least: f64,
     pub(crate) largest: f64,
 }
 
-impl Range {
+impl ValueRange {
     fn width(self) -> f64 {
         self.largest - self.least
     }
 
-    /// Not further out than half the range seen; not below zero where nothing was.
+    /// Clamps a value to half the range beyond the extremes, and to zero if nothing was below it.
     fn limit(self, value: f64) -> f64 {
         let out = self.width() / 2.0;
         self.floor(value.clamp(self.least - out, self.largest + out))
@@ -39,88 +41,88 @@ impl Range {
     }
 }
 
-/// What is said of one slot.
+/// Forecast of one slot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Saying {
+pub(crate) struct PointForecast {
     pub(crate) forecast: f64,
     mixed: f64,
-    pub(crate) weights: [f64; EXPERTS],
+    pub(crate) weights: [f64; MEMBERS],
 }
 
-/// What has come in the next slot, before it is stored, and what is known of it from earlier days.
+/// Actual value of the next slot before it is stored, with the values of earlier days.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Come {
-    place: Place,
+pub(crate) struct Observation {
+    position: SlotPosition,
     value: f64,
-    /// In asinh, from the profile.
+    /// Deviation from the profile, in asinh.
     deviation: f64,
-    earlier: Option<Earlier>,
+    earlier: Option<EarlierDays>,
 }
 
-impl Come {
+impl Observation {
     pub(crate) fn new(seasons: &Seasons, value: f64, asinh: f64) -> Self {
-        let place = seasons.next();
-        let deviation = asinh - f64::from(seasons.profile(place).mean_asinh);
+        let position = seasons.next();
+        let deviation = asinh - f64::from(seasons.profile(position).mean_asinh);
         Self {
-            place,
+            position,
             value,
             deviation,
-            earlier: Earlier::new(seasons, place),
+            earlier: EarlierDays::new(seasons, position),
         }
     }
 }
 
-/// What the regression was told of a slot, and what it said.
+/// Features and forecast of the regression for one slot.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct RegressionForecast {
     features: [f32; FEATURES],
     deviation: f64,
     value: f64,
 }
 
-/// What the opinions on a slot that has not been yet rest on. Those that follow from values alone
-/// are made again when it comes.
+/// Inputs of the members for a future slot. Members that follow from values alone are recomputed
+/// when the slot is evaluated.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pending {
+struct PendingInputs {
     level: f32,
-    is_told: bool,
+    has_regression: bool,
     features: [f32; FEATURES],
     deviation: f32,
     value: f32,
 }
 
-/// What was said of a slot that has not been yet.
+/// Forecast of a future slot, to be evaluated later.
 #[derive(Clone, Copy, Debug, Default)]
-struct Statement {
+struct PendingForecast {
     forecast: f32,
     mixed: f32,
-    quantiles: Said,
+    quantiles: QuantileEstimate,
 }
 
-/// Forecasts so many slots ahead.
+/// State of one horizon.
 #[derive(Clone, Debug)]
 pub(crate) struct Horizon {
     pub(crate) slots: usize,
-    /// Every so many slots the regression is solved, and forecast and quantiles are said and
-    /// judged. Those in between differ little.
+    /// Number of slots between solutions of the regression, and between evaluations of forecast and
+    /// quantiles. Slots in between differ little.
     every: usize,
-    /// A day ahead the last value is yesterday's, and the present deviates as the wanted slot does.
-    /// So where these errors are lent to a nearer slot, yesterday stands for the last value, and
-    /// the profile for the regression.
+    /// Whether the horizon is one day. A day ahead the last value equals yesterday's, and the
+    /// present deviation is that of the forecast slot. When these errors serve a nearer slot,
+    /// yesterday replaces the last value and the profile replaces the regression.
     is_day: bool,
     regression: Regression,
-    trust: Trust<EXPERTS, 3>,
-    do_no_harm: Option<DoNoHarm>,
-    quantiles: Quantiles,
-    /// Of the next slot and those after it, in a ring.
-    pending: Vec<Pending>,
-    /// Where in the ring the next slot is.
+    weights: EnsembleWeights<MEMBERS, 3>,
+    baseline_guard: Option<BaselineGuard>,
+    quantiles: QuantileEstimator,
+    /// Ring of the next slots, as long as the horizon.
+    pending: Vec<PendingInputs>,
+    /// Ring index of the next slot.
     next: usize,
-    statements: Vec<Statement>,
+    pending_forecasts: Vec<PendingForecast>,
 }
 
 impl Horizon {
-    /// `floor` is the least error that counts.
+    /// `floor` is the smallest error that counts.
     pub(crate) fn new(grid: &Grid, slots: usize, floor: f64) -> Self {
         let is_long = grid.is_long(slots);
         let half_lives = if is_long {
@@ -129,7 +131,7 @@ impl Horizon {
             [1.0, 12.0, 192.0]
         };
         let exponents = if is_long { [1, 2, 4] } else { [2, 1, 2] };
-        let speeds = std::array::from_fn(|index| Speed {
+        let decays = std::array::from_fn(|index| Decay {
             half_life: grid.hours(half_lives[index]).max(slots as f64),
             exponent: exponents[index],
         });
@@ -139,61 +141,72 @@ impl Horizon {
             every,
             is_day: slots == grid.per_day,
             regression: Regression::new(grid, slots),
-            trust: Trust::new(speeds, 3, floor),
-            do_no_harm: is_long.then(|| DoNoHarm::new(grid, every, floor)),
-            quantiles: Quantiles::new(grid, slots, every, floor),
-            pending: vec![Pending::default(); slots],
+            weights: EnsembleWeights::new(decays, 3, floor),
+            baseline_guard: is_long.then(|| BaselineGuard::new(grid, every, floor)),
+            quantiles: QuantileEstimator::new(grid, slots, every, floor),
+            pending: vec![PendingInputs::default(); slots],
             next: 0,
-            statements: vec![Statement::default(); slots / every + 2],
+            pending_forecasts: vec![PendingForecast::default(); slots / every + 2],
         }
     }
 
-    /// Memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.pending)
-            + size_of_val(&*self.statements)
+            + size_of_val(&*self.pending_forecasts)
             + self.quantiles.bytes()
     }
 
-    /// Judges what was said of the next slot, before it is stored.
-    pub(crate) fn judge(&mut self, seasons: &Seasons, come: &Come) {
-        let origin = seasons.shifted(come.place, -(self.slots as isize));
+    /// Evaluates the forecasts of the next slot, before it is stored.
+    pub(crate) fn evaluate(&mut self, seasons: &Seasons, observation: &Observation) {
+        let origin = seasons.shifted(observation.position, -(self.slots as isize));
         let Some(last) = origin.and_then(|origin| seasons.value(origin)) else {
             return;
         };
         let pending = &self.pending[self.next];
-        let mut opinions = opinions(come.earlier.as_ref(), last, f64::from(pending.level));
-        if pending.is_told {
-            opinions[REGRESSION] = Some(f64::from(pending.value));
+        let mut member_forecasts =
+            member_forecasts(observation.earlier.as_ref(), last, f64::from(pending.level));
+        if pending.has_regression {
+            member_forecasts[REGRESSION] = Some(f64::from(pending.value));
             self.regression.learn(
                 &pending.features,
                 f64::from(pending.deviation),
-                come.deviation,
+                observation.deviation,
             );
         }
-        let errors = opinions.map(|opinion| (come.value - opinion.unwrap_or_default()).abs());
-        self.trust
-            .add(errors, opinions.map(|opinion| opinion.is_some()));
-        if let Some(place) = self.statement_place(come.place.slot) {
-            let statement = &self.statements[place];
-            if let Some(do_no_harm) = &mut self.do_no_harm {
-                do_no_harm.judge(&opinions, f64::from(statement.mixed), come.value);
+        let errors =
+            member_forecasts.map(|member| (observation.value - member.unwrap_or_default()).abs());
+        self.weights
+            .add(errors, member_forecasts.map(|member| member.is_some()));
+        if let Some(position) = self.pending_index(observation.position.slot) {
+            let pending_forecast = &self.pending_forecasts[position];
+            if let Some(baseline_guard) = &mut self.baseline_guard {
+                baseline_guard.evaluate(
+                    &member_forecasts,
+                    f64::from(pending_forecast.mixed),
+                    observation.value,
+                );
             }
-            let error = come.value - f64::from(statement.forecast);
-            self.quantiles
-                .judge(&statement.quantiles, seasons, come.place, come.value, error);
+            let error = observation.value - f64::from(pending_forecast.forecast);
+            self.quantiles.evaluate(
+                &pending_forecast.quantiles,
+                seasons,
+                observation.position,
+                observation.value,
+                error,
+            );
         }
     }
 
-    /// Where the statement of a slot is kept, if one is made of it.
-    fn statement_place(&self, slot: usize) -> Option<usize> {
+    /// Index of the pending forecast of a slot, if one is made for it.
+    fn pending_index(&self, slot: usize) -> Option<usize> {
         slot.is_multiple_of(self.every)
-            .then(|| slot / self.every % self.statements.len())
+            .then(|| slot / self.every % self.pending_forecasts.len())
     }
 
-    /// Learns from what was judged, and says what comes so many slots after the newest one.
-    pub(crate) fn step(&mut self, seasons: &Seasons, recent: &Recent, range: Range) {
+    /// Learns from the evaluated slot and forecasts the slot one horizon after the newest.
+    pub(crate) fn step(&mut self, seasons: &Seasons, recent: &Recent, range: ValueRange) {
         let Some(newest) = seasons.len().checked_sub(1) else {
             return;
         };
@@ -203,54 +216,56 @@ impl Horizon {
         let Some(target) = seasons.ahead(self.slots) else {
             return;
         };
-        let told = self.tell(seasons, recent, range, target);
-        let pending = Pending {
+        let regression = self.regress(seasons, recent, range, target);
+        let pending = PendingInputs {
             level: recent.level() as f32,
-            ..Pending::default()
+            ..PendingInputs::default()
         };
-        // The place in the ring where the newest slot was: the ring is as long as the horizon.
-        self.pending[self.next] = told.as_ref().map_or(pending, |told| Pending {
-            is_told: true,
-            features: told.features,
-            deviation: told.deviation as f32,
-            value: told.value as f32,
-            ..pending
-        });
+        // The ring index of the newest slot: the ring is as long as the horizon.
+        self.pending[self.next] = regression
+            .as_ref()
+            .map_or(pending, |regression| PendingInputs {
+                has_regression: true,
+                features: regression.features,
+                deviation: regression.deviation as f32,
+                value: regression.value as f32,
+                ..pending
+            });
         self.next = if self.next + 1 == self.slots {
             0
         } else {
             self.next + 1
         };
-        if let Some(place) = self.statement_place(target.slot) {
-            let saying = self.mix(seasons, recent, range, target, told.as_ref());
-            self.statements[place] = Statement {
-                forecast: saying.forecast as f32,
-                mixed: saying.mixed as f32,
-                quantiles: self.quantiles(seasons, range, target, saying.forecast),
+        if let Some(position) = self.pending_index(target.slot) {
+            let point = self.mix(seasons, recent, range, target, regression.as_ref());
+            self.pending_forecasts[position] = PendingForecast {
+                forecast: point.forecast as f32,
+                mixed: point.mixed as f32,
+                quantiles: self.quantiles(seasons, range, target, point.forecast),
             };
         }
     }
 
-    /// What comes at a slot at most a day ahead.
-    pub(crate) fn say(
+    /// Forecasts a slot at most a day ahead.
+    pub(crate) fn estimate(
         &self,
         seasons: &Seasons,
         recent: &Recent,
-        range: Range,
-        target: Place,
-    ) -> Saying {
-        let told = self.tell(seasons, recent, range, target);
-        self.mix(seasons, recent, range, target, told.as_ref())
+        range: ValueRange,
+        target: SlotPosition,
+    ) -> PointForecast {
+        let regression = self.regress(seasons, recent, range, target);
+        self.mix(seasons, recent, range, target, regression.as_ref())
     }
 
-    /// What the regression says of it; nothing on the first day.
-    fn tell(
+    /// Forecast of the regression, or `None` on the first day.
+    fn regress(
         &self,
         seasons: &Seasons,
         recent: &Recent,
-        range: Range,
-        target: Place,
-    ) -> Option<Told> {
+        range: ValueRange,
+        target: SlotPosition,
+    ) -> Option<RegressionForecast> {
         let features = self.regression.counted(features(seasons, recent, target)?);
         let is_lent = self.is_day && target.slot + 1 != seasons.len() + self.slots;
         let deviation = if is_lent {
@@ -260,82 +275,82 @@ impl Horizon {
         };
         let asinh = f64::from(seasons.profile(target).mean_asinh) + deviation;
         let value = range.floor(sinh(asinh.clamp(-LARGEST_ASINH, LARGEST_ASINH)));
-        Some(Told {
+        Some(RegressionForecast {
             features,
             deviation,
             value,
         })
     }
 
-    /// All opinions on it, and what they are together.
+    /// The weighted forecast of all members.
     fn mix(
         &self,
         seasons: &Seasons,
         recent: &Recent,
-        range: Range,
-        target: Place,
-        told: Option<&Told>,
-    ) -> Saying {
-        let earlier = Earlier::new(seasons, target);
-        let mut opinions = opinions(earlier.as_ref(), recent.last, recent.level());
+        range: ValueRange,
+        target: SlotPosition,
+        regression: Option<&RegressionForecast>,
+    ) -> PointForecast {
+        let earlier = EarlierDays::new(seasons, target);
+        let mut member_forecasts = member_forecasts(earlier.as_ref(), recent.last, recent.level());
         if self.is_day {
-            opinions[0] = opinions[1].or(opinions[0]);
+            member_forecasts[0] = member_forecasts[1].or(member_forecasts[0]);
         }
-        opinions[REGRESSION] = told.map(|told| told.value);
-        let weights = self.weights(&opinions);
-        let mix = |weights: [f64; EXPERTS]| {
-            let parts = opinions
+        member_forecasts[REGRESSION] = regression.map(|regression| regression.value);
+        let weights = self.weights(&member_forecasts);
+        let mix = |weights: [f64; MEMBERS]| {
+            let weights = member_forecasts
                 .iter()
                 .zip(weights)
-                .map(|(opinion, weight)| opinion.unwrap_or_default() * weight);
-            range.limit(parts.sum())
+                .map(|(member, weight)| member.unwrap_or_default() * weight);
+            range.limit(weights.sum())
         };
         let mixed = mix(weights);
         let replacement = self
-            .do_no_harm
+            .baseline_guard
             .as_ref()
-            .and_then(|guard| guard.replacement(&opinions));
+            .and_then(|guard| guard.replacement(&member_forecasts));
         let Some(which) = replacement else {
-            return Saying {
+            return PointForecast {
                 forecast: mixed,
                 mixed,
                 weights,
             };
         };
         let weights = std::array::from_fn(|part| f64::from(u8::from(part == which)));
-        Saying {
+        PointForecast {
             forecast: mix(weights),
             mixed,
             weights,
         }
     }
 
-    /// The quantiles of a slot with this forecast.
+    /// The quantiles around a forecast of a slot.
     pub(crate) fn quantiles(
         &self,
         seasons: &Seasons,
-        range: Range,
-        target: Place,
+        range: ValueRange,
+        target: SlotPosition,
         forecast: f64,
-    ) -> Said {
+    ) -> QuantileEstimate {
         self.quantiles
-            .say(seasons, target, forecast, (range.largest, range.width()))
+            .estimate(seasons, target, forecast, (range.largest, range.width()))
     }
 
-    fn weights(&self, opinions: &Opinions) -> [f64; EXPERTS] {
-        let is_there = opinions.map(|opinion| opinion.is_some());
-        self.trust.weights(is_there).unwrap_or_else(|| {
-            // Nothing was judged yet: the last value counts most.
+    fn weights(&self, member_forecasts: &MemberForecasts) -> [f64; MEMBERS] {
+        let is_available = member_forecasts.map(|member| member.is_some());
+        self.weights.weights(is_available).unwrap_or_else(|| {
+            // No errors yet: the last value gets the largest weight.
             let mut weights =
-                is_there.map(|is_there| if is_there { (-1.0_f64).exp() } else { 0.0 });
+                is_available.map(|is_available| if is_available { (-1.0_f64).exp() } else { 0.0 });
             weights[0] = 1.0;
             normalised(weights)
         })
     }
 }
 
-/// By one exponential: the library's is exact near zero, which does not matter here, and takes
-/// several times as long.
+/// Hyperbolic sine with one exponential. The library's version is exact near zero, which does not
+/// matter here, and takes several times as long.
 fn sinh(value: f64) -> f64 {
     let up = value.exp();
     (up - 1.0 / up) / 2.0

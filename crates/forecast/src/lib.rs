@@ -1,61 +1,62 @@
-//! What will demand be? From a history to an expected value and quantiles at each of several
-//! horizons, or to why that cannot be said.
+//! Demand forecasts: from a history to an expected value and quantiles at each of several horizons,
+//! or to the reason for having none.
 //!
 //! ```
-//! use forecast::{Forecaster, NotForecast, Plan};
+//! use forecast::{Forecaster, ForecastError, ForecastConfig};
 //! use jiff::{SignedDuration, Timestamp};
 //! use model::Series;
 //!
 //! let start: Timestamp = "2026-01-01T00:00:00Z".parse()?;
 //! let at = |minutes| start + SignedDuration::from_mins(minutes);
 //! let load = |minutes: i64| if minutes % 1440 < 480 { 10.0 } else { 30.0 };
-//! let plan = Plan { step_seconds: 300, horizons_seconds: vec![3600] };
+//! let config = ForecastConfig { step_seconds: 300, horizons_seconds: vec![3600] };
 //!
 //! let days = |days: i64| Series::new((0..days * 288).map(|slot| (at(slot * 5), load(slot * 5))).collect());
-//! let short = Forecaster::fit(&days(1), &plan)?;
-//! assert!(matches!(short.forecast(3600), Err(NotForecast::TooLittle { .. })));
+//! let short = Forecaster::fit(&days(1), &config)?;
+//! assert!(matches!(short.forecast(3600), Err(ForecastError::TooLittle { .. })));
 //!
-//! let mut long = Forecaster::fit(&days(4), &plan)?;
+//! let mut long = Forecaster::fit(&days(4), &config)?;
 //! long.observe(at(4 * 1440), 10.0)?;
 //! let next = long.forecast(3600)?;
 //! assert!((next.expected - 10.0).abs() < 0.1 && next.p95 >= next.expected);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Pure: no input or output, no clock. Where each formula lives:
+//! Pure: no input or output, no clock. Formulas by file:
 //!
 //! | formula | file |
 //! |---|---|
 //! | slots, hours and days | `grid.rs` |
 //! | yesterday, last week, mean and median of seven days | `seasons.rs` |
 //! | level of the last hour, deviation from the profile | `recent.rs` |
-//! | seven ways to forecast | `experts.rs`, `regression.rs` |
-//! | which of them counts how much | `trust.rs`, `horizon.rs` |
-//! | when a plain forecast replaces the mix | `do_no_harm.rs` |
-//! | how large an error is to be expected | `error_size.rs`, `score_histogram.rs` |
+//! | seven ensemble members | `members.rs`, `regression.rs` |
+//! | weights of the members | `ensemble_weights.rs`, `horizon.rs` |
+//! | replacement of the ensemble by one member | `baseline_guard.rs` |
+//! | exponentially weighted moving average | `ewma.rs` |
+//! | expected size of an error | `error_size.rs`, `score_histogram.rs` |
 //! | quantiles | `quantiles.rs` |
-//! | a plain forecast and a quantile of its own errors | `trailing_quantile.rs` |
-//! | at which share of past errors a quantile is read | `adaptive_level.rs` |
-//! | Crane: period, estimators and their choice (DSP predictor) | `crane/period.rs`, `crane/estimator.rs`, `crane/dsp.rs` |
+//! | naive forecast and a quantile of its own errors | `trailing_quantile.rs` |
+//! | share of past errors at which a quantile is read | `adaptive_level.rs` |
+//! | Crane's DSP predictor: period, estimators and their choice | `crane/period.rs`, `crane/estimator.rs`, `crane/dsp.rs` |
 
 pub mod crane;
 
 mod adaptive_level;
-mod discounted;
-mod do_no_harm;
+mod baseline_guard;
+mod ensemble_weights;
 mod error_size;
-mod experts;
+mod ewma;
 mod forecaster;
 mod grid;
 mod horizon;
-mod outcome;
+mod members;
+mod output;
 mod quantiles;
 mod recent;
 mod regression;
 mod score_histogram;
 mod seasons;
 mod trailing_quantile;
-mod trust;
 
-pub use forecaster::{Forecaster, Plan};
-pub use outcome::{Forecast, NotForecast, NotObserved, Part};
+pub use forecaster::{ForecastConfig, Forecaster};
+pub use output::{Forecast, ForecastError, Member, ObserveError};

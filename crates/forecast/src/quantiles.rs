@@ -1,44 +1,43 @@
-//! Which value will not be exceeded nine times of ten, nineteen of twenty, ninety-nine of a
-//! hundred.
+//! Upper quantiles (90 %, 95 %, 99 %) around a forecast.
 //!
-//! Four recipes add a quantile of past errors, measured against four expected sizes of an error; a
-//! fifth takes the largest values around that time of the last seven days. They are mixed by their
-//! own losses, and one correction per quantile follows the observed share of misses.
+//! Four recipes add a quantile of past errors, relative to four expected error sizes. A fifth takes
+//! the largest values around that time of the last seven days. They are weighted by their own
+//! losses, and one correction per quantile follows the observed share of misses.
 //!
-//! A long way ahead the mix of forecasts changes faster than its errors come to be known, so three
-//! of the four recipes are plain forecasts with a quantile of their own errors, and from half a day
-//! on the fourth is left out. The shares at which errors are read follow that of misses.
+//! At long horizons the ensemble changes faster than its errors become known. There three of the
+//! four recipes are naive forecasts with a quantile of their own errors, from half a day on the
+//! fourth is left out, and the shares at which errors are read follow the share of misses.
 
 use crate::adaptive_level::AdaptiveLevel;
+use crate::ensemble_weights::{Decay, EnsembleWeights};
 use crate::error_size::{ErrorSize, SIZES};
 use crate::grid::Grid;
 use crate::score_histogram::{ScoreHistogram, whole_above};
-use crate::seasons::{LARGEST, Place, Seasons};
+use crate::seasons::{LARGEST, Seasons, SlotPosition};
 use crate::trailing_quantile::TrailingQuantile;
-use crate::trust::{Speed, Trust};
 
-/// The shares.
+/// Probabilities of the quantiles.
 pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 const RECIPES: usize = SIZES + 1;
 const SCORE_HALF_LIFE_DAYS: f64 = 7.0;
-/// Errors of plain forecasts are those of a week, values as such those of a fortnight.
+/// Days of errors of naive forecasts. For values as such [`VALUE_DAYS`] are used.
 const ERROR_DAYS: f64 = 7.0;
 const VALUE_DAYS: f64 = 14.0;
-/// From so far ahead on the forecast's own errors are not read.
+/// Horizon in hours from which the forecast's own errors are not used.
 const FAR_HOURS: f64 = 12.0;
 const CORRECTION: f64 = 0.15;
-/// How sharply recipes are told apart by their losses: less where there are few days to tell by. A
-/// long way ahead, that of the highest quantile follows from so few misses that the least loss is
-/// mostly luck.
+/// Exponent of the recipe weights, lower where few days are known. At long horizons the highest
+/// quantile follows from so few misses that the smallest loss is mostly luck.
 const SHARPNESS: [u32; SHARES.len()] = [4, 4, 4];
 const LONG_SHARPNESS: [u32; SHARES.len()] = [2, 2, 1];
-/// Values around the wanted time of day: seven days, five places each; at least so many.
-const PLACES: isize = 5;
+/// Slots read around the wanted time of day on each of seven days. At least [`FEWEST`] values are
+/// needed.
+const OFFSETS: isize = 5;
 const FEWEST: usize = 5;
 
-/// What was said of one slot, to be judged when it comes.
+/// Quantiles of one slot, kept until they are evaluated.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct QuantileEstimate {
     sizes: [f32; SIZES],
     recipes: [[f32; RECIPES]; SHARES.len()],
     quantiles: [f32; SHARES.len()],
@@ -49,39 +48,39 @@ pub(crate) struct Said {
 
 /// Past errors that a recipe reads.
 #[derive(Clone, Debug)]
-enum Errors {
-    /// Those of the forecast, in units of the recipe's size.
+enum ErrorHistory {
+    /// Errors of the forecast, in units of the recipe's error size.
     Scores(ScoreHistogram<{ SHARES.len() }>),
-    /// Those of a plain forecast.
-    Plain(TrailingQuantile),
-    /// None: the recipe is left out.
-    Unread,
+    /// Errors of a naive forecast.
+    Naive(TrailingQuantile),
+    /// The recipe is left out.
+    Ignored,
 }
 
-/// Quantiles of one horizon.
+/// Estimator of the quantiles of one horizon.
 #[derive(Clone, Debug)]
-pub(crate) struct Quantiles {
-    places: [isize; PLACES as usize],
+pub(crate) struct QuantileEstimator {
+    offsets: [isize; OFFSETS as usize],
     step: f64,
     size: ErrorSize,
-    errors: [Errors; SIZES],
-    trust: [Trust<RECIPES, 2>; SHARES.len()],
+    errors: [ErrorHistory; SIZES],
+    recipe_weights: [EnsembleWeights<RECIPES, 2>; SHARES.len()],
     corrections: [f64; SHARES.len()],
-    /// Only a long way ahead.
+    /// Set at long horizons only.
     level: Option<AdaptiveLevel<{ SHARES.len() }>>,
-    /// The shares at which past errors are read: those named, or what their level makes of them.
+    /// Shares at which past errors are read: the nominal ones, or those adapted by `level`.
     shares: [f64; SHARES.len()],
 }
 
-impl Quantiles {
-    /// For a forecast so many slots ahead, judged every so many slots.
+impl QuantileEstimator {
+    /// For a horizon of `slots`, evaluated every `every` slots.
     pub(crate) fn new(grid: &Grid, slots: usize, every: usize, floor: f64) -> Self {
         let (ahead, every) = (slots as f64, every as f64);
-        let short = Speed {
+        let short = Decay {
             half_life: grid.hours(6.0).max(2.0 * ahead) / every,
             exponent: 1,
         };
-        let long = Speed {
+        let long = Decay {
             half_life: grid.days(8.0).max(16.0 * ahead) / every,
             exponent: 2,
         };
@@ -89,107 +88,110 @@ impl Quantiles {
         let sharpness = if is_long { LONG_SHARPNESS } else { SHARPNESS };
         let wide = (grid.per_hour / 2).max(2) as isize;
         Self {
-            places: [-wide, (-wide).div_euclid(2), 0, wide.div_euclid(2), wide],
+            offsets: [-wide, (-wide).div_euclid(2), 0, wide.div_euclid(2), wide],
             step: CORRECTION * (grid.hours(1.0) / ahead).powf(1.5).min(1.0),
             size: ErrorSize::new(grid, ahead, every, floor),
             errors: errors(grid, slots, every),
-            trust: std::array::from_fn(|which| Trust::new([short, long], sharpness[which], floor)),
+            recipe_weights: std::array::from_fn(|which| {
+                EnsembleWeights::new([short, long], sharpness[which], floor)
+            }),
             corrections: [0.0; SHARES.len()],
             level: is_long.then(|| AdaptiveLevel::new(SHARES, ahead / every)),
             shares: SHARES,
         }
     }
 
-    /// Memory behind it.
+    /// Heap memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.size.bytes() + self.errors.iter().map(Errors::bytes).sum::<usize>()
+        self.size.bytes() + self.errors.iter().map(ErrorHistory::bytes).sum::<usize>()
     }
 
-    /// Judges what was said of a slot that comes now, whose forecast was wrong by `error`.
-    pub(crate) fn judge(
+    /// Evaluates the quantiles of an observed slot whose forecast was wrong by `error`.
+    pub(crate) fn evaluate(
         &mut self,
-        said: &Said,
+        estimate: &QuantileEstimate,
         seasons: &Seasons,
-        place: Place,
+        position: SlotPosition,
         actual: f64,
         error: f64,
     ) {
-        for (errors, size) in self.errors.iter_mut().zip(said.sizes) {
+        for (errors, size) in self.errors.iter_mut().zip(estimate.sizes) {
             match errors {
-                Errors::Scores(scores) if said.has_sizes => {
+                ErrorHistory::Scores(scores) if estimate.has_sizes => {
                     scores.add(error / f64::from(size), &self.shares)
                 }
-                Errors::Plain(trailing) => trailing.judge(seasons, place, actual),
-                Errors::Scores(_) | Errors::Unread => {}
+                ErrorHistory::Naive(trailing) => trailing.evaluate(seasons, position, actual),
+                ErrorHistory::Scores(_) | ErrorHistory::Ignored => {}
             }
         }
-        let is_there = said.is_there();
+        let is_available = estimate.is_available();
         for (which, share) in SHARES.into_iter().enumerate() {
-            let losses = said.recipes[which].map(|value| pinball(actual - f64::from(value), share));
-            self.trust[which].add(losses, is_there);
-            if is_there.contains(&true) {
-                let missed = f64::from(u8::from(actual > f64::from(said.quantiles[which])));
+            let losses =
+                estimate.recipes[which].map(|value| pinball(actual - f64::from(value), share));
+            self.recipe_weights[which].add(losses, is_available);
+            if is_available.contains(&true) {
+                let missed = f64::from(u8::from(actual > f64::from(estimate.quantiles[which])));
                 self.corrections[which] += self.step * (missed - (1.0 - share));
             }
         }
-        if let (Some(level), Some(quantiles)) = (&mut self.level, said.quantiles()) {
-            self.shares = level.judge(quantiles.map(|quantile| actual > quantile));
+        if let (Some(level), Some(quantiles)) = (&mut self.level, estimate.quantiles()) {
+            self.shares = level.evaluate(quantiles.map(|quantile| actual > quantile));
         }
-        self.size.add(place.time, error);
+        self.size.add(position.time, error);
     }
 
-    /// What to say of a slot with this forecast. `range` is the largest value seen, and how far all
-    /// lie apart.
-    pub(crate) fn say(
+    /// Estimates the quantiles around a forecast. `range` is the largest value so far and the width
+    /// of all values.
+    pub(crate) fn estimate(
         &self,
         seasons: &Seasons,
-        target: Place,
+        target: SlotPosition,
         forecast: f64,
         range: (f64, f64),
-    ) -> Said {
-        let mut said = Said::default();
+    ) -> QuantileEstimate {
+        let mut estimate = QuantileEstimate::default();
         let Some(sizes) = self.size.sizes(target.time) else {
-            return said;
+            return estimate;
         };
-        said.has_sizes = true;
-        said.sizes = sizes.map(|size| size as f32);
+        estimate.has_sizes = true;
+        estimate.sizes = sizes.map(|size| size as f32);
         for (recipe, (size, errors)) in sizes.into_iter().zip(&self.errors).enumerate() {
             let quantiles = match errors {
-                Errors::Scores(scores) => scores
+                ErrorHistory::Scores(scores) => scores
                     .quantiles()
                     .map(|scores| scores.map(|score| forecast + size * score)),
-                Errors::Plain(trailing) => trailing.quantiles(seasons, target, &self.shares),
-                Errors::Unread => None,
+                ErrorHistory::Naive(trailing) => trailing.quantiles(seasons, target, &self.shares),
+                ErrorHistory::Ignored => None,
             };
             let Some(quantiles) = quantiles else { continue };
-            said.has_errors[recipe] = true;
-            for (values, quantile) in said.recipes.iter_mut().zip(quantiles) {
+            estimate.has_errors[recipe] = true;
+            for (values, quantile) in estimate.recipes.iter_mut().zip(quantiles) {
                 values[recipe] = quantile as f32;
             }
         }
         if let Some(past) = self.past(seasons, target) {
-            said.has_past = true;
-            for (values, value) in said.recipes.iter_mut().zip(past) {
+            estimate.has_past = true;
+            for (values, value) in estimate.recipes.iter_mut().zip(past) {
                 values[SIZES] = value as f32;
             }
         }
-        self.mix(&mut said, forecast, range);
-        said
+        self.mix(&mut estimate, forecast, range);
+        estimate
     }
 
-    fn mix(&self, said: &mut Said, forecast: f64, (largest, range): (f64, f64)) {
-        let is_there = said.is_there();
-        if !is_there.contains(&true) {
+    fn mix(&self, estimate: &mut QuantileEstimate, forecast: f64, (largest, range): (f64, f64)) {
+        let is_available = estimate.is_available();
+        if !is_available.contains(&true) {
             return;
         }
         let usual = self.size.day().unwrap_or_default();
         let mut before = forecast;
-        for (which, trust) in self.trust.iter().enumerate() {
-            let even = is_there.map(|is_there| f64::from(u8::from(is_there)));
-            let weights = trust
-                .weights(is_there)
-                .unwrap_or_else(|| crate::trust::normalised(even));
-            let mixed: f64 = said.recipes[which]
+        for (which, recipe_weights) in self.recipe_weights.iter().enumerate() {
+            let even = is_available.map(|is_available| f64::from(u8::from(is_available)));
+            let weights = recipe_weights
+                .weights(is_available)
+                .unwrap_or_else(|| crate::ensemble_weights::normalised(even));
+            let mixed: f64 = estimate.recipes[which]
                 .iter()
                 .zip(weights)
                 .map(|(value, weight)| f64::from(*value) * weight)
@@ -198,16 +200,16 @@ impl Quantiles {
                 .max(before)
                 .max(forecast);
             before = quantile.min(before.max(largest + range));
-            said.quantiles[which] = before as f32;
+            estimate.quantiles[which] = before as f32;
         }
     }
 
     /// Large values around the time of day of a slot, in the last seven days.
-    fn past(&self, seasons: &Seasons, target: Place) -> Option<[f64; SHARES.len()]> {
+    fn past(&self, seasons: &Seasons, target: SlotPosition) -> Option<[f64; SHARES.len()]> {
         let mut largest = [f32::NEG_INFINITY; LARGEST];
         let mut count = 0;
-        for place in self.places {
-            let Some(slot) = seasons.shifted(target, place) else {
+        for position in self.offsets {
+            let Some(slot) = seasons.shifted(target, position) else {
                 continue;
             };
             count += days_into(seasons, slot, &mut largest);
@@ -226,44 +228,46 @@ impl Quantiles {
     }
 }
 
-/// For a forecast so many slots ahead, judged every so many: four times its own errors, or a long
-/// way ahead those of what was yesterday, of what was last week and of nothing at all, and, nearer
-/// than half a day, its own by time of day.
-fn errors(grid: &Grid, slots: usize, every: f64) -> [Errors; SIZES] {
-    let scores = || Errors::Scores(ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every));
+/// Error histories of a horizon. Short horizons: four times the forecast's own errors. Long
+/// horizons: errors of yesterday, of last week and of zero, and below half a day the forecast's own
+/// errors by time of day.
+fn errors(grid: &Grid, slots: usize, every: f64) -> [ErrorHistory; SIZES] {
+    let scores =
+        || ErrorHistory::Scores(ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every));
     if !grid.is_long(slots) {
         return std::array::from_fn(|_| scores());
     }
-    let judged = |days: f64| (grid.days(days) / every) as usize;
-    let plain = |back, days| Errors::Plain(TrailingQuantile::new(back, judged(1.0), judged(days)));
+    let evaluated = |days: f64| (grid.days(days) / every) as usize;
+    let naive = |back, days| {
+        ErrorHistory::Naive(TrailingQuantile::new(back, evaluated(1.0), evaluated(days)))
+    };
     let own = if (slots as f64) < grid.hours(FAR_HOURS) {
         scores()
     } else {
-        Errors::Unread
+        ErrorHistory::Ignored
     };
-    // The third size is that at the time of day.
+    // The third size is the one at that time of day.
     [
-        plain(Some(1), ERROR_DAYS),
-        plain(Some(7), ERROR_DAYS),
+        naive(Some(1), ERROR_DAYS),
+        naive(Some(7), ERROR_DAYS),
         own,
-        plain(None, VALUE_DAYS),
+        naive(None, VALUE_DAYS),
     ]
 }
 
-impl Errors {
+impl ErrorHistory {
     fn bytes(&self) -> usize {
         match self {
             Self::Scores(scores) => scores.bytes(),
-            Self::Plain(trailing) => trailing.bytes(),
-            Self::Unread => 0,
+            Self::Naive(trailing) => trailing.bytes(),
+            Self::Ignored => 0,
         }
     }
 }
 
-/// Merges a time of day of the seven days before a slot into the largest; how many days there were.
-fn days_into(seasons: &Seasons, slot: Place, largest: &mut [f32; LARGEST]) -> usize {
-    // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been
-    // yet.
+/// Merges a time of day of the seven days before a slot into `largest`. Returns the number of days.
+fn days_into(seasons: &Seasons, slot: SlotPosition, largest: &mut [f32; LARGEST]) -> usize {
+    // A profile is valid at most a day ahead; later slots have no yesterday yet.
     if seasons.days_before(slot, 1).is_some() {
         let profile = seasons.profile(slot);
         *largest = merged(*largest, profile.largest);
@@ -273,43 +277,41 @@ fn days_into(seasons: &Seasons, slot: Place, largest: &mut [f32; LARGEST]) -> us
     values.map(|value| insert(value as f32, largest)).count()
 }
 
-/// Puts a value where it belongs among falling ones.
+/// Inserts a value into a descending list.
 fn insert(mut value: f32, largest: &mut [f32; LARGEST]) {
-    for place in largest {
-        if value > *place {
-            std::mem::swap(place, &mut value);
+    for position in largest {
+        if value > *position {
+            std::mem::swap(position, &mut value);
         }
     }
 }
 
-/// The largest values of two falling lists, falling.
+/// The largest values of two descending lists, descending.
 fn merged(a: [f32; LARGEST], b: [f32; LARGEST]) -> [f32; LARGEST] {
     let sorted = |a: f32, b: f32| if a > b { (a, b) } else { (b, a) };
-    // One list from its end beside the other: the larger of each pair are the largest of all. They
-    // first rise and then fall, or the other way round, and sorting halves and then quarters puts
-    // such in order.
+    // Bitonic merge: pairing one list with the reverse of the other leaves the largest values,
+    // which two comparisons per half and quarter sort.
     let [first, second, third, fourth] =
-        std::array::from_fn(|place| sorted(a[place], b[LARGEST - 1 - place]).0);
+        std::array::from_fn(|position| sorted(a[position], b[LARGEST - 1 - position]).0);
     let ((first, third), (second, fourth)) = (sorted(first, third), sorted(second, fourth));
     let ((first, second), (third, fourth)) = (sorted(first, second), sorted(third, fourth));
     [first, second, third, fourth]
 }
 
-/// What a quantile costs: the share times what it was too low by, or the rest of it times what it
-/// was too high by.
+/// Pinball loss: `share` per unit of an underestimate, `1 - share` per unit of an overestimate.
 fn pinball(above: f64, share: f64) -> f64 {
     (share * above).max((share - 1.0) * above)
 }
 
-impl Said {
-    fn is_there(&self) -> [bool; RECIPES] {
+impl QuantileEstimate {
+    fn is_available(&self) -> [bool; RECIPES] {
         let [first, second, third, fourth] = self.has_errors;
         [first, second, third, fourth, self.has_past]
     }
 
-    /// The quantiles, where anything could be said.
+    /// The quantiles, or `None` without any recipe.
     pub(crate) fn quantiles(&self) -> Option<[f64; SHARES.len()]> {
-        self.is_there()
+        self.is_available()
             .contains(&true)
             .then(|| self.quantiles.map(f64::from))
     }

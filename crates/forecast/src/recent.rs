@@ -1,18 +1,17 @@
-//! How the last hour and the last day differ from their profile: for the level, and for what the
-//! regression is told.
+//! Deviation of the last hour and day from their profile, for the level and the regression.
 
 use crate::grid::Grid;
 use crate::seasons::Seasons;
 
-/// A sum over the last so many values.
+/// Sum over the last values.
 #[derive(Clone, Debug)]
-struct Window {
+struct RollingSum {
     values: Vec<f64>,
     next: usize,
     sum: f64,
 }
 
-impl Window {
+impl RollingSum {
     fn new(length: usize) -> Self {
         Self {
             values: vec![0.0; length],
@@ -27,7 +26,7 @@ impl Window {
         self.next += 1;
         if self.next == self.values.len() {
             self.next = 0;
-            // Rounding must not pile up.
+            // Recomputed to limit rounding errors.
             self.sum = self.values.iter().sum();
         }
     }
@@ -37,33 +36,33 @@ impl Window {
     }
 }
 
-/// The newest slot and those before it, against their profile (in asinh), and the levels of the
-/// last hour.
+/// The newest slot and earlier ones against their profile (in asinh), and the levels of the last
+/// hour.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     /// The newest value.
     pub(crate) last: f64,
     /// The profile of the newest slot, in asinh.
     pub(crate) profile: Option<f64>,
-    /// The newest slot less its profile.
+    /// Difference of the newest slot from its profile.
     pub(crate) deviation: f64,
-    hour: Window,
-    day: Window,
-    yesterday_hour: Window,
-    week_hour: Window,
-    values_hour: Window,
-    profile_hour: Window,
+    hour: RollingSum,
+    day: RollingSum,
+    yesterday_hour: RollingSum,
+    week_hour: RollingSum,
+    values_hour: RollingSum,
+    profile_hour: RollingSum,
 }
 
 impl Recent {
     pub(crate) fn new(grid: &Grid) -> Self {
-        let hour = || Window::new(grid.per_hour);
+        let hour = || RollingSum::new(grid.per_hour);
         Self {
             last: 0.0,
             profile: None,
             deviation: 0.0,
             hour: hour(),
-            day: Window::new(grid.per_day),
+            day: RollingSum::new(grid.per_day),
             yesterday_hour: hour(),
             week_hour: hour(),
             values_hour: hour(),
@@ -71,7 +70,7 @@ impl Recent {
         }
     }
 
-    /// Takes in the next slot, before it is stored among the seasons.
+    /// Adds the next slot, before it is stored among the seasons.
     pub(crate) fn push(&mut self, seasons: &Seasons, value: f64, asinh: f64) {
         self.last = value;
         let slot = seasons.next();
@@ -91,7 +90,7 @@ impl Recent {
         self.profile_hour.push(mean);
     }
 
-    /// How many times its profile the last hour was, between a fifth and five times.
+    /// Ratio of the last hour to its profile, limited to 0.2 to 5.
     pub(crate) fn level(&self) -> f64 {
         let (values, profile) = (self.values_hour.sum, self.profile_hour.sum);
         if profile == 0.0 {
@@ -103,8 +102,8 @@ impl Recent {
         }
     }
 
-    /// Mean deviation of the last hour and day from the profile; of yesterday's and last week's
-    /// same hour from it.
+    /// Mean deviations from the profile: last hour, last day, and the same hour of yesterday and of
+    /// last week.
     pub(crate) fn means(&self) -> [f64; 4] {
         [
             self.hour.mean(),

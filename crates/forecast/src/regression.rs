@@ -1,19 +1,19 @@
-//! How much of the present deviation from the daily profile is carried to the wanted time, and
-//! whether yesterday or last week is the better template: least squares that fade (half-life 14
-//! days), drawn towards a plain guess, large errors counting less.
+//! Share of the present deviation from the daily profile that persists until the forecast slot, and
+//! the better template of yesterday and last week. Least squares with decay (half-life 14 days),
+//! regularised towards a plain guess, with large errors weighted less.
 //!
-//! `(G + rho I) beta = v + rho b` with `G` and `v` the faded sums of `w x x'` and `w tau x`.
+//! `(G + rho I) beta = v + rho b` with `G` and `v` the decayed sums of `w x x'` and `w tau x`.
 
 use crate::grid::Grid;
 
-/// How many features there are. A forecast six hours ahead or more does without the last two.
+/// Number of features. Horizons of six hours and more do without the last two.
 pub(crate) const FEATURES: usize = 8;
 const HALF_LIFE_DAYS: f64 = 14.0;
 const RIDGE_DAYS: f64 = 0.03;
-/// Errors count less from this multiple of their mean on, once so many were seen.
+/// Multiple of the mean error from which errors count less, after [`SEEN`] errors.
 const LARGE: f64 = 2.0;
 const SEEN: u32 = 50;
-const MEAN_KEEP: f64 = 0.999;
+const MEAN_DECAY: f64 = 0.999;
 
 type Vector = [f64; FEATURES];
 const HALF: usize = FEATURES / 2;
@@ -22,7 +22,7 @@ const HALF: usize = FEATURES / 2;
 #[derive(Clone, Debug)]
 pub(crate) struct Regression {
     features: usize,
-    keep: f64,
+    decay: f64,
     ridge: f64,
     guess: Vector,
     squares: [Vector; FEATURES],
@@ -35,7 +35,7 @@ pub(crate) struct Regression {
 }
 
 impl Regression {
-    /// For a forecast so many slots ahead.
+    /// For a horizon of `slots`.
     pub(crate) fn new(grid: &Grid, slots: usize) -> Self {
         let hours = slots as f64 / grid.hours(1.0);
         let deviation = if hours < 1.0 { 0.5 } else { 0.2 };
@@ -43,7 +43,7 @@ impl Regression {
         let guess = [0.0, 0.0, 0.0, deviation, hour, 0.1, 0.0, 0.0];
         Self {
             features: if hours < 6.0 { FEATURES } else { 6 },
-            keep: crate::discounted::keep(grid.days(HALF_LIFE_DAYS)),
+            decay: crate::ewma::decay_factor(grid.days(HALF_LIFE_DAYS)),
             ridge: RIDGE_DAYS * grid.days(1.0),
             guess,
             squares: [[0.0; FEATURES]; FEATURES],
@@ -62,7 +62,7 @@ impl Regression {
         features
     }
 
-    /// By how much the wanted slot will deviate from its profile.
+    /// Expected deviation of the forecast slot from its profile.
     pub(crate) fn predict(&self, features: &[f32; FEATURES]) -> f64 {
         features
             .iter()
@@ -71,7 +71,7 @@ impl Regression {
             .sum()
     }
 
-    /// Learns from a forecast: what it was told, what it said, and what came.
+    /// Learns from the features, the forecast and the actual deviation of a slot.
     pub(crate) fn learn(&mut self, features: &[f32; FEATURES], predicted: f64, actual: f64) {
         let features = features.map(f64::from);
         let error = (actual - predicted).abs();
@@ -86,29 +86,29 @@ impl Regression {
         } else {
             1.0
         };
-        self.errors = MEAN_KEEP * self.errors + error;
-        self.errors_weight = MEAN_KEEP * self.errors_weight + 1.0;
-        // The matrix is symmetric, and nothing left of the diagonal is read: the lower rows do
-        // without their first half.
+        self.errors = MEAN_DECAY * self.errors + error;
+        self.errors_weight = MEAN_DECAY * self.errors_weight + 1.0;
+        // The matrix is symmetric and only the upper triangle is read, so the lower rows skip their
+        // first half.
         let (upper, lower) = self.squares.split_at_mut(HALF);
         for (row, feature) in upper.iter_mut().zip(features) {
-            fade_and_add(row, self.keep, weight * feature, &features);
+            fade_and_add(row, self.decay, weight * feature, &features);
         }
         for (row, feature) in lower.iter_mut().zip(&features[HALF..]) {
             fade_and_add(
                 &mut row[HALF..],
-                self.keep,
+                self.decay,
                 weight * feature,
                 &features[HALF..],
             );
         }
         for (product, feature) in self.products.iter_mut().zip(features) {
-            *product = self.keep * *product + weight * feature * actual;
+            *product = self.decay * *product + weight * feature * actual;
         }
-        self.count = self.keep * self.count + 1.0;
+        self.count = self.decay * self.count + 1.0;
     }
 
-    /// Computes what is predicted with from now on.
+    /// Recomputes the coefficients.
     pub(crate) fn solve(&mut self) {
         let trace: f64 = (0..FEATURES).map(|index| self.squares[index][index]).sum();
         let ridge = self.ridge * trace / (self.features as f64 * self.count.max(1.0)) + 1e-12;
@@ -127,26 +127,25 @@ impl Regression {
     }
 }
 
-fn fade_and_add(sums: &mut [f64], keep: f64, weight: f64, values: &[f64]) {
+fn fade_and_add(sums: &mut [f64], decay: f64, weight: f64, values: &[f64]) {
     for (sum, value) in sums.iter_mut().zip(values) {
-        *sum = keep * *sum + weight * value;
+        *sum = decay * *sum + weight * value;
     }
 }
 
-/// A symmetric positive definite system, solved by elimination, which needs no exchange of rows
-/// then. Of the matrix only what is on the diagonal and right of it is read.
+/// Symmetric positive definite system, solved by elimination without pivoting. Only the upper
+/// triangle of the matrix is read.
 struct System {
     matrix: [Vector; FEATURES],
     right: Vector,
-    /// By row and pivot: how many times the pivot's row was taken away from a row.
+    /// Elimination factors by row and pivot.
     factors: [Vector; FEATURES],
 }
 
 impl System {
-    /// None where rounding made it something else.
+    /// The solution, or `None` if rounding made the matrix indefinite.
     fn solve(mut self) -> Option<Vector> {
-        // Step by step and not in a loop: with a constant pivot each step is one straight piece of
-        // code, three times as quick.
+        // Unrolled: with a constant pivot each step is straight-line code, three times as fast.
         self.eliminate::<0>()?;
         self.eliminate::<1>()?;
         self.eliminate::<2>()?;
@@ -164,7 +163,7 @@ impl System {
         Some(self.right)
     }
 
-    /// Takes the pivot's row away from those below, so that their column of the pivot is zero.
+    /// Subtracts the pivot's row from those below, so that their column of the pivot is zero.
     fn eliminate<const PIVOT: usize>(&mut self) -> Option<()> {
         let row = self.matrix[PIVOT];
         if row[PIVOT] <= 0.0 || !row[PIVOT].is_finite() {

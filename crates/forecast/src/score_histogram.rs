@@ -1,9 +1,8 @@
-//! Errors in units of their expected size, as faded counts in bins, and the values that a share of
-//! them lies above.
+//! Errors in units of their expected size, as decayed counts in bins, and their upper quantiles.
 //!
-//! One bin for scores within 0.01 of zero, then 119 a side, each a tenth wider than the one before.
-//! Instead of fading all bins, each new score weighs more than the one before; before that becomes
-//! too much, all is divided.
+//! One bin for scores within 0.01 of zero, then 119 on each side, each a tenth wider than the one
+//! before. Instead of decaying all bins, each new score weighs more than the one before; before the
+//! weights grow too large, all are divided.
 
 use std::cmp::Ordering;
 
@@ -12,13 +11,13 @@ const SIDE: usize = 119;
 const BINS: usize = 2 * SIDE + 1;
 const FIRST: f64 = 0.01;
 const LN_RATIO: f64 = 0.095_310_179_804_324_87;
-/// So many newest scores must be there before anything is said.
+/// Number of recent scores needed for a quantile.
 const ENOUGH: f64 = 10.0;
 const TOO_HEAVY: f32 = 1e18;
-/// A few scores change little: quantiles are computed again after so many.
+/// Scores between two computations of the quantiles; a few scores change little.
 const REFRESH: u32 = 4;
 
-/// Counts of scores.
+/// Decayed counts of scores by bin.
 #[derive(Clone, Debug)]
 pub(crate) struct ScoreHistogram<const Q: usize> {
     bins: Vec<f32>,
@@ -31,12 +30,12 @@ pub(crate) struct ScoreHistogram<const Q: usize> {
 }
 
 impl<const Q: usize> ScoreHistogram<Q> {
-    /// Memory behind it.
+    /// Heap memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.bins)
     }
 
-    /// With the half-life in scores.
+    /// `half_life` is in scores.
     pub(crate) fn new(half_life: f64) -> Self {
         Self {
             bins: vec![0.0; BINS],
@@ -49,7 +48,7 @@ impl<const Q: usize> ScoreHistogram<Q> {
         }
     }
 
-    /// Takes in a score. Quantiles are computed for these rising shares.
+    /// Adds a score. Quantiles are computed for these rising shares.
     pub(crate) fn add(&mut self, score: f64, shares: &[f64; Q]) {
         let bin = bin_of(score);
         self.newest *= self.growth;
@@ -71,13 +70,13 @@ impl<const Q: usize> ScoreHistogram<Q> {
         }
     }
 
-    /// The scores that the share `1 - q` of all lie above; none while too few were seen.
+    /// The scores exceeded by the share `1 - q` of all, or `None` while too few are known.
     pub(crate) fn quantiles(&self) -> Option<[f64; Q]> {
         self.found
     }
 
-    /// One score more than was seen is thought to lie above all. Where that alone is more than the
-    /// share, it is the largest score's bin.
+    /// Assumes one unseen score above all others. If it alone exceeds the share, the result is the
+    /// bin of the largest score.
     fn find(&self, shares: &[f64; Q]) -> Option<[f64; Q]> {
         let (total, newest) = (f64::from(self.total), f64::from(self.newest));
         if total < ENOUGH * newest {
@@ -117,15 +116,15 @@ fn bin_of(score: f64) -> usize {
     }
 }
 
-/// The least whole number that is not below a small positive one. The library's is a call where the
-/// processor is not known to have it.
+/// Ceiling of a small positive number. The library's version is a function call unless the target
+/// has the instruction.
 pub(crate) fn whole_above(value: f64) -> usize {
     let below = value as u32;
     (below + u32::from(f64::from(below) < value)) as usize
 }
 
-/// The value so far down from the upper edge of a bin, as a share of the bin: linear in the middle,
-/// in the logarithm elsewhere.
+/// The value at a share `down` from the upper edge of a bin: linear in the middle bin, logarithmic
+/// elsewhere.
 fn upper_edge(bin: usize, down: f64) -> f64 {
     let step = bin as f64 - SIDE as f64;
     match bin.cmp(&SIDE) {

@@ -1,37 +1,36 @@
-//! What was at the same time on earlier days: yesterday, last week, and the mean and median of the
+//! Values at the same time on earlier days: yesterday, last week, and the mean and median of the
 //! last seven days.
 //!
-//! Fourteen days of values are kept, those of one time of day side by side. What is asked of a time
-//! of day is computed once, when its newest value is stored: until the next day it is the same for
-//! every forecast of that time.
+//! Fourteen days of values are kept, grouped by time of day. The profile of a time of day is
+//! computed when its newest value is stored, since it serves all forecasts of that time until the
+//! next day.
 
 use std::cmp::Ordering;
 
-/// How many days are kept.
+/// Days kept.
 pub(crate) const DAYS: usize = 14;
-/// How many days make a profile.
+/// Days in a profile.
 const WEEK: usize = 7;
-/// How many of the largest values of a time of day are kept in order.
+/// Number of the largest values kept per time of day.
 pub(crate) const LARGEST: usize = 4;
 
-/// One time of day, over the last seven days that had it.
+/// Statistics of one time of day over the last seven days that had it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Profile {
-    /// How many days, at most seven.
+    /// Number of days, at most seven.
     pub(crate) days: u32,
-    /// Mean.
     pub(crate) mean: f32,
-    /// Median; between the two middle ones for an even number.
+    /// Median, or the mean of the two middle values for an even number.
     pub(crate) median: f32,
     /// Mean of the values' asinh.
     pub(crate) mean_asinh: f32,
-    /// The largest, in falling order; as many as there are days.
+    /// The largest values in descending order, as many as there are days.
     pub(crate) largest: [f32; LARGEST],
 }
 
-/// A slot by day and time of day.
+/// Index of a slot, with its day and time of day.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct SlotPosition {
     pub(crate) slot: usize,
     pub(crate) time: usize,
     day: usize,
@@ -44,7 +43,7 @@ pub(crate) struct Seasons {
     values: Vec<[f32; DAYS]>,
     asinh: Vec<[f32; DAYS]>,
     profiles: Vec<Profile>,
-    next: Place,
+    next: SlotPosition,
 }
 
 impl Seasons {
@@ -54,85 +53,85 @@ impl Seasons {
             values: vec![[0.0; DAYS]; per_day],
             asinh: vec![[0.0; DAYS]; per_day],
             profiles: vec![Profile::default(); per_day],
-            next: Place::default(),
+            next: SlotPosition::default(),
         }
     }
 
-    /// Memory behind it.
+    /// Heap memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.values) + size_of_val(&*self.asinh) + size_of_val(&*self.profiles)
     }
 
-    /// How many slots were stored.
+    /// Number of stored slots.
     pub(crate) fn len(&self) -> usize {
         self.next.slot
     }
 
     /// The slot after the newest one.
-    pub(crate) fn next(&self) -> Place {
+    pub(crate) fn next(&self) -> SlotPosition {
         self.next
     }
 
-    /// The slot so many after another, or before it, at most a day; none before the first. Places
-    /// follow from each other without division.
-    pub(crate) fn shifted(&self, place: Place, slots: isize) -> Option<Place> {
-        let slot = place.slot.checked_add_signed(slots)?;
+    /// The slot `slots` after another, or before it if negative, at most a day; `None` before the
+    /// first. Needs no division.
+    pub(crate) fn shifted(&self, position: SlotPosition, slots: isize) -> Option<SlotPosition> {
+        let slot = position.slot.checked_add_signed(slots)?;
         let per_day = self.per_day as isize;
-        let time = place.time as isize + slots;
+        let time = position.time as isize + slots;
         let (time, day) = if time < 0 {
-            (time + per_day, place.day - 1)
+            (time + per_day, position.day - 1)
         } else if time < per_day {
-            (time, place.day)
+            (time, position.day)
         } else {
-            (time - per_day, place.day + 1)
+            (time - per_day, position.day + 1)
         };
-        Some(Place {
+        Some(SlotPosition {
             slot,
             time: time as usize,
             day,
         })
     }
 
-    /// The slot that comes so many after the newest one, at most a day.
-    pub(crate) fn ahead(&self, slots: usize) -> Option<Place> {
+    /// The slot `slots` after the newest one, at most a day.
+    pub(crate) fn ahead(&self, slots: usize) -> Option<SlotPosition> {
         self.shifted(self.next, slots as isize - 1)
     }
 
-    /// The value of a slot that was stored; none after the last, and beyond fourteen days.
-    pub(crate) fn value(&self, place: Place) -> Option<f64> {
-        self.days_before(place, 0)
+    /// The value of a stored slot; `None` after the last one and beyond fourteen days.
+    pub(crate) fn value(&self, position: SlotPosition) -> Option<f64> {
+        self.days_before(position, 0)
     }
 
-    /// The day among those kept that lies so many days before a place.
-    fn kept_day(&self, place: Place, days: usize) -> Option<usize> {
-        let day = place.day.checked_sub(days)?;
-        let slot = place.slot - days * self.per_day;
+    /// Ring index of the day `days` before a slot, if it is kept.
+    fn kept_day(&self, position: SlotPosition, days: usize) -> Option<usize> {
+        let day = position.day.checked_sub(days)?;
+        let slot = position.slot - days * self.per_day;
         (slot < self.next.slot && slot + DAYS * self.per_day >= self.next.slot)
             .then_some(day % DAYS)
     }
 
-    /// The value so many days before a place.
-    pub(crate) fn days_before(&self, place: Place, days: usize) -> Option<f64> {
+    /// The value `days` days before a slot.
+    pub(crate) fn days_before(&self, position: SlotPosition, days: usize) -> Option<f64> {
         Some(f64::from(
-            self.values[place.time][self.kept_day(place, days)?],
+            self.values[position.time][self.kept_day(position, days)?],
         ))
     }
 
-    /// The asinh of the value so many days before a place.
-    pub(crate) fn asinh_days_before(&self, place: Place, days: usize) -> Option<f64> {
+    /// The asinh of the value `days` days before a slot.
+    pub(crate) fn asinh_days_before(&self, position: SlotPosition, days: usize) -> Option<f64> {
         Some(f64::from(
-            self.asinh[place.time][self.kept_day(place, days)?],
+            self.asinh[position.time][self.kept_day(position, days)?],
         ))
     }
 
-    /// The profile for a slot that is at most a day after the last stored one; without days where
-    /// there was none.
-    pub(crate) fn profile(&self, place: Place) -> &Profile {
-        &self.profiles[place.time]
+    /// The profile for a slot at most a day after the last stored one. Has zero days if none is
+    /// known.
+    pub(crate) fn profile(&self, position: SlotPosition) -> &Profile {
+        &self.profiles[position.time]
     }
 
-    /// What to store for the next slot when it is missing: last week's value, else yesterday's,
-    /// else the one before; none at the start.
+    /// Substitute for a missing slot: last week's value, else yesterday's, else the one before;
+    /// `None` at the start.
     pub(crate) fn substitute(&self) -> Option<f64> {
         let before = || self.value(self.shifted(self.next, -1)?);
         self.days_before(self.next, WEEK)
@@ -142,15 +141,15 @@ impl Seasons {
 
     /// Stores the value of the next slot, and its asinh.
     pub(crate) fn store(&mut self, value: f64, asinh: f64) {
-        let Place { slot, time, day } = self.next;
+        let SlotPosition { slot, time, day } = self.next;
         self.values[time][day % DAYS] = value as f32;
         self.asinh[time][day % DAYS] = asinh as f32;
         let days = WEEK.min(day + 1);
         let mut sorted = [0.0; WEEK];
         let mut asinh = 0.0;
-        for (back, place) in sorted.iter_mut().take(days).enumerate() {
+        for (back, position) in sorted.iter_mut().take(days).enumerate() {
             let index = (day - back) % DAYS;
-            *place = self.values[time][index];
+            *position = self.values[time][index];
             asinh += self.asinh[time][index];
         }
         let sorted = &mut sorted[..days];
@@ -159,7 +158,7 @@ impl Seasons {
         largest
             .iter_mut()
             .zip(sorted.iter())
-            .for_each(|(place, value)| *place = *value);
+            .for_each(|(position, value)| *position = *value);
         let count = days as f32;
         self.profiles[time] = Profile {
             days: days as u32,
@@ -169,7 +168,7 @@ impl Seasons {
             largest,
         };
         let is_last = time + 1 == self.per_day;
-        self.next = Place {
+        self.next = SlotPosition {
             slot: slot + 1,
             time: if is_last { 0 } else { time + 1 },
             day: day + usize::from(is_last),

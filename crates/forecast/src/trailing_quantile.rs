@@ -1,19 +1,18 @@
-//! A plain forecast and a quantile of its own errors: what was yesterday, what was last week, or
-//! nothing at all, plus by how much what came exceeded that in the last week or fortnight.
+//! Naive forecast plus a quantile of its own errors. The naive forecast is yesterday's value, last
+//! week's value, or zero; its errors are those of the last week or fortnight.
 //!
-//! `rank = q (n + 3)` of `n` excesses from the smallest, at most the largest of all: three more
-//! than were seen are thought to lie above, since those of one day hang together, and a week has
-//! but seven days.
+//! `rank = q (n + 3)` of `n` excesses in ascending order, at most the largest. Three unseen larger
+//! excesses are assumed, since those of one day are correlated, and a week has only seven days.
 
 use std::collections::VecDeque;
 
 use crate::score_histogram::whole_above;
-use crate::seasons::{Place, Seasons};
+use crate::seasons::{Seasons, SlotPosition};
 
-/// How many excesses are thought to lie above those seen.
+/// Number of unseen larger excesses assumed.
 const ABOVE: f64 = 3.0;
 
-/// The newest excesses over one plain forecast.
+/// The newest excesses over one naive forecast.
 #[derive(Clone, Debug)]
 pub(crate) struct TrailingQuantile {
     days: Option<usize>,
@@ -24,8 +23,8 @@ pub(crate) struct TrailingQuantile {
 }
 
 impl TrailingQuantile {
-    /// For the value so many days before; for nothing, so that what exceeds it is the value itself,
-    /// without. Of at most so many excesses, once there are enough.
+    /// Naive forecast is the value `days` before, or zero for `None`. Keeps at most `most` excesses
+    /// and needs `enough` of them.
     pub(crate) fn new(days: Option<usize>, enough: usize, most: usize) -> Self {
         Self {
             days,
@@ -36,44 +35,44 @@ impl TrailingQuantile {
         }
     }
 
-    /// Memory behind it.
+    /// Heap memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<f32>() * (self.newest.capacity() + self.sorted.capacity())
     }
 
-    /// Takes in what came.
-    pub(crate) fn judge(&mut self, seasons: &Seasons, place: Place, actual: f64) {
-        if let Some(plain) = self.plain(seasons, place) {
-            self.add(actual - plain);
+    /// Records the excess of an actual value.
+    pub(crate) fn evaluate(&mut self, seasons: &Seasons, position: SlotPosition, actual: f64) {
+        if let Some(naive) = self.naive(seasons, position) {
+            self.add(actual - naive);
         }
     }
 
-    /// What a slot at most a day ahead is not above, for each share; none while too little was
-    /// seen.
+    /// Values not exceeded with each probability, for a slot at most a day ahead; `None` while too
+    /// few excesses are known.
     pub(crate) fn quantiles<const Q: usize>(
         &self,
         seasons: &Seasons,
-        place: Place,
+        position: SlotPosition,
         shares: &[f64; Q],
     ) -> Option<[f64; Q]> {
         if self.sorted.len() < self.enough {
             return None;
         }
-        let plain = self.plain(seasons, place)?;
-        Some(shares.map(|share| plain + self.excess(share)))
+        let naive = self.naive(seasons, position)?;
+        Some(shares.map(|share| naive + self.excess(share)))
     }
 
-    fn plain(&self, seasons: &Seasons, place: Place) -> Option<f64> {
+    fn naive(&self, seasons: &Seasons, position: SlotPosition) -> Option<f64> {
         self.days
-            .map_or(Some(0.0), |days| seasons.days_before(place, days))
+            .map_or(Some(0.0), |days| seasons.days_before(position, days))
     }
 
-    /// The oldest goes when there are too many.
+    /// Drops the oldest excess when full.
     fn add(&mut self, excess: f64) {
         if self.newest.len() >= self.most
             && let Some(oldest) = self.newest.pop_front()
         {
-            // It is there: all that are kept are in both.
+            // Always found: both lists hold the same excesses.
             self.sorted.remove(self.less_than(oldest));
         }
         let excess = excess as f32;
@@ -86,15 +85,14 @@ impl TrailingQuantile {
             .partition_point(|other| other.total_cmp(&excess).is_lt())
     }
 
-    /// By how much the plain forecast was not exceeded in that share; nothing before the first
-    /// time.
+    /// The excess not exceeded with that probability; zero before the first.
     fn excess(&self, share: f64) -> f64 {
         let seen = self.sorted.len();
         let rank = whole_above(share * (seen as f64 + ABOVE));
         let excess = rank
             .min(seen)
             .checked_sub(1)
-            .and_then(|place| self.sorted.get(place));
+            .and_then(|position| self.sorted.get(position));
         excess.map_or(0.0, |excess| f64::from(*excess))
     }
 }
@@ -105,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Three days of two slots each, the next of which is the first of the fourth day.
+    /// Three days of two slots each. The next slot is the first of the fourth day.
     fn seasons() -> Seasons {
         let mut seasons = Seasons::new(2);
         for value in [10.0_f64, 20.0, 30.0, 40.0, 50.0, 60.0] {
@@ -118,8 +116,8 @@ mod tests {
         let seasons = seasons();
         let mut trailing = TrailingQuantile::new(days, 10, 97);
         for excess in excesses {
-            let plain = trailing.plain(&seasons, seasons.next()).unwrap_or_default();
-            trailing.judge(&seasons, seasons.next(), plain + excess);
+            let naive = trailing.naive(&seasons, seasons.next()).unwrap_or_default();
+            trailing.evaluate(&seasons, seasons.next(), naive + excess);
         }
         let found = trailing
             .quantiles(&seasons, seasons.next(), &[share])

@@ -1,6 +1,6 @@
-//! What a reader of forecasts relies on, with series made for it.
+//! Behaviour of the public interface on synthetic series.
 
-use forecast::{Forecast, Forecaster, NotForecast, NotObserved, Part, Plan};
+use forecast::{Forecast, ForecastConfig, ForecastError, Forecaster, Member, ObserveError};
 use jiff::{SignedDuration, Timestamp};
 use model::Series;
 
@@ -12,14 +12,14 @@ fn at(minute: i64) -> Timestamp {
     start + SignedDuration::from_mins(minute)
 }
 
-fn plan() -> Plan {
-    Plan {
+fn config() -> ForecastConfig {
+    ForecastConfig {
         step_seconds: 60,
         horizons_seconds: vec![300, HOUR, DAY],
     }
 }
 
-/// One sample a minute for so many days.
+/// One sample a minute for a number of days.
 fn series(days: i64, value: impl Fn(i64) -> Option<f64>) -> Series {
     Series::new(
         (0..days * 1440)
@@ -34,7 +34,7 @@ fn daily(minute: i64) -> f64 {
 }
 
 fn learnt(series: &Series) -> Forecaster {
-    let mut forecaster = Forecaster::fit(series, &plan()).expect("there are samples");
+    let mut forecaster = Forecaster::fit(series, &config()).expect("there are samples");
     let (last, _) = series.points().last().expect("there are samples");
     forecaster
         .advance(*last + SignedDuration::from_mins(5))
@@ -119,14 +119,14 @@ fn parts_are_shares_of_one() {
         daily(9 * 1440 + 60),
         8.0,
     );
-    assert!((forecast.parts.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
+    assert!((forecast.weights.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
     assert!(
         forecast
-            .parts
+            .weights
             .iter()
-            .all(|(part, share)| *part != Part::Last || *share < 0.1),
+            .all(|(part, share)| *part != Member::Last || *share < 0.1),
         "{:?}",
-        forecast.parts
+        forecast.weights
     );
 }
 
@@ -134,7 +134,7 @@ fn parts_are_shares_of_one() {
 fn too_little_history_is_no_forecast() {
     let check = |days: i64, value: &dyn Fn(i64) -> Option<f64>, ahead: u32, expected: bool| {
         let found = learnt(&series(days, value)).forecast(ahead);
-        let is_too_little = matches!(found, Err(NotForecast::TooLittle { .. }));
+        let is_too_little = matches!(found, Err(ForecastError::TooLittle { .. }));
         assert_eq!(
             is_too_little, expected,
             "{days} days, {ahead} s ahead: {found:?}"
@@ -147,45 +147,45 @@ fn too_little_history_is_no_forecast() {
     check(2, &|minute| Some(daily(minute)), DAY, true);
     check(3, &|minute| Some(daily(minute)), DAY, false);
     check(3, &sparse, HOUR, true);
-    let nothing = Forecaster::fit(&Series::default(), &plan()).err();
-    assert_eq!(nothing, Some(NotForecast::NoSamples));
+    let nothing = Forecaster::fit(&Series::default(), &config()).err();
+    assert_eq!(nothing, Some(ForecastError::NoSamples));
     let not_numbers = series(3, |_| Some(f64::NAN));
     assert_eq!(
-        Forecaster::fit(&not_numbers, &plan()).err(),
-        Some(NotForecast::NoSamples)
+        Forecaster::fit(&not_numbers, &config()).err(),
+        Some(ForecastError::NoSamples)
     );
 }
 
 #[test]
 fn what_was_not_asked_for_is_refused() {
     let history = series(4, |minute| Some(daily(minute)));
-    let hour = Plan {
+    let hour = ForecastConfig {
         step_seconds: 60,
         horizons_seconds: vec![HOUR],
     };
     let forecaster = Forecaster::fit(&history, &hour).expect("there are samples");
     assert_eq!(
         forecaster.forecast(DAY),
-        Err(NotForecast::Horizon { seconds: DAY })
+        Err(ForecastError::Horizon { seconds: DAY })
     );
     for step_seconds in [0, 350, 7 * 60 * 60] {
-        let plan = Plan {
+        let config = ForecastConfig {
             step_seconds,
             horizons_seconds: vec![HOUR],
         };
         assert_eq!(
-            Forecaster::fit(&history, &plan).err(),
-            Some(NotForecast::Step { step_seconds })
+            Forecaster::fit(&history, &config).err(),
+            Some(ForecastError::Step { step_seconds })
         );
     }
     for seconds in [0, DAY + 1, u32::MAX] {
-        let plan = Plan {
+        let config = ForecastConfig {
             step_seconds: 60,
             horizons_seconds: vec![seconds],
         };
         assert_eq!(
-            Forecaster::fit(&history, &plan).err(),
-            Some(NotForecast::Horizon { seconds })
+            Forecaster::fit(&history, &config).err(),
+            Some(ForecastError::Horizon { seconds })
         );
     }
 }
@@ -195,18 +195,18 @@ fn learning_at_once_and_slot_by_slot_give_the_same() {
     let history = series(5, |minute| (minute % 97 < 80).then(|| daily(minute)));
     let (first, rest) = history.points().split_at(2000);
     let mut live =
-        Forecaster::fit(&Series::new(first.to_vec()), &plan()).expect("there are samples");
+        Forecaster::fit(&Series::new(first.to_vec()), &config()).expect("there are samples");
     for (at, value) in rest {
         live.observe(*at, *value).expect("in order");
     }
     live.advance(at(5 * 1440)).expect("no gap");
     assert_eq!(live.forecast(HOUR), learnt(&history).forecast(HOUR));
-    assert_eq!(live.observe(at(0), 1.0), Err(NotObserved::Late));
+    assert_eq!(live.observe(at(0), 1.0), Err(ObserveError::Late));
     assert_eq!(
         live.observe(at(5 * 1440), f64::INFINITY),
-        Err(NotObserved::NotFinite)
+        Err(ObserveError::NotFinite)
     );
-    assert_eq!(live.advance(at(20 * 1440)), Err(NotObserved::Gap));
+    assert_eq!(live.advance(at(20 * 1440)), Err(ObserveError::Gap));
 }
 
 #[test]

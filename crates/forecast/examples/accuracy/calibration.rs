@@ -1,14 +1,14 @@
-//! How much of a quantile's error may be chance: errors of one day hang together, and a scored part
-//! has four or five days.
+//! Share of a quantile's error that may be chance. Errors within a day are correlated, and a scored
+//! part has four or five days.
 
-/// Coverage so near to the share that was asked for holds.
+/// Largest accepted difference between the observed and the requested coverage.
 pub(crate) const NEAR: f64 = 0.02;
 pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 const DRAWS: usize = 1000;
-/// Days before the first that counts for an exact quantile.
+/// Days before the first one that counts for an exact quantile.
 const EARLY_DAYS: usize = 5;
 
-/// One slot: what was said of it (forecast, p90, p95, p99) and what came.
+/// One slot: its forecast with p90, p95 and p99, and the actual value.
 pub(crate) struct Outcome {
     pub(crate) slot: usize,
     pub(crate) actual: f64,
@@ -18,12 +18,12 @@ pub(crate) struct Outcome {
 /// Per quantile.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chance {
-    /// Whether the share that was asked for lies where 95 % of the coverages lie when days of the
-    /// scored part are drawn anew.
+    /// Whether the requested share lies in the 95 % interval of coverage when the days of the
+    /// scored part are resampled.
     pub(crate) explains: [bool; 3],
     /// Whether coverage is near in the scored part when the quantile's distance from the forecast
-    /// is multiplied by what makes it exact over the whole series, which only who knows the future
-    /// could.
+    /// is multiplied by the factor that makes it exact over the whole series. Needs the future, so
+    /// it is a bound and not a method.
     pub(crate) exact_holds: [bool; 3],
 }
 
@@ -49,7 +49,7 @@ impl Chance {
     }
 }
 
-/// Covered and all slots of each day.
+/// Covered slots and all slots of each day.
 fn days(scored: &[Outcome], which: usize, per_day: usize) -> Vec<(f64, f64)> {
     let first = scored.first().map_or(0, |outcome| outcome.slot);
     scored
@@ -64,7 +64,7 @@ fn days(scored: &[Outcome], which: usize, per_day: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Between what 95 % of the coverages lie when as many days are drawn.
+/// The 95 % interval of coverage over resampled days.
 fn interval(days: &[(f64, f64)]) -> (f64, f64) {
     let mut seed = 7_u64;
     let mut shares: Vec<f64> = (0..DRAWS)
@@ -83,7 +83,7 @@ fn interval(days: &[(f64, f64)]) -> (f64, f64) {
     (shares[DRAWS / 40], shares[DRAWS - 1 - DRAWS / 40])
 }
 
-/// How many times the quantile's distance from the forecast the value was from it.
+/// Distance of the value from the forecast, as a multiple of the quantile's distance.
 fn factor(outcome: &Outcome, which: usize) -> f64 {
     let [forecast, said] = [outcome.said[0], outcome.said[which + 1]];
     (outcome.actual - forecast)

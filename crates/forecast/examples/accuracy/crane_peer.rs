@@ -1,8 +1,7 @@
-//! Crane's DSP predictor as Crane runs it: a new model every twelve hours from fifteen days and an
-//! hour, used until it ends.
+//! Crane's DSP predictor on Crane's schedule: a new model every twelve hours from fifteen days and
+//! an hour, used until it ends.
 //!
-//! Where there is no model the last value stands in, which is what a horizontal autoscaler works
-//! with then.
+//! Without a model the last value is used, as a horizontal autoscaler would.
 
 use forecast::crane::{Dsp, DspForecast, Estimator};
 
@@ -31,7 +30,7 @@ impl CranePeer {
         }
     }
 
-    /// The next slot; `is_scored` from when on forecasts are asked for.
+    /// Adds the next slot. Models are built only while `is_scored`.
     pub(crate) fn push(&mut self, second: i64, value: Option<f64>, is_scored: bool) {
         self.samples.extend(value.map(|value| (second, value)));
         if is_scored && self.next_refresh.is_none_or(|next| second >= next) {

@@ -1,11 +1,11 @@
-//! How good the forecasts are, on recorded series: a table of ours, of the simple methods and of
+//! Accuracy of the forecasts on recorded series: a table of our method, the simple methods and
 //! Crane's DSP predictor.
 //!
 //! `PLIMSOLL_TRACES=FOLDER cargo run --release -p forecast --example accuracy [-- FILTER]`
 //!
 //! The folder holds CSV files with `unix_seconds` first and one column per series; their names end
 //! in `__STEPs.csv`. Each slot of the last 30 % of a series is forecast 1 slot, 1 hour and 24 hours
-//! before, from what was known then.
+//! ahead, from the values known at that time.
 
 mod calibration;
 mod crane_peer;

@@ -1,8 +1,8 @@
-//! One series, slot by slot: what each method said of it, and how wrong that was.
+//! Replay of one series, slot by slot, with the errors of each method.
 
 use std::collections::VecDeque;
 
-use forecast::{Forecaster, Plan};
+use forecast::{ForecastConfig, Forecaster};
 use jiff::Timestamp;
 use model::Series;
 
@@ -16,7 +16,7 @@ const SCORED_SHARE: f64 = 0.3;
 const TRAILING_DAYS: usize = 7;
 const LIVE_SHARE: f64 = 0.05;
 
-/// Sums of one horizon.
+/// Sums over one horizon.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Score {
     pub(crate) count: f64,
@@ -28,19 +28,19 @@ pub(crate) struct Score {
     pub(crate) crane: f64,
     pub(crate) pinball: f64,
     pub(crate) simple_pinball: [f64; METHODS],
-    /// How often the value was at most p90, p95, p99.
+    /// Slots with a value of at most p90, p95, p99.
     pub(crate) covered: [f64; 3],
     pub(crate) chance: Chance,
     pub(crate) unforecast: u32,
-    /// The mean size of the values before the scored ones.
+    /// Mean absolute value before the scored part.
     pub(crate) usual: f64,
-    /// Which simple methods could be judged for a day before the scored part.
+    /// Simple methods with at least one evaluated day before the scored part.
     pub(crate) judged: [bool; METHODS],
 }
 
 pub(crate) struct Result {
     pub(crate) name: String,
-    /// None where the horizon is that of another column.
+    /// `None` if the horizon equals that of another column.
     pub(crate) scores: [Option<Score>; 3],
 }
 
@@ -51,7 +51,7 @@ struct Said {
     crane: f64,
 }
 
-/// The residuals of the last days of each simple method, for a quantile.
+/// Residuals of the last days of each simple method, for a quantile.
 #[derive(Default)]
 struct Trailing([VecDeque<f64>; METHODS]);
 
@@ -83,18 +83,18 @@ pub(crate) fn replay(trace: &Trace) -> Result {
     let time = |slot: usize| Timestamp::from_second(begin(slot)).expect("a recorded time");
     let horizons_seconds = [trace.slot_seconds, 3600, 86_400];
     let ahead = horizons_seconds.map(|seconds| (seconds / trace.slot_seconds) as usize);
-    let plan = Plan {
+    let config = ForecastConfig {
         step_seconds: trace.slot_seconds,
         horizons_seconds: horizons_seconds.to_vec(),
     };
     let per_day = (86_400 / trace.slot_seconds) as usize;
-    // The unit is fixed by the first day, so that is what the forecaster starts with.
+    // The first day sets the unit, so the forecaster starts with it.
     let day = trace.slots.iter().take(per_day).enumerate();
     let day = day
         .filter_map(|(slot, value)| Some((time(slot), (*value)?)))
         .collect();
     let mut forecaster =
-        Forecaster::fit(&Series::new(day), &plan).expect("the first day has samples");
+        Forecaster::fit(&Series::new(day), &config).expect("the first day has samples");
     let (mut simple, mut crane) = (
         Simple::new(trace.slot_seconds),
         CranePeer::new(trace.slot_seconds),
@@ -205,7 +205,7 @@ impl Score {
         }
     }
 
-    /// Whether the series still has a twentieth of its size.
+    /// Whether the scored part has at least a twentieth of the former size.
     pub(crate) fn is_live(&self) -> bool {
         self.actual / self.count >= LIVE_SHARE * self.usual
     }
@@ -223,12 +223,12 @@ impl Score {
             .map_or(f64::INFINITY, |(error, _)| error)
     }
 
-    /// The same, of all methods, whether or not they could be judged before.
+    /// The same over all methods, including those that could not be evaluated before.
     pub(crate) fn best_of_all(&self) -> f64 {
         self.simple.into_iter().fold(f64::INFINITY, f64::min)
     }
 
-    /// The least pinball loss of a simple method with its trailing quantile, in hindsight.
+    /// The smallest pinball loss of a simple method with its trailing quantile, in hindsight.
     pub(crate) fn best_pinball(&self) -> f64 {
         self.least(&self.simple_pinball)
     }

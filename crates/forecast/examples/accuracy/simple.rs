@@ -1,8 +1,8 @@
-//! What anyone would try first: the last value, yesterday, last week, the mean of seven days, and
-//! that mean times the level of the last hour.
+//! Simple baselines: the last value, yesterday, last week, the mean of seven days, and that mean
+//! times the level of the last hour.
 
 pub(crate) const METHODS: usize = 5;
-/// How many days of history each needs before it says anything of its own.
+/// Days of history that each method needs before it differs from the last value.
 pub(crate) const DAYS: [usize; METHODS] = [0, 1, 7, 1, 1];
 
 /// Values so far, gaps filled with last week's, else yesterday's, else the last.
@@ -42,7 +42,7 @@ impl Simple {
         (!days.is_empty()).then(|| days.iter().sum::<f64>() / days.len() as f64)
     }
 
-    /// What each says of the slot so many after the newest.
+    /// Forecast of each method for the slot `ahead` slots after the newest.
     pub(crate) fn forecasts(&self, ahead: usize) -> [f64; METHODS] {
         let newest = self.values.len() - 1;
         let last = self.values[newest];

@@ -165,7 +165,7 @@ fn share(scores: &[&Score], is_so: impl Fn(&Score) -> bool) -> String {
     )
 }
 
-/// The geometric mean, and between what it lies when other series had been drawn.
+/// The geometric mean and its 95 % interval over resampled series.
 fn interval(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> String {
     let mut seed = 7_u64;
     let mut means: Vec<f64> = (0..RESAMPLES)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One series. Missing slots are none.
+/// One series. Missing slots are `None`.
 pub(crate) struct Trace {
     pub(crate) name: String,
     pub(crate) slot_seconds: u32,
@@ -74,7 +74,7 @@ fn series(file: &str, text: &str) -> Result<Vec<Trace>, String> {
         parts.next().unwrap_or(file),
         parts.next().unwrap_or_default(),
     );
-    // A file of one series tells it apart by its own name.
+    // A file with one series is identified by its own name.
     let called = |name: &str| {
         if name == "value" {
             of.to_owned()

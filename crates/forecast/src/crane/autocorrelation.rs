@@ -1,12 +1,11 @@
-//! How alike a series is to itself, moved by each number of steps: 1 is the same, 0 unrelated. The
-//! end is followed by the beginning.
+//! Circular autocorrelation of a series: 1 is identical, 0 unrelated.
 //!
 //! `r = inverse transform of |transform of z|^2 / n`, with `z` the values less their mean, over
 //! their standard deviation. Source: gocrane/crane `pkg/prediction/dsp/signal.go`.
 
 use super::fourier::{Bin, Fourier};
 
-/// One value per number of steps, from 0. Not a number for values that are all the same.
+/// One value per lag in steps, from 0. NaN if all values are equal.
 pub fn autocorrelation(values: &[f64]) -> Vec<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

@@ -1,9 +1,9 @@
-//! Crane's DSP predictor: find the period, try each estimator on the last one, and let the best say
-//! what comes next.
+//! Crane's DSP predictor: finds the period, tries each estimator on the last period, and forecasts
+//! with the best.
 //!
-//! Only periods of exactly a day or a week count, of which two must have been seen. A week is
-//! looked for where two are there. Source: gocrane/crane `pkg/prediction/dsp/prediction.go`
-//! (`updateAggregateSignals`, `findPeriod`, `bestEstimator`).
+//! Only periods of exactly a day or a week are accepted, after at least two of them. A weekly
+//! period is tested if there are two weeks. Source: gocrane/crane
+//! `pkg/prediction/dsp/prediction.go` (`updateAggregateSignals`, `findPeriod`, `bestEstimator`).
 
 use thiserror::Error;
 
@@ -15,7 +15,7 @@ use super::preprocess::preprocess;
 const DAY_SECONDS: u64 = 86_400;
 const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
 
-/// Why there is no forecast.
+/// Reasons for a missing forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DspError {
     /// No samples, or a step that is not between one second and one hour.
@@ -24,25 +24,25 @@ pub enum DspError {
     /// A sample that is not a whole number of steps after the one before.
     #[error("the sample at {at_second} is not a whole number of steps after the one before")]
     Irregular {
-        /// When, in seconds since 1970.
+        /// Time of the sample, in seconds since 1970.
         at_second: i64,
     },
-    /// Nothing repeats itself daily or weekly.
+    /// The series has neither a daily nor a weekly period.
     #[error("there is neither a daily nor a weekly period")]
     NotPeriodic {
-        /// The period that was found instead, in seconds.
+        /// The period found, in seconds.
         found_seconds: Option<u64>,
     },
-    /// Less than two periods.
+    /// The history has less than two periods.
     #[error("there are fewer than two periods of {period_seconds} s")]
     TooShort {
-        /// The period that was found.
+        /// The period found, in seconds.
         period_seconds: u64,
     },
-    /// No estimator has an error that is a number.
-    #[error("no estimator can be judged by the last period")]
+    /// No estimator has a finite error.
+    #[error("no estimator can be evaluated by the last period")]
     NoEstimate,
-    /// The caller does not want the forecast any more.
+    /// The caller cancelled the forecast.
     #[error("the forecast was cancelled")]
     Cancelled,
 }
@@ -50,9 +50,9 @@ pub enum DspError {
 /// Crane's DSP predictor and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dsp {
-    /// How far apart samples are (`sampleInterval`).
+    /// Distance between samples (`sampleInterval`).
     pub step_seconds: u32,
-    /// What is tried (`estimators`).
+    /// Estimators to try (`estimators`).
     pub estimators: Vec<Estimator>,
 }
 
@@ -65,23 +65,23 @@ impl Default for Dsp {
     }
 }
 
-/// What will be, and how that was found.
+/// A forecast and its derivation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DspForecast {
-    /// When the first value is expected, in seconds since 1970.
+    /// Time of the first forecast value, in seconds since 1970.
     pub first_second: i64,
-    /// One period of values. It is expected over and over again, as often as it was seen.
+    /// One period of values. The forecast repeats it `periods` times.
     pub period: Vec<f64>,
-    /// How many periods were seen.
+    /// Number of periods in the history.
     pub periods: usize,
-    /// How bad each estimator was on the last period.
+    /// Error of each estimator on the last period.
     pub errors: Vec<f64>,
-    /// Which estimator was the best.
+    /// Index of the estimator with the smallest error.
     pub best: usize,
 }
 
 impl DspForecast {
-    /// All values, one per step.
+    /// All forecast values, one per step.
     pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
         self.period
             .iter()
@@ -92,13 +92,12 @@ impl DspForecast {
 }
 
 impl Dsp {
-    /// What will be after these samples: (second since 1970, value), oldest first.
+    /// Forecasts the values after these samples: (second since 1970, value), oldest first.
     pub fn forecast(&self, samples: &[(i64, f64)]) -> Result<DspForecast, DspError> {
         self.forecast_while(samples, || true)
     }
 
-    /// The same as [`Self::forecast`], but gives up before the next estimator once `is_wanted`
-    /// returns false.
+    /// Like [`Self::forecast`], but stops before the next estimator once `is_wanted` returns false.
     pub fn forecast_while(
         &self,
         samples: &[(i64, f64)],
@@ -120,14 +119,14 @@ impl Dsp {
         }
         let (history, last) = values.split_at(values.len() - per_period);
         let earlier = Periods::new(history, per_period, self.step_seconds);
-        let judge = |estimator: &Estimator| {
+        let evaluate = |estimator: &Estimator| {
             let error = is_wanted().then(|| prediction_error(last, &earlier.next(estimator)));
             error.ok_or(DspError::Cancelled)
         };
         let errors = self
             .estimators
             .iter()
-            .map(judge)
+            .map(evaluate)
             .collect::<Result<Vec<f64>, _>>()?;
         let (best, estimator) = self.best(&errors).ok_or(DspError::NoEstimate)?;
         Ok(DspForecast {
@@ -139,7 +138,7 @@ impl Dsp {
         })
     }
 
-    /// The period in seconds, looked for in whole weeks where there are two, else in whole days.
+    /// The period in seconds. Tests whole weeks if there are two, else whole days.
     pub fn period(&self, values: &[f64]) -> Option<u64> {
         let per = |seconds: u64| (seconds / u64::from(self.step_seconds.max(1))) as usize;
         let tested = [per(WEEK_SECONDS), per(DAY_SECONDS)]
@@ -162,7 +161,7 @@ impl Dsp {
     }
 }
 
-/// The newest values that make a whole number of units.
+/// The newest values that form a whole number of units.
 fn whole(values: &[f64], unit: usize) -> &[f64] {
     let surplus = values.len().checked_rem(unit).unwrap_or_default();
     values.get(surplus..).unwrap_or_default()

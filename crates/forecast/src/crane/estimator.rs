@@ -1,5 +1,5 @@
-//! Crane's two ways to say what the next period will be: the largest value at each place of it, or
-//! the last period without weak frequencies.
+//! Crane's two estimators of the next period: the largest value at each position, or the last
+//! period without weak frequencies.
 //!
 //! Source: gocrane/crane `pkg/prediction/dsp/estimators.go`. As there, the mirror image of a low
 //! frequency counts as a high one, so that a slow and weak wave loses half of its height.
@@ -7,13 +7,13 @@
 use super::fourier::Bin;
 use super::spectrum::{magnitude, real_parts, spectrum};
 
-/// What is not positive becomes this.
+/// Replacement for values that are not positive.
 const SMALLEST: f64 = 0.01;
 
-/// A way to say what the next period will be.
+/// An estimator of the next period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Estimator {
-    /// The largest value at each place of the period.
+    /// The largest value at each position of the period.
     MaxValue {
         /// Share added as safety margin.
         margin: f64,
@@ -22,19 +22,19 @@ pub enum Estimator {
     Fft(Filter),
 }
 
-/// Which frequencies stay.
+/// Selection of the frequencies to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filter {
     /// Share added as safety margin (`marginFraction`).
     pub margin: f64,
-    /// Frequencies above this, in Hz, go when they are weak (`highFrequencyThreshold`).
+    /// Weak frequencies above this are removed, in Hz (`highFrequencyThreshold`).
     pub high_frequency_hz: f64,
-    /// What is at least this strong stays, in half the height of a wave in units of the metric
-    /// (`lowAmplitudeThreshold`).
+    /// Amplitude from which a frequency is kept, in half the height of a wave and units of the
+    /// metric (`lowAmplitudeThreshold`).
     pub low_amplitude: f64,
-    /// At least this many of the strongest stay (`minNumOfSpectrumItems`).
+    /// Minimum number of the strongest frequencies to keep (`minNumOfSpectrumItems`).
     pub min_bins: usize,
-    /// At most this many stay (`maxNumOfSpectrumItems`).
+    /// Maximum number of frequencies to keep (`maxNumOfSpectrumItems`).
     pub max_bins: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Filter {
 }
 
 impl Estimator {
-    /// The eight that Crane tries where none are asked for.
+    /// Crane's eight default estimators.
     pub fn defaults() -> Vec<Self> {
         let margins = [0.01, 0.1, 0.15, 0.2];
         let of = |min_bins, low_amplitude| {
@@ -68,7 +68,7 @@ impl Estimator {
     }
 }
 
-/// Whole periods that were seen.
+/// Whole observed periods.
 pub struct Periods<'a> {
     values: &'a [f64],
     per_period: usize,
@@ -77,7 +77,7 @@ pub struct Periods<'a> {
 }
 
 impl<'a> Periods<'a> {
-    /// Values that are whole periods of this many values each.
+    /// Expects a multiple of `per_period` values.
     pub fn new(values: &'a [f64], per_period: usize, step_seconds: u32) -> Self {
         Self {
             values,
@@ -87,14 +87,14 @@ impl<'a> Periods<'a> {
         }
     }
 
-    /// One period of values that come next.
+    /// The estimated values of the next period.
     pub fn next(&self, estimator: &Estimator) -> Vec<f64> {
         match estimator {
             Estimator::MaxValue { margin } => (0..self.per_period)
-                .map(|place| {
+                .map(|position| {
                     self.values
                         .iter()
-                        .skip(place)
+                        .skip(position)
                         .step_by(self.per_period)
                         .copied()
                         .fold(f64::MIN, f64::max)
@@ -137,7 +137,7 @@ impl<'a> Periods<'a> {
 }
 
 impl Filter {
-    /// The least amplitude that stays whatever its frequency.
+    /// The smallest amplitude that is kept whatever its frequency.
     fn weakest_kept(&self, amplitudes: &[f64]) -> f64 {
         let mut sorted = amplitudes.to_vec();
         sorted.sort_by(|a, b| b.total_cmp(a));

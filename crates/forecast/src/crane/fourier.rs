@@ -1,5 +1,5 @@
-//! The discrete Fourier transform of real values, and back. Any length, forward not scaled, back
-//! divided by the length.
+//! Discrete Fourier transform of real values and its inverse. Any length; the forward transform is
+//! not scaled, the inverse is divided by the length.
 
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
@@ -7,14 +7,14 @@ use realfft::num_complex::Complex;
 /// One bin: amplitude and phase of one frequency.
 pub(super) type Bin = Complex<f64>;
 
-/// Transforms of one length. Makes its plan once.
+/// Transforms of one length, planned once.
 pub(super) struct Fourier {
     length: usize,
     planner: RealFftPlanner<f64>,
 }
 
 impl Fourier {
-    /// For lists of this many values.
+    /// Plans transforms of `length` values.
     pub(super) fn new(length: usize) -> Self {
         Self {
             length,
@@ -32,7 +32,7 @@ impl Fourier {
         input
             .iter_mut()
             .zip(values)
-            .for_each(|(place, value)| *place = *value);
+            .for_each(|(position, value)| *position = *value);
         let mut bins = transform.make_output_vec();
         transform
             .process(&mut input, &mut bins)
@@ -40,7 +40,7 @@ impl Fourier {
         bins
     }
 
-    /// The values that have these bins (0 to half the length).
+    /// The inverse transform of the bins 0 to half the length.
     pub(super) fn back(&mut self, bins: &[Bin]) -> Vec<f64> {
         if self.length == 0 {
             return Vec::new();
@@ -50,9 +50,9 @@ impl Fourier {
         input
             .iter_mut()
             .zip(bins)
-            .for_each(|(place, bin)| *place = *bin);
-        // Real values have no phase at the mean and at the highest frequency; what rounding left
-        // there is dropped.
+            .for_each(|(position, bin)| *position = *bin);
+        // Real values have no phase at the mean and at the highest frequency, so the rounding
+        // errors there are cleared.
         if let Some(first) = input.first_mut() {
             first.im = 0.0;
         }

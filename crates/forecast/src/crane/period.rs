@@ -1,11 +1,11 @@
-//! After how many steps a series repeats itself, as Crane finds it.
+//! Period of a series, as Crane finds it.
 //!
-//! A frequency is a hint where it is stronger than chance: than the second strongest of a hundred
-//! shuffles' strongest. A hint counts where the autocorrelation rises towards it and falls after it
-//! (slopes of least squares over up to four hours, or half the period). Of those the one with the
-//! largest autocorrelation is the period. Source: gocrane/crane `pkg/prediction/dsp/period.go`.
-//! Crane shuffles by the clock, so that it may answer differently each time; here the same series
-//! always has the same answer.
+//! A frequency is a candidate if it is stronger than noise: than the second strongest of the maxima
+//! of a hundred shuffles. A candidate is accepted if the autocorrelation rises towards it and falls
+//! after it (least-squares slopes over up to four hours, or half the period). The accepted
+//! candidate with the largest autocorrelation is the period. Source: gocrane/crane
+//! `pkg/prediction/dsp/period.go`. Crane seeds its shuffles from the clock, so its result varies;
+//! here the same series always has the same result.
 
 use super::autocorrelation::autocorrelation;
 use super::fourier::{Bin, Fourier};
@@ -14,9 +14,9 @@ const SHUFFLES: usize = 100;
 const THRESHOLD_RANK: usize = 98;
 const SLOPE_SECONDS: usize = 4 * 3600;
 
-/// Seconds after which the values repeat themselves; none where they do not.
+/// The period in seconds, or `None` if the values do not repeat.
 pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
-    let threshold = chance(values);
+    let threshold = noise_threshold(values);
     let count = values.len();
     let bins = Fourier::new(count).forward(values);
     let strong = bins
@@ -40,13 +40,13 @@ pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
             best = Some((lag, height));
         }
     }
-    // Through the rate, as the source does: 109 steps of 300 s are 32,699 s.
+    // Computed through the rate, as in the source: 109 steps of 300 s are 32,699 s.
     let rate = 1.0 / f64::from(step_seconds);
     best.map(|(lag, _)| (lag as f64 / rate) as u64)
 }
 
-/// The strength that a frequency has by chance.
-fn chance(values: &[f64]) -> f64 {
+/// The strength that a frequency reaches by chance.
+fn noise_threshold(values: &[f64]) -> f64 {
     let mut shuffled = values.to_vec();
     let mut fourier = Fourier::new(values.len());
     let mut random = Random(0x5DEE_CE66);
@@ -73,7 +73,7 @@ fn is_peak(correlation: &[f64], lag: usize, width: usize) -> bool {
     slope(before) > 0.0 && slope(after) < 0.0
 }
 
-/// Slope of the line of least squares; not a number for fewer than two values.
+/// Least-squares slope; NaN for fewer than two values.
 fn slope(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let middle = (count - 1.0) / 2.0;
@@ -87,8 +87,7 @@ fn slope(values: &[f64]) -> f64 {
     with / own
 }
 
-/// A plain generator (`SplitMix64`): what matters is that the order is mixed, and the same every
-/// time.
+/// The `SplitMix64` generator: deterministic, sufficient for shuffling.
 struct Random(u64);
 
 impl Random {

@@ -1,13 +1,13 @@
-//! How bad a prediction was: too little counts more than too much.
+//! Prediction error in which underestimates count more than overestimates.
 //!
-//! The mean over all points of `(predicted - actual) / actual` where it was too much, and of
-//! `-ln(1 - x) / ln(1.25)` with `x = (actual - predicted) / actual` where it was too little. Where
-//! any actual value is below 0.001: the mean of the plain differences. Source: gocrane/crane
+//! The mean over all points of `(predicted - actual) / actual` for overestimates, and of
+//! `-ln(1 - x) / ln(1.25)` with `x = (actual - predicted) / actual` for underestimates. If any
+//! actual value is below 0.001: the mean of the plain differences. Source: gocrane/crane
 //! `pkg/prediction/accuracy/prediction_error.go`.
 
 const SMALL: f64 = 1e-3;
 
-/// The error; not a number where the lists differ in length or are empty.
+/// The error; NaN if the lists differ in length or are empty.
 pub fn prediction_error(actual: &[f64], predicted: &[f64]) -> f64 {
     if actual.len() != predicted.len() {
         return f64::NAN;

@@ -1,30 +1,28 @@
-//! What Crane does to a history before it looks at it: fill gaps, cut to whole hours, take out
-//! outliers.
+//! Crane's preprocessing of a history: fill gaps, cut to whole hours, remove outliers.
 //!
-//! A gap of more than an hour ends what counts: only what lies after the last one stays. Shorter
-//! gaps are filled on a straight line. A sample that is not a whole number of steps after the one
-//! before makes the series useless. Of the oldest samples as many go as make the rest a whole
-//! number of hours. Values above the 99.9th or below the 0.1th percentile are replaced by the value
-//! before them. Source: gocrane/crane `pkg/prediction/dsp/prediction.go` (`preProcessTimeSeries`)
-//! and `signal.go`.
+//! Only samples after the last gap of more than an hour are kept. Shorter gaps are interpolated
+//! linearly. A sample that is not a whole number of steps after its predecessor is an error. The
+//! oldest samples are cut until a whole number of hours is left. Values above the 99.9th or below
+//! the 0.1th percentile are replaced by the value before them. Source: gocrane/crane
+//! `pkg/prediction/dsp/prediction.go` (`preProcessTimeSeries`) and `signal.go`.
 
 use super::DspError;
 
 const HOUR_SECONDS: i64 = 3600;
 const OUTLIERS: (f64, f64) = (0.1, 99.9);
 
-/// Values at a fixed distance, without gaps.
+/// Equidistant values without gaps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Regular {
-    /// When the first value was measured, in seconds since 1970; none without values.
+pub struct RegularSeries {
+    /// Time of the first value, in seconds since 1970; `None` without values.
     pub first_second: Option<i64>,
     /// The values, oldest first.
     pub values: Vec<f64>,
 }
 
-/// Fills gaps, cuts to whole hours and takes out outliers. Samples are (second since 1970, value),
+/// Fills gaps, cuts to whole hours and removes outliers. Samples are (second since 1970, value),
 /// oldest first.
-pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<Regular, DspError> {
+pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<RegularSeries, DspError> {
     let step = i64::from(step_seconds);
     if samples.is_empty() || step == 0 || step > HOUR_SECONDS {
         return Err(DspError::NoSamples);
@@ -48,7 +46,7 @@ pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<Regular, 
     let first = kept
         .first()
         .map(|(second, _)| second + surplus as i64 * step);
-    Ok(Regular {
+    Ok(RegularSeries {
         first_second: first.filter(|_| !values.is_empty()),
         values,
     })
@@ -92,7 +90,7 @@ fn replace_outliers(values: &mut [f64]) {
     }
 }
 
-/// The value at rank `percent` of a sorted list, or the mean of the two around it; none where the
+/// The value at rank `percent` of a sorted list, or the mean of its two neighbours; `None` if the
 /// rank lies before the first value.
 fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     if let [only] = sorted {

@@ -1,8 +1,7 @@
 //! Sine and cosine with the same bits as Go's `math.Sincos`: the Cephes polynomials over an eighth
 //! of a turn.
 
-/// A quarter of pi in three parts, of which the first two are short enough that small multiples are
-/// exact.
+/// A quarter of pi in three parts; the first two are short enough that small multiples are exact.
 const EIGHTH: [f64; 3] = [
     f64::from_bits(0x3fe9_21fb_4000_0000),
     f64::from_bits(0x3e64_442d_0000_0000),

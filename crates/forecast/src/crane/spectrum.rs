@@ -1,10 +1,9 @@
-//! The discrete Fourier transform with the same rounding as Crane's.
+//! Discrete Fourier transform with the same rounding as Crane's.
 //!
-//! Bins below the upper half are the mirror images of those above, but not to the last bit; and
-//! whether the weakest bin that stays loses its mirror image depends on that bit, as does whether a
-//! value is above zero. So this follows the order of operations there: chirps for lengths that are
-//! no power of two, halving for those that are. Source: mjibson/go-dsp `fft/bluestein.go`,
-//! `fft/radix2.go`, which Crane uses.
+//! Bins below the upper half mirror those above, but not to the last bit. That bit decides whether
+//! the weakest kept bin loses its mirror image, and whether a value is above zero. So the order of
+//! operations follows the source: Bluestein for lengths that are no power of two, radix 2 for the
+//! others. Source: mjibson/go-dsp `fft/bluestein.go`, `fft/radix2.go`, which Crane uses.
 
 use std::f64::consts::PI;
 
@@ -18,10 +17,10 @@ pub(super) fn spectrum(values: &[f64]) -> Vec<Bin> {
     transform(values.iter().map(|value| Bin::new(*value, 0.0)).collect())
 }
 
-/// The real parts of what has these bins.
+/// The real parts of the inverse transform.
 pub(super) fn real_parts(bins: &[Bin]) -> Vec<f64> {
     let scale = bins.len() as f64;
-    transform(turned(bins))
+    transform(reversed(bins))
         .into_iter()
         .map(|bin| bin.re / scale)
         .collect()
@@ -31,14 +30,14 @@ fn transform(values: Vec<Bin>) -> Vec<Bin> {
     if values.len() <= 1 {
         values
     } else if values.len().is_power_of_two() {
-        halving(&values)
+        radix2(&values)
     } else {
-        chirp(&values)
+        bluestein(&values)
     }
 }
 
-/// In the opposite order but for the first, which makes a transform its inverse.
-fn turned(bins: &[Bin]) -> Vec<Bin> {
+/// The bins in reverse order except the first, which makes a transform its inverse.
+fn reversed(bins: &[Bin]) -> Vec<Bin> {
     let (first, rest) = bins.split_at(bins.len().min(1));
     first.iter().chain(rest.iter().rev()).copied().collect()
 }
@@ -54,8 +53,8 @@ pub(super) fn magnitude(bin: Bin) -> f64 {
     large * (1.0 + ratio * ratio).sqrt()
 }
 
-/// Any length, by a convolution of a length that is a power of two (Bluestein).
-fn chirp(values: &[Bin]) -> Vec<Bin> {
+/// Transforms any length by a convolution whose length is a power of two (Bluestein).
+fn bluestein(values: &[Bin]) -> Vec<Bin> {
     let count = values.len();
     let padded = (count * 2 - 1).next_power_of_two();
     let factors: Vec<Bin> = (0..count)
@@ -75,14 +74,14 @@ fn chirp(values: &[Bin]) -> Vec<Bin> {
         right[index] = *factor;
         right[(padded - index) % padded] = *factor;
     }
-    let (left, right) = (halving(&left), halving(&right));
+    let (left, right) = (radix2(&left), radix2(&right));
     let product: Vec<Bin> = left
         .iter()
         .zip(&right)
         .map(|(left, right)| left * right)
         .collect();
     let scale = padded as f64;
-    let convolved = halving(&turned(&product))
+    let convolved = radix2(&reversed(&product))
         .into_iter()
         .map(|bin| Bin::new(bin.re / scale, bin.im / scale));
     convolved
@@ -91,8 +90,8 @@ fn chirp(values: &[Bin]) -> Vec<Bin> {
         .collect()
 }
 
-/// Lengths that are a power of two (Cooley and Tukey, decimation in time).
-fn halving(values: &[Bin]) -> Vec<Bin> {
+/// Transforms lengths that are a power of two (Cooley and Tukey, decimation in time).
+fn radix2(values: &[Bin]) -> Vec<Bin> {
     let count = values.len();
     let bits = count.trailing_zeros();
     let factors = roots(count);
@@ -106,13 +105,13 @@ fn halving(values: &[Bin]) -> Vec<Bin> {
         for start in (0..count).step_by(stage) {
             for offset in 0..half {
                 let (low, high) = (from[start + offset], from[start + offset + half]);
-                let turned = if stage == 2 {
+                let reversed = if stage == 2 {
                     high
                 } else {
                     high * factors[stride * offset]
                 };
-                to[start + offset] = low + turned;
-                to[start + offset + half] = low - turned;
+                to[start + offset] = low + reversed;
+                to[start + offset + half] = low - reversed;
             }
         }
         std::mem::swap(&mut from, &mut to);
@@ -121,7 +120,7 @@ fn halving(values: &[Bin]) -> Vec<Bin> {
     from
 }
 
-/// The roots of one, each computed at the shortest length that has it.
+/// Roots of unity, each computed at the shortest length that has it.
 fn roots(count: usize) -> Vec<Bin> {
     let mut roots = vec![
         Bin::new(1.0, 0.0),

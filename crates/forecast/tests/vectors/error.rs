@@ -1,4 +1,4 @@
-//! The error that ranks estimators.
+//! Error that ranks estimators.
 
 use forecast::crane::prediction_error;
 use recordings::{double, load};

@@ -1,4 +1,4 @@
-//! Each estimator's forecast of one period.
+//! Forecast of one period by each estimator.
 
 use forecast::crane::{Estimator, Filter, Periods};
 use recordings::load;
@@ -21,7 +21,7 @@ struct Output {
     expect: Summary,
 }
 
-/// An estimator as the recording has it; what is absent has its default.
+/// An estimator as recorded; absent fields have their default.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Written {

@@ -1,4 +1,4 @@
-//! The whole way from samples to a forecast, or to why there is none.
+//! From samples to a forecast, or to the reason for having none.
 
 use std::collections::BTreeMap;
 

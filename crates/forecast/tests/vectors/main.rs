@@ -1,6 +1,6 @@
 //! Comparison with inputs and outputs recorded by running Crane.
 //!
-//! Where the recordings are is said in `crates/recordings`.
+//! The crate `recordings` locates the recordings.
 
 mod autocorrelation;
 mod close;

@@ -1,7 +1,7 @@
-//! Where a case's samples come from: written out, or rows of a recorded trace.
+//! Samples of a case: literal values, or rows of a recorded trace.
 //!
 //! The traces are in `tests/vectors/crane/traces`: first second and step in the first line, then a
-//! value per line, empty where there is none.
+//! value per line, empty if missing.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A long series in a few numbers, as the recording has it.
+//! Summary of a long series, as recorded.
 
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Panics where the values are others.
+    /// Panics if the values differ.
     pub(crate) fn check(&self, values: &[f64], tolerance: f64, which: &str) {
         assert_eq!(values.len(), self.count, "{which}");
         let sampled: Vec<f64> = values.iter().step_by(self.stride.max(1)).copied().collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use feed::ForecastSeries;
-use forecast::{Forecaster, NotForecast, NotObserved, Plan};
+use forecast::{ForecastConfig, ForecastError, Forecaster, ObserveError};
 use jiff::Timestamp;
 use model::Series;
 
@@ -78,11 +78,11 @@ impl Own {
         let at =
             |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
         let history = Series::new(self.young.iter().filter_map(at).collect());
-        let plan = Plan {
+        let config = ForecastConfig {
             step_seconds: self.step,
             horizons_seconds: self.horizons.clone(),
         };
-        if let Ok(mut forecaster) = Forecaster::fit(&history, &plan) {
+        if let Ok(mut forecaster) = Forecaster::fit(&history, &config) {
             observe(&mut forecaster, &[], until);
             self.learnt = Some(Box::new(forecaster));
             self.young = Vec::new();
@@ -167,18 +167,18 @@ fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> O
         let Ok(at) = Timestamp::from_second(*second) else {
             continue;
         };
-        if forecaster.observe(at, *value) == Err(NotObserved::Gap) {
+        if forecaster.observe(at, *value) == Err(ObserveError::Gap) {
             return Some(place);
         }
     }
     let is_gap = Timestamp::from_second(until)
-        .is_ok_and(|at| forecaster.advance(at) == Err(NotObserved::Gap));
+        .is_ok_and(|at| forecaster.advance(at) == Err(ObserveError::Gap));
     is_gap.then_some(samples.len())
 }
 
-fn reason(error: &NotForecast) -> String {
+fn reason(error: &ForecastError) -> String {
     match error {
-        NotForecast::TooLittle {
+        ForecastError::TooLittle {
             history_seconds,
             measured_seconds,
             needed_seconds,

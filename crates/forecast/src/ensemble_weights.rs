@@ -1,40 +1,40 @@
-//! How much each of several forecasts counts: less, the larger its recent errors were, seen at
-//! several speeds and multiplied.
+//! Weights of several forecasts: the smaller its recent errors, the larger a forecast's weight.
+//! Errors are averaged at several decay rates and multiplied.
 //!
-//! `weight = 1 / product over speeds of (mean error)^exponent`, less than a thousandth of the
-//! largest is nothing. So a forecast must have been good lately and for long to count.
+//! `weight = 1 / product over rates of (mean error)^exponent`. Weights below a thousandth of the
+//! largest become zero. So a forecast needs small errors both recently and over a long time.
 
-use crate::discounted::keep;
+use crate::ewma::decay_factor;
 
 const SMALLEST: f64 = 1e-3;
 
-/// A half-life in slots, and how much errors at that speed count.
+/// A half-life in slots, and the exponent of the errors at that rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Speed {
+pub(crate) struct Decay {
     pub(crate) half_life: f64,
     pub(crate) exponent: u32,
 }
 
-/// Errors of `N` forecasts at `S` speeds. The weight is the product to the power `sharpness`.
+/// Errors of `N` forecasts at `S` decay rates. The weight is the product to the power `sharpness`.
 ///
-/// Forecasts lie side by side and are all computed with, there or not: so several are done at once,
-/// without a branch.
+/// All forecasts are computed, whether available or not, so that the loops vectorise without
+/// branches.
 #[derive(Clone, Debug)]
-pub(crate) struct Trust<const N: usize, const S: usize> {
-    keep: [f64; S],
+pub(crate) struct EnsembleWeights<const N: usize, const S: usize> {
+    decay: [f64; S],
     exponents: [u32; S],
     sharpness: u32,
     floor: f64,
-    /// Faded sums of the errors, and of how many there were.
+    /// Decayed sums of the errors, and of their number.
     sums: [[f64; N]; S],
     counts: [[f64; N]; S],
 }
 
-impl<const N: usize, const S: usize> Trust<N, S> {
-    pub(crate) fn new(speeds: [Speed; S], sharpness: u32, floor: f64) -> Self {
+impl<const N: usize, const S: usize> EnsembleWeights<N, S> {
+    pub(crate) fn new(decays: [Decay; S], sharpness: u32, floor: f64) -> Self {
         Self {
-            keep: speeds.map(|speed| keep(speed.half_life)),
-            exponents: speeds.map(|speed| speed.exponent),
+            decay: decays.map(|decay| decay_factor(decay.half_life)),
+            exponents: decays.map(|decay| decay.exponent),
             sharpness,
             floor,
             sums: [[0.0; N]; S],
@@ -42,16 +42,20 @@ impl<const N: usize, const S: usize> Trust<N, S> {
         }
     }
 
-    /// Takes in the error of each forecast that was there.
-    pub(crate) fn add(&mut self, errors: [f64; N], was_there: [bool; N]) {
-        for ((sums, counts), keep) in self.sums.iter_mut().zip(&mut self.counts).zip(self.keep) {
+    /// Records the errors of the available forecasts.
+    pub(crate) fn add(&mut self, errors: [f64; N], was_available: [bool; N]) {
+        for ((sums, counts), decay) in self.sums.iter_mut().zip(&mut self.counts).zip(self.decay) {
             for which in 0..N {
                 let (sum, count) = (
-                    keep * sums[which] + errors[which],
-                    keep * counts[which] + 1.0,
+                    decay * sums[which] + errors[which],
+                    decay * counts[which] + 1.0,
                 );
-                sums[which] = if was_there[which] { sum } else { sums[which] };
-                counts[which] = if was_there[which] {
+                sums[which] = if was_available[which] {
+                    sum
+                } else {
+                    sums[which]
+                };
+                counts[which] = if was_available[which] {
                     count
                 } else {
                     counts[which]
@@ -60,8 +64,8 @@ impl<const N: usize, const S: usize> Trust<N, S> {
         }
     }
 
-    /// The product of each forecast's mean errors; what follows from no error has no meaning.
-    /// Divided once, since divisions are dear.
+    /// The product of each forecast's mean errors; meaningless for forecasts without errors.
+    /// Divides once, since divisions are slow.
     fn products(&self) -> [f64; N] {
         let mut products = [1.0; N];
         let mut divisors = [1.0; N];
@@ -78,13 +82,13 @@ impl<const N: usize, const S: usize> Trust<N, S> {
         std::array::from_fn(|which| products[which] / divisors[which])
     }
 
-    /// How much each forecast that is there counts, in all one; none where no forecast that is
-    /// there has been judged.
-    pub(crate) fn weights(&self, is_there: [bool; N]) -> Option<[f64; N]> {
+    /// Weights of the available forecasts with a sum of 1, or `None` if none of them has errors
+    /// yet.
+    pub(crate) fn weights(&self, is_available: [bool; N]) -> Option<[f64; N]> {
         let products = self.products();
-        let is_judged = self.counts[0].map(|count| count > 0.0);
+        let is_evaluated = self.counts[0].map(|count| count > 0.0);
         let products: [f64; N] = std::array::from_fn(|which| {
-            if is_there[which] && is_judged[which] {
+            if is_available[which] && is_evaluated[which] {
                 products[which]
             } else {
                 f64::INFINITY
@@ -101,14 +105,14 @@ impl<const N: usize, const S: usize> Trust<N, S> {
     }
 }
 
-/// Without what is less than a thousandth of the largest (which is 1), and in all one.
+/// Clears weights below a thousandth of the largest (which is 1) and scales the sum to 1.
 pub(crate) fn normalised<const N: usize>(weights: [f64; N]) -> [f64; N] {
     let kept = weights.map(|weight| if weight < SMALLEST { 0.0 } else { weight });
     let total: f64 = kept.iter().sum();
     kept.map(|weight| weight / total)
 }
 
-/// Small whole powers. The library's goes through a loop, and this is called most of all.
+/// Small integer powers. The library's version loops, and this is the hottest function.
 fn powers<const N: usize>(values: [f64; N], exponent: u32) -> [f64; N] {
     match exponent {
         1 => values,

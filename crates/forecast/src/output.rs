@@ -1,32 +1,32 @@
-//! What a reader gets: a forecast, or why there is none.
+//! Forecasts and the errors that replace them.
 
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-/// What will be during one slot.
+/// Forecast of one slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// When the slot begins.
+    /// Start of the slot.
     pub from: Timestamp,
-    /// How long it is.
+    /// Length of the slot.
     pub length: SignedDuration,
-    /// The end of the newest slot that was known.
+    /// End of the newest known slot.
     pub as_of: Timestamp,
-    /// The mean value during the slot.
+    /// Mean value during the slot.
     pub expected: f64,
-    /// What is not exceeded nine times of ten.
+    /// Value that is not exceeded with 90 % probability.
     pub p90: f64,
-    /// What is not exceeded nineteen times of twenty.
+    /// Value that is not exceeded with 95 % probability.
     pub p95: f64,
-    /// What is not exceeded ninety-nine times of a hundred.
+    /// Value that is not exceeded with 99 % probability.
     pub p99: f64,
-    /// How much each way to forecast counts, in all one.
-    pub parts: [(Part, f64); 7],
+    /// Weights of the ensemble members. Their sum is 1.
+    pub weights: [(Member, f64); 7],
 }
 
-/// A way to forecast.
+/// A member of the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Member {
     /// The last value.
     Last,
     /// The same time yesterday.
@@ -39,11 +39,11 @@ pub enum Part {
     Blend,
     /// The mean of the last seven days at that time, times the level of the last hour.
     Level,
-    /// The profile and what is left of the present deviation from it.
+    /// The profile plus the regression of the present deviation from it.
     Regression,
 }
 
-impl Part {
+impl Member {
     pub(crate) const ALL: [Self; 7] = [
         Self::Last,
         Self::Yesterday,
@@ -55,26 +55,26 @@ impl Part {
     ];
 }
 
-/// Why there is no forecast.
+/// Reasons for a missing forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NotForecast {
-    /// A sampling step that does not fit a day.
+pub enum ForecastError {
+    /// The sampling step does not fit a day.
     #[error(
         "step: a day is not a whole number of slots of {step_seconds} s, or they are longer than an hour"
     )]
     Step {
-        /// How far apart samples come.
+        /// Distance between samples in seconds.
         step_seconds: u32,
     },
-    /// A horizon that was not planned, or that is not between one second and a day.
+    /// The horizon is not configured, or not between one second and a day.
     #[error(
         "horizon: {seconds} s is not between one second and the longest horizon asked for, at most a day"
     )]
     Horizon {
-        /// How far ahead.
+        /// The requested horizon in seconds.
         seconds: u32,
     },
-    /// Nothing was measured.
+    /// The history has no samples.
     #[error("there are no samples")]
     NoSamples,
     /// The history is too short, or has too many gaps, for this horizon.
@@ -83,25 +83,25 @@ pub enum NotForecast {
          at least half of them measured"
     )]
     TooLittle {
-        /// From the first sample to the newest slot.
+        /// Time from the first sample to the newest slot.
         history_seconds: u64,
-        /// How much of that was measured.
+        /// Measured part of it.
         measured_seconds: u64,
-        /// How long it must be.
+        /// Minimum length.
         needed_seconds: u64,
     },
 }
 
-/// Why a sample was not taken in.
+/// Reasons for refusing a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NotObserved {
-    /// Its slot is complete.
+pub enum ObserveError {
+    /// The slot of the sample is already complete.
     #[error("the sample is older than what was forecast from")]
     Late,
-    /// It is no number.
+    /// The value is NaN or infinite.
     #[error("the value is not a finite number")]
     NotFinite,
-    /// Nothing was measured for fourteen days: the history must be learnt anew.
+    /// No samples for fourteen days: the history must be learnt again.
     #[error("there was no sample for fourteen days")]
     Gap,
 }

@@ -1,0 +1,92 @@
+//! Simple ensemble members: the last value, the same time yesterday, the same time last week, the
+//! median of the last seven days at that time, the mean of those three, and the mean of the seven
+//! days times the level of the last hour.
+
+use crate::recent::Recent;
+use crate::regression::FEATURES;
+use crate::seasons::{Seasons, SlotPosition};
+
+/// Number of members, including the regression.
+pub(crate) const MEMBERS: usize = 7;
+/// Index of the regression.
+pub(crate) const REGRESSION: usize = 6;
+
+/// One value per member, in the order last, day, week, median, blend, level, regression; `None` if
+/// the history is too short for it.
+pub(crate) type MemberForecasts = [Option<f64>; MEMBERS];
+
+/// Values at one time of day on earlier days.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EarlierDays {
+    day: f64,
+    week: Option<f64>,
+    median: f64,
+    mean: f64,
+}
+
+impl EarlierDays {
+    /// For a slot at most a day ahead; `None` without a day before it.
+    pub(crate) fn new(seasons: &Seasons, target: SlotPosition) -> Option<Self> {
+        let day = seasons.days_before(target, 1)?;
+        let profile = seasons.profile(target);
+        let week = seasons.days_before(target, 7);
+        Some(Self {
+            day,
+            week,
+            median: f64::from(profile.median),
+            mean: f64::from(profile.mean),
+        })
+    }
+}
+
+/// Forecasts of all members but the regression, for a slot at most a day ahead.
+pub(crate) fn member_forecasts(
+    earlier: Option<&EarlierDays>,
+    last: f64,
+    level: f64,
+) -> MemberForecasts {
+    let mut member_forecasts = [None; MEMBERS];
+    member_forecasts[0] = Some(last);
+    let Some(&EarlierDays {
+        day,
+        week,
+        median,
+        mean,
+    }) = earlier
+    else {
+        return member_forecasts;
+    };
+    member_forecasts[1] = Some(day);
+    member_forecasts[2] = week;
+    member_forecasts[3] = Some(median);
+    member_forecasts[4] = Some(week.map_or(f64::midpoint(day, median), |week| {
+        (day + week + median) / 3.0
+    }));
+    member_forecasts[5] = Some(mean * level);
+    member_forecasts
+}
+
+/// Regression features of a slot: change of the profile until then, yesterday and last week against
+/// the profile, and the present deviation.
+pub(crate) fn features(
+    seasons: &Seasons,
+    recent: &Recent,
+    target: SlotPosition,
+) -> Option<[f32; FEATURES]> {
+    let now = recent.profile?;
+    let yesterday = seasons.asinh_days_before(target, 1)?;
+    let then = f64::from(seasons.profile(target).mean_asinh);
+    let week = seasons.asinh_days_before(target, 7).unwrap_or(then);
+    let [hour, day, yesterday_hour, week_hour] = recent.means();
+    let features = [
+        then - now,
+        yesterday - then,
+        week - then,
+        recent.deviation,
+        hour,
+        day,
+        yesterday_hour,
+        week_hour,
+    ];
+    Some(features.map(|feature| feature as f32))
+}
