@@ -1,4 +1,4 @@
-//! Compiles the protocol to Rust, and keeps its description for the reflection service.
+//! Compiles the protocol to Rust and keeps its descriptor for the reflection service.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::{FEED_SERVER, Follow, follow};
-use feed::{Following, Reader};
+use feed::{Reader, Subscription};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::ListParams;
 use kube::runtime::watcher::Event;
@@ -26,7 +26,7 @@ type Targets = BTreeMap<String, i64>;
 pub(crate) struct Listening {
     statuses: watch::Receiver<Targets>,
     _watch: Follow,
-    following: watch::Receiver<Following>,
+    following: watch::Receiver<Subscription>,
     /// By name.
     uids: BTreeMap<String, String>,
 }
@@ -50,7 +50,7 @@ impl Listening {
             tls,
             server_name,
         }
-        .follow();
+        .subscribe();
         tokio::spawn(reading);
 
         let mut uids = BTreeMap::new();
@@ -62,7 +62,7 @@ impl Listening {
             statuses.wait_for(|targets| names.iter().all(|name| targets.contains_key(name))),
         )
         .await??;
-        let all_heard = |now: &Following| {
+        let all_heard = |now: &Subscription| {
             now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some())
         };
         timeout(PATIENCE, following.wait_for(all_heard))
@@ -96,7 +96,7 @@ impl Listening {
         let mut following = self.following.clone();
         let uid = self.uids.get(name).context("it was listed")?;
         let is_above =
-            |now: &Following| heard_target(now, uid).is_some_and(|target| target > before);
+            |now: &Subscription| heard_target(now, uid).is_some_and(|target| target > before);
         timeout(PATIENCE, following.wait_for(is_above))
             .await
             .with_context(|| format!("the feed about {name}"))??;
@@ -115,7 +115,7 @@ fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler
     }
 }
 
-fn heard_target(following: &Following, uid: &str) -> Option<i64> {
+fn heard_target(following: &Subscription, uid: &str) -> Option<i64> {
     let heard = following.get(uid)?;
     Some(
         heard

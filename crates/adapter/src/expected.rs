@@ -26,7 +26,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use ::watch::Watches;
-use feed::{Following, Forecast};
+use feed::{Forecast, Subscription};
 use jiff::Timestamp;
 use kube::Client;
 use runtime::ApiServerClock;
@@ -52,7 +52,7 @@ pub const POD_CPU: &str = "crane_pod_cpu_usage";
 pub struct Expected {
     view: watch::Receiver<View>,
     /// What the recommender tells, where it is heard. It is newer than what it wrote.
-    heard: Option<watch::Receiver<Following<Forecast>>>,
+    heard: Option<watch::Receiver<Subscription<Forecast>>>,
     /// Whom to ask how many replicas there are at the moment.
     sizes: Option<Sizes>,
     /// How long what was last known stands in for what should be.
@@ -84,7 +84,7 @@ impl Expected {
 
     /// The same, but what the recommender tells comes first.
     #[must_use]
-    pub fn hearing(self, heard: Option<watch::Receiver<Following<Forecast>>>) -> Self {
+    pub fn hearing(self, heard: Option<watch::Receiver<Subscription<Forecast>>>) -> Self {
         Self { heard, ..self }
     }
 

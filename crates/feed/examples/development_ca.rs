@@ -1,6 +1,5 @@
-//! Makes a development authority and one certificate per program of the suite, as PEM files in the
-//! folder given as the only argument. What each file is for is in `certs/README.md`. Nothing of
-//! this is meant for production.
+//! Writes a development CA and one certificate per program of the suite as PEM files into the
+//! folder given as the only argument. `certs/README.md` lists the files. Not for production.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -14,9 +13,9 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// Serves the feed.
+/// Name of the feed server.
 const SERVER: &str = "plimsoll-recommender";
-/// Read the feed.
+/// Names of the feed clients.
 const CLIENTS: [&str; 3] = ["plimsoll-updater", "plimsoll-webhook", "plimsoll-adapter"];
 
 fn main() -> Result<()> {
@@ -58,7 +57,7 @@ fn authority(folder: &Path) -> Result<Issuer<'static, KeyPair>> {
         .push(DnType::CommonName, "Plimsoll development authority");
     let key = KeyPair::generate()?;
     write(&folder.join("ca.pem"), &params.self_signed(&key)?.pem())?;
-    // The authority's key is not kept: a new run makes everything anew.
+    // The CA key is not kept: a new run replaces all files.
     Ok(Issuer::new(params, key))
 }
 
@@ -83,7 +82,7 @@ fn issue(
     )
 }
 
-/// Replaces a file by one that only its owner may read.
+/// Replaces a file by one that only its owner can read.
 fn write(path: &Path, text: &str) -> Result<()> {
     let replace = || {
         if path.exists() {

@@ -1,14 +1,14 @@
-//! The reader's side: follows the leader, or those of all shards, reconnects, keeps the last value
-//! and never goes back to an older one.
+//! Feed client: follows the leader, or those of all shards, reconnects, keeps the last value and
+//! never returns to an older one.
 //!
-//! Which address leads comes from outside, as a value that changes (the recommender's Lease says
-//! it). When the leader moves or the stream breaks, the values stay as they are and are said to be
-//! stale, until the reset of the next stream is complete.
+//! The caller provides the address of the leader (from the recommender's Lease) as a `watch`
+//! channel. While the leader moves or the stream is down, values stay available but stale, until
+//! the reset of the next stream is complete.
 
 mod backoff;
 mod connect;
-mod following;
 mod merge;
+mod subscription;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -29,32 +29,32 @@ use backoff::Backoff;
 pub use connect::{connect, connector};
 use merge::{Merge, MergeError};
 
-pub use following::{Following, Heard, Part};
+pub use subscription::{LeaderState, Received, Subscription};
 
-/// What the next connection uses. It must offer a client certificate and the protocol `h2`.
+/// TLS configuration of the next connection, with a client certificate and ALPN `h2`.
 pub type CurrentTls = Arc<dyn Fn() -> Arc<ClientConfig> + Send + Sync>;
 
-/// Nothing comes for so long, not even an answer to a ping: the connection is given up.
+/// Time without any data, including ping replies, after which a connection is closed.
 const KEEPALIVE: Duration = Duration::from_secs(5);
-/// For a connection with its handshake, and for the beginning of a stream.
+/// Limit for a connection with its handshake, and for the start of a stream.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The largest message that is taken.
+/// Maximum size of a received message.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Follows what whoever leads tells: of everything, or of one shard each.
+/// Feed client for one leader or one per shard.
 #[derive(Clone)]
 pub struct Reader {
-    /// `host:port` of each leader; absent while there is none.
+    /// `host:port` of each leader, `None` while there is none.
     pub leaders: Vec<watch::Receiver<Option<String>>>,
-    /// How to connect.
+    /// TLS configuration.
     pub tls: CurrentTls,
-    /// The name in the leaders' certificates, whatever their addresses are.
+    /// Name in the leaders' certificates, independent of their addresses.
     pub server_name: ServerName<'static>,
 }
 
-/// Why a stream ended.
+/// Reasons for the end of a stream.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum StreamEnd {
     #[error("cannot connect: {0}")]
     Connect(#[from] tonic::transport::Error),
     #[error("{0}")]
@@ -63,20 +63,19 @@ enum Ended {
     Timeout,
     #[error("{0}")]
     Merge(#[from] MergeError),
-    /// As every stream does now and then.
+    /// Regular end by the server.
     #[error("the server closed the stream")]
     Closed,
 }
 
 impl Reader {
-    /// What is heard, and the reading itself, which goes on for as long as somebody looks and a
-    /// leader is told.
-    ///
-    /// Recommendations, or what else the receiver is of: `reader.follow::<Forecast>()`.
-    pub fn follow<V: Topic>(
+    /// Subscribes to recommendations or another topic: `reader.subscribe::<Forecast>()`. Returns
+    /// the received values and the task that reads them. The task ends when the receiver is dropped
+    /// or the leader channels close.
+    pub fn subscribe<V: Topic>(
         self,
     ) -> (
-        watch::Receiver<Following<V>>,
+        watch::Receiver<Subscription<V>>,
         impl Future<Output = ()> + Send + use<V>,
     ) {
         let Self {
@@ -84,36 +83,37 @@ impl Reader {
             tls,
             server_name,
         } = self;
-        let (following, heard) = watch::channel(Following::new(leaders.len(), Instant::now()));
+        let (subscription, received) =
+            watch::channel(Subscription::new(leaders.len(), Instant::now()));
         let streams = leaders.into_iter().enumerate().map(|(number, leader)| {
-            let following = Told {
+            let subscription = LeaderUpdates {
                 number,
-                following: following.clone(),
+                subscription: subscription.clone(),
             };
             LeaderReader {
                 leader,
                 tls: Arc::clone(&tls),
                 server_name: server_name.clone(),
-                following,
+                subscription,
             }
             .run()
         });
-        (heard, join_all(streams).map(drop))
+        (received, join_all(streams).map(drop))
     }
 }
 
-/// Where what one leader tells goes.
-struct Told<V: Topic> {
+/// The values of one leader within a subscription.
+struct LeaderUpdates<V: Topic> {
     number: usize,
-    following: watch::Sender<Following<V>>,
+    subscription: watch::Sender<Subscription<V>>,
 }
 
-/// Follows one leader, and those that follow it.
+/// Reader of one leader and its successors.
 struct LeaderReader<V: Topic> {
     leader: watch::Receiver<Option<String>>,
     tls: CurrentTls,
     server_name: ServerName<'static>,
-    following: Told<V>,
+    subscription: LeaderUpdates<V>,
 }
 
 impl<V: Topic> LeaderReader<V> {
@@ -122,66 +122,66 @@ impl<V: Topic> LeaderReader<V> {
             mut leader,
             tls,
             server_name,
-            following,
+            subscription,
         } = self;
         let mut merge = Merge::default();
         let mut backoff = Backoff::default();
-        let mut said = None;
+        let mut logged = None;
         loop {
-            let told = tokio::select! {
-                told = leader.wait_for(Option::is_some) => told.map(|address| address.clone()),
-                () = following.closed() => return,
+            let current = tokio::select! {
+                current = leader.wait_for(Option::is_some) => current.map(|address| address.clone()),
+                () = subscription.closed() => return,
             };
-            let Ok(Some(address)) = told else { return };
+            let Ok(Some(address)) = current else { return };
             let moved = async |leader: &mut watch::Receiver<Option<String>>| {
-                // While nobody leads, what the last leader tells stands.
+                // Without a leader the values of the last one stay.
                 leader
                     .wait_for(|now| now.as_ref().is_some_and(|now| *now != address))
                     .await
                     .is_ok()
             };
-            let stream = follow(&address, &tls, &server_name, &mut merge, &following);
+            let stream = follow(&address, &tls, &server_name, &mut merge, &subscription);
             let ended = tokio::select! {
                 ended = stream => ended,
-                still_told = moved(&mut leader) => {
-                    following.stale();
+                has_leader = moved(&mut leader) => {
+                    subscription.stale();
                     backoff = Backoff::default();
-                    if !still_told {
+                    if !has_leader {
                         return;
                     }
                     continue;
                 }
-                () = following.closed() => return,
+                () = subscription.closed() => return,
             };
-            if following.is_fresh() {
+            if subscription.is_fresh() {
                 backoff = Backoff::default();
-                said = None;
+                logged = None;
             }
-            following.stale();
-            let ended = (!matches!(ended, Ended::Closed)).then(|| ended.to_string());
-            if let Some(error) = ended.as_ref().filter(|_| ended != said) {
+            subscription.stale();
+            let ended = (!matches!(ended, StreamEnd::Closed)).then(|| ended.to_string());
+            if let Some(error) = ended.as_ref().filter(|_| ended != logged) {
                 tracing::warn!(
                     leader = address,
                     error,
-                    of = V::NOUN,
-                    "the feed is interrupted; trying on"
+                    stream = V::NOUN,
+                    "feed stream interrupted; reconnecting"
                 );
             }
-            said = ended;
+            logged = ended;
             tokio::select! {
                 () = tokio::time::sleep(backoff.next(rand::random())) => {}
-                still_told = moved(&mut leader) => if !still_told { return },
-                () = following.closed() => return,
+                has_leader = moved(&mut leader) => if !has_leader { return },
+                () = subscription.closed() => return,
             }
         }
     }
 }
 
-impl<V: Topic> Told<V> {
+impl<V: Topic> LeaderUpdates<V> {
     fn is_fresh(&self) -> bool {
-        self.following
+        self.subscription
             .borrow()
-            .parts()
+            .leaders()
             .get(self.number)
             .is_some_and(|part| part.stale_since.is_none())
     }
@@ -194,19 +194,20 @@ impl<V: Topic> Told<V> {
         });
     }
 
-    /// Wakes those who look if `change` gives that there was one.
-    fn change(&self, change: impl FnOnce(&mut Part<V>) -> bool) {
-        self.following
-            .send_if_modified(|following| following.part_mut(self.number).is_some_and(change));
+    /// Applies `change` and notifies receivers if it returns true.
+    fn change(&self, change: impl FnOnce(&mut LeaderState<V>) -> bool) {
+        self.subscription.send_if_modified(|subscription| {
+            subscription.leader_mut(self.number).is_some_and(change)
+        });
     }
 
-    /// Returns when nobody looks any more.
+    /// Returns when all receivers are dropped.
     async fn closed(&self) {
-        self.following.closed().await;
+        self.subscription.closed().await;
     }
 }
 
-/// A client for single calls to one server, such as `Explain`.
+/// Client for single calls to one server, such as `Explain`.
 pub async fn client(
     address: &str,
     tls: &CurrentTls,
@@ -221,10 +222,10 @@ async fn follow<V: Topic>(
     tls: &CurrentTls,
     server_name: &ServerName<'static>,
     merge: &mut Merge<V>,
-    following: &Told<V>,
-) -> Ended {
-    match read(address, tls, server_name, merge, following).await {
-        Ok(()) => Ended::Closed,
+    subscription: &LeaderUpdates<V>,
+) -> StreamEnd {
+    match read(address, tls, server_name, merge, subscription).await {
+        Ok(()) => StreamEnd::Closed,
         Err(ended) => ended,
     }
 }
@@ -234,18 +235,18 @@ async fn read<V: Topic>(
     tls: &CurrentTls,
     server_name: &ServerName<'static>,
     merge: &mut Merge<V>,
-    following: &Told<V>,
-) -> Result<(), Ended> {
+    subscription: &LeaderUpdates<V>,
+) -> Result<(), StreamEnd> {
     let beginning = async {
         let client = client(address, tls, server_name).await?;
-        Ok::<_, Ended>(V::watch(client).await?)
+        Ok::<_, StreamEnd>(V::watch(client).await?)
     };
     let mut stream = tokio::time::timeout(CONNECT_TIMEOUT, beginning)
         .await
-        .map_err(|_| Ended::Timeout)??;
+        .map_err(|_| StreamEnd::Timeout)??;
     merge.begin();
     while let Some(update) = stream.message().await? {
-        take(update, merge, following)?;
+        take(update, merge, subscription)?;
     }
     Ok(())
 }
@@ -253,10 +254,10 @@ async fn read<V: Topic>(
 fn take<V: Topic>(
     update: V::Update,
     merge: &mut Merge<V>,
-    following: &Told<V>,
+    subscription: &LeaderUpdates<V>,
 ) -> Result<(), MergeError> {
     let mut taken = Ok(());
-    following.change(|part| match merge.take(update, part) {
+    subscription.change(|part| match merge.take(update, part) {
         Ok(changed) => changed,
         Err(error) => {
             taken = Err(error);

@@ -1,4 +1,4 @@
-//! The answer to why a number is what it is, and how it looks in the protocol.
+//! Explanation of a recommendation and its protocol messages.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use crate::proto;
 use crate::quantities::{MessageError, to_quantity};
 use crate::recommendation::{container_from_message, container_to_message};
 
-/// Which numbers are to be explained.
+/// Container whose recommendation is to be explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    /// Namespace of the `VerticalPodAutoscaler` object.
+pub struct ExplainQuery {
+    /// Namespace of the `VerticalPodAutoscaler`.
     pub namespace: String,
-    /// Its name.
+    /// Name of the `VerticalPodAutoscaler`.
     pub name: String,
-    /// The container.
+    /// Name of the container.
     pub container: String,
 }
 
-/// How the recommendation for one container came about.
+/// Explained recommendation of one container.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Explained {
-    /// Unique identifier of the `VerticalPodAutoscaler` object.
+    /// UID of the `VerticalPodAutoscaler`.
     pub uid: String,
-    /// What is recommended now.
+    /// The published recommendation.
     pub published: ContainerRecommendation,
-    /// Whether usage was measured; otherwise `published` need not follow from the steps.
+    /// Whether there are usage samples; otherwise `published` may not follow from the explanation.
     pub is_measured: bool,
-    /// The steps.
+    /// The steps of the computation.
     pub explanation: ContainerExplanation,
 }
 
-impl From<proto::ExplainRequest> for Question {
+impl From<proto::ExplainRequest> for ExplainQuery {
     fn from(
         proto::ExplainRequest {
             namespace,

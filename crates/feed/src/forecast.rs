@@ -1,4 +1,4 @@
-//! What is told about one `TimeSeriesPrediction` object, and how it looks in the protocol.
+//! Forecast of one `TimeSeriesPrediction` and its protocol messages.
 
 mod topic;
 
@@ -9,51 +9,51 @@ use jiff::Timestamp;
 use crate::proto;
 use crate::quantities::MessageError;
 
-/// The forecast for one `TimeSeriesPrediction` object.
+/// Forecast of one `TimeSeriesPrediction`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
-    /// The object's unique identifier; an object of the same name made later has another.
+    /// UID of the object. A recreated object has another one.
     pub uid: String,
-    /// The object's namespace.
+    /// Namespace of the object.
     pub namespace: String,
-    /// The object's name.
+    /// Name of the object.
     pub name: String,
-    /// The object's generation for which this was made.
+    /// Generation of the object used for the forecast.
     pub observed_generation: i64,
-    /// Its metrics, in the order of the object.
+    /// Forecasts of its metrics, in the order of the object.
     pub metrics: Vec<MetricForecast>,
 }
 
-/// What one metric will be.
+/// Forecast of one metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MetricForecast {
-    /// Its `resourceIdentifier`, such as `resource.cpu`.
+    /// The `resourceIdentifier`, such as `resource.cpu`.
     pub identifier: String,
-    /// Whether the whole window of the object is forecast.
+    /// Whether the forecast covers the whole window of the object.
     pub is_ready: bool,
-    /// Why it is not, in words; also what else is worth knowing. May be empty.
+    /// Reason for not being ready, or another note. May be empty.
     pub reason: String,
-    /// When the series were made; absent while there are none.
+    /// Time of computation; `None` without series.
     pub made_at: Option<Timestamp>,
-    /// The series. The adapter serves a metric that has exactly one.
+    /// Forecast series. The adapter serves a metric with exactly one.
     pub series: Vec<ForecastSeries>,
 }
 
-/// Values at a fixed distance: cores, bytes, or whatever the metric counts.
+/// Equidistant values: cores, bytes, or the unit of the metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForecastSeries {
-    /// Its labels.
+    /// Labels of the series.
     pub labels: BTreeMap<String, String>,
-    /// When the first value is expected, in seconds since 1970.
+    /// Time of the first value, in seconds since 1970.
     pub first_second: i64,
-    /// The distance of the values.
+    /// Distance between values.
     pub step_seconds: u32,
-    /// The values.
+    /// Values in order of time.
     pub values: Vec<f64>,
 }
 
 impl Forecast {
-    /// The metric of this identifier.
+    /// The metric with this identifier.
     pub fn metric(&self, identifier: &str) -> Option<&MetricForecast> {
         self.metrics
             .iter()
@@ -62,7 +62,7 @@ impl Forecast {
 }
 
 impl ForecastSeries {
-    /// Seconds since 1970, and what is expected then.
+    /// The values with their time in seconds since 1970.
     pub fn points(&self) -> impl Iterator<Item = (i64, f64)> + '_ {
         let at = |index: usize| {
             let ahead = i64::from(self.step_seconds)

@@ -1,20 +1,19 @@
-//! How services tell each other what they know: gRPC streams over mutual TLS, with the verbs
-//! `reset`, `apply` and `delete`.
+//! The feed between the services: gRPC streams over mutual TLS, with the verbs `reset`, `apply` and
+//! `delete`.
 //!
 //! The protocol is `proto/plimsoll/feed/v1/feed.proto`.
 //!
-//! * [`board`]: the state that is told, with a place in it for each reader. A reader costs the same
-//!   memory however slow it is.
-//! * [`publisher`]: the leader's side; what it tells, and for which term of leadership.
-//! * [`server`]: the gRPC services on an open port.
-//! * [`client`]: the reader's side; finds the leader, reconnects, keeps the last value and never
-//!   goes back to an older one.
-//! * [`recommendation`], [`forecast`], [`explanation`]: what is told, and how it looks in the
-//!   protocol; [`topic`]: what sets the streams apart.
+//! * [`versioned_store`]: published values, with a cursor per reader. A reader's memory does not
+//!   depend on its speed.
+//! * [`publisher`]: the leader's side, by leader term.
+//! * [`server`]: the gRPC server.
+//! * [`client`]: the reader's side: finds the leader, reconnects, keeps the last value and never
+//!   returns to an older one.
+//! * [`recommendation`], [`forecast`], [`explanation`]: the values and their protocol messages;
+//!   [`topic`]: the differences between the streams.
 //!
-//! There is no Kubernetes here: which address leads, and what is recommended, come from outside.
+//! No Kubernetes here: the caller provides the leader's address and the values.
 
-pub mod board;
 pub mod client;
 pub mod explanation;
 pub mod forecast;
@@ -25,12 +24,13 @@ mod quantities;
 pub mod recommendation;
 pub mod server;
 pub mod topic;
+pub mod versioned_store;
 
-pub use client::{Following, Reader};
-pub use explanation::{Explained, Question};
+pub use client::{Reader, Subscription};
+pub use explanation::{ExplainQuery, Explained};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use metrics::Metrics;
-pub use publisher::{Publisher, Term};
+pub use publisher::{LeaderTerm, Publisher};
 pub use quantities::MessageError;
 pub use recommendation::Recommendation;
 pub use server::{AllowedClients, Server, ServerLimits};

@@ -1,11 +1,11 @@
-//! What is measured about the feed's readers.
+//! Metrics of the feed server.
 
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
-/// From a change to its message, in seconds.
+/// Delay from a change to its message, in seconds.
 const LAG_BUCKETS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
 ];
@@ -21,42 +21,47 @@ pub struct Metrics {
     pub(crate) oversized: IntCounter,
 }
 
-/// Why a client was refused.
+/// Reasons for refusing a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The TLS handshake failed, for want of a certificate that we trust for instance.
+    /// The TLS handshake failed, for example without a trusted certificate.
     Handshake,
-    /// Its certificate names no allowed client.
+    /// The certificate names no allowed client.
     Name,
-    /// There are as many readers as there may be.
-    Crowded,
-    /// This process does not lead.
+    /// The limit of readers is reached.
+    TooManyReaders,
+    /// This process is not the leader.
     NotLeading,
 }
 
 impl Refusal {
-    const ALL: [Self; 4] = [Self::Handshake, Self::Name, Self::Crowded, Self::NotLeading];
+    const ALL: [Self; 4] = [
+        Self::Handshake,
+        Self::Name,
+        Self::TooManyReaders,
+        Self::NotLeading,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
             Self::Name => "name",
-            Self::Crowded => "crowded",
+            Self::TooManyReaders => "crowded",
             Self::NotLeading => "not_leading",
         }
     }
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
+    /// Creates and registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name, help, label| IntCounterVec::new(Opts::new(name, help), &[label]);
         let lag = HistogramOpts::new(
             "plimsoll_feed_lag_seconds",
-            "Time from a change to the message that tells it.",
+            "Delay from a change to its message in seconds.",
         );
         let metrics = Self {
-            readers: IntGauge::new("plimsoll_feed_readers", "Streams that are being read.")?,
+            readers: IntGauge::new("plimsoll_feed_readers", "Open streams.")?,
             messages: counter(
                 "plimsoll_feed_messages_total",
                 "Messages to readers by kind.",
@@ -64,11 +69,11 @@ impl Metrics {
             )?,
             coalesced: IntCounter::new(
                 "plimsoll_feed_coalesced_total",
-                "Changes that a reader was too slow for; later ones took their place.",
+                "Changes replaced by later ones before a slow reader received them.",
             )?,
             refused: counter(
                 "plimsoll_feed_refused_total",
-                "Connections and calls that were refused.",
+                "Refused connections and calls by reason.",
                 "reason",
             )?,
             lag: Histogram::with_opts(lag.buckets(LAG_BUCKETS.to_vec()))?,

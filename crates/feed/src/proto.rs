@@ -1,8 +1,8 @@
-//! The protocol as generated from `proto/plimsoll/feed/v1/feed.proto`, which documents it.
+//! Code generated from `proto/plimsoll/feed/v1/feed.proto`, which documents it.
 
 #![allow(missing_docs, unreachable_pub, clippy::pedantic)]
 
 tonic::include_proto!("plimsoll.feed.v1");
 
-/// The protocol's description, for the reflection service.
+/// Protocol descriptor for the reflection service.
 pub const DESCRIPTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/feed.bin"));

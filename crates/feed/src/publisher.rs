@@ -1,8 +1,7 @@
-//! The leader's side: what it tells, and for which term of leadership.
+//! Publishes values per leader term.
 //!
-//! Values outlive a term, but readers are served only within one, and only once its holder has told
-//! everything: a new leader that has decided nothing yet must not look like one that recommends
-//! nothing.
+//! Values outlive a term, but readers are served only within one, and only after its first reset.
+//! Otherwise a new leader without decisions would look like one that recommends nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,85 +10,85 @@ use jiff::Timestamp;
 use prometheus::IntCounter;
 use tokio::sync::watch;
 
-use crate::board::{Board, Key};
 use crate::metrics::Metrics;
 use crate::recommendation::Recommendation;
 use crate::topic::Topic;
+use crate::versioned_store::{Key, VersionedStore};
 
-/// So many deletions are remembered for readers that are behind.
+/// Number of deletions kept for slow readers.
 const MAX_DELETIONS: usize = 10_000;
-/// The largest value, in bytes of its message. Readers refuse messages above 4 MiB, and a value is
+/// Maximum size of a value's message in bytes. Readers refuse messages above 4 MiB, and a value is
 /// never divided.
 const MAX_VALUE_BYTES: usize = 1 << 20;
 
-/// What is told in one stream. Clones share it.
+/// Published values of one topic. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Publisher<V: Topic = Recommendation> {
-    board: Arc<Mutex<Board<Arc<V>>>>,
-    told: watch::Sender<Told>,
-    /// Counts values that are too large.
+    store: Arc<Mutex<VersionedStore<Arc<V>>>>,
+    published: watch::Sender<Published>,
+    /// Counter of oversized values.
     oversized: Option<IntCounter>,
 }
 
-/// How far the telling is.
+/// Publication state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// The term in which readers are served, if they are.
+pub(crate) struct Published {
+    /// The term in which readers are served, if any.
     pub(crate) term: Option<u64>,
-    /// The latest change.
+    /// Revision of the latest change.
     pub(crate) revision: u64,
 }
 
 impl<V: Topic> Default for Publisher<V> {
     fn default() -> Self {
-        let board = Arc::new(Mutex::new(Board::new(MAX_DELETIONS)));
+        let store = Arc::new(Mutex::new(VersionedStore::new(MAX_DELETIONS)));
         Self {
-            board,
-            told: watch::Sender::default(),
+            store,
+            published: watch::Sender::default(),
             oversized: None,
         }
     }
 }
 
 impl<V: Topic> Publisher<V> {
-    /// Counts values that are too large to be published in these metrics.
+    /// Counts oversized values in these metrics.
     #[must_use]
-    pub fn counting(self, metrics: &Metrics) -> Self {
+    pub fn with_metrics(self, metrics: &Metrics) -> Self {
         Self {
             oversized: Some(metrics.oversized.clone()),
             ..self
         }
     }
 
-    /// Begins a term; later ones have greater numbers. Readers are served from the first
-    /// [`Term::reset`] until it is dropped.
-    pub fn begin(&self, number: u64) -> Term<V> {
-        Term {
+    /// Begins a term; later terms have greater numbers. Readers are served from the first
+    /// [`LeaderTerm::reset`] until the term is dropped.
+    pub fn begin(&self, number: u64) -> LeaderTerm<V> {
+        LeaderTerm {
             publisher: self.clone(),
             number,
         }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub(crate) fn told(&self) -> watch::Receiver<Told> {
-        self.told.subscribe()
+    pub(crate) fn published(&self) -> watch::Receiver<Published> {
+        self.published.subscribe()
     }
 
-    /// Every change leaves the board whole.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Board<Arc<V>>> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Consistent even after a panic: every change leaves the store complete.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VersionedStore<Arc<V>>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a value fits a message. One that does not is counted and left out: readers go by the
+    /// Whether a value fits a message. An oversized value is counted and left out; readers use the
     /// status of its object.
     fn fits(&self, value: &V) -> bool {
         let bytes = value.size();
@@ -109,28 +108,28 @@ impl<V: Topic> Publisher<V> {
         fits
     }
 
-    fn tell(&self, term: impl FnOnce(Option<u64>) -> Option<u64>, revision: u64) {
-        self.told.send_if_modified(|told| {
-            let now = Told {
-                term: term(told.term),
+    fn publish(&self, term: impl FnOnce(Option<u64>) -> Option<u64>, revision: u64) {
+        self.published.send_if_modified(|published| {
+            let now = Published {
+                term: term(published.term),
                 revision,
             };
-            let changed = *told != now;
-            *told = now;
+            let changed = *published != now;
+            *published = now;
             changed
         });
     }
 }
 
-/// One term of leadership. Readers are sent away when it is dropped.
+/// One leader term. Dropping it disconnects the readers.
 #[derive(Debug)]
-pub struct Term<V: Topic = Recommendation> {
+pub struct LeaderTerm<V: Topic = Recommendation> {
     publisher: Publisher<V>,
     number: u64,
 }
 
-impl<V: Topic> Term<V> {
-    /// Makes these the only values, except those above 1 MiB. Equal ones wake no reader.
+impl<V: Topic> LeaderTerm<V> {
+    /// Replaces all values, leaving out those above 1 MiB. Equal values notify no reader.
     pub fn reset(&self, values: impl IntoIterator<Item = V>, now: Timestamp) {
         let values = values
             .into_iter()
@@ -139,44 +138,44 @@ impl<V: Topic> Term<V> {
             .map(|value| (Key::from(value.uid()), Arc::new(value)))
             .collect();
         let revision = {
-            let mut board = self.publisher.lock();
-            board.reset(values, now);
-            board.revision()
+            let mut store = self.publisher.lock();
+            store.reset(values, now);
+            store.revision()
         };
-        self.publisher.tell(|_| Some(self.number), revision);
+        self.publisher.publish(|_| Some(self.number), revision);
     }
 
-    /// Publishes one value. A value above 1 MiB removes the one before it.
+    /// Publishes one value. A value above 1 MiB deletes its predecessor.
     pub fn apply(&self, value: V, now: Timestamp) {
         if !self.publisher.fits(&value) {
             return self.delete(value.uid(), now);
         }
         let revision = {
-            let mut board = self.publisher.lock();
+            let mut store = self.publisher.lock();
             let key = value.uid().to_owned();
-            board.apply(&key, Arc::new(value), now);
-            board.revision()
+            store.apply(&key, Arc::new(value), now);
+            store.revision()
         };
-        self.publisher.tell(|term| term, revision);
+        self.publisher.publish(|term| term, revision);
     }
 
-    /// Tells that an object is gone.
+    /// Publishes the deletion of an object.
     pub fn delete(&self, uid: &str, now: Timestamp) {
         let revision = {
-            let mut board = self.publisher.lock();
-            board.delete(uid, now);
-            board.revision()
+            let mut store = self.publisher.lock();
+            store.delete(uid, now);
+            store.revision()
         };
-        self.publisher.tell(|term| term, revision);
+        self.publisher.publish(|term| term, revision);
     }
 }
 
-impl<V: Topic> Drop for Term<V> {
+impl<V: Topic> Drop for LeaderTerm<V> {
     fn drop(&mut self) {
-        self.publisher.told.send_if_modified(|told| {
-            let is_ours = told.term == Some(self.number);
+        self.publisher.published.send_if_modified(|published| {
+            let is_ours = published.term == Some(self.number);
             if is_ours {
-                told.term = None;
+                published.term = None;
             }
             is_ours
         });

@@ -1,41 +1,41 @@
-//! Amounts of resources in the protocol: maps from the name of a resource to a quantity's text.
+//! Resource lists in the protocol: maps from a resource name to the text of a quantity.
 
 use std::collections::HashMap;
 
 use model::{Quantity, ResourceList, ResourceName};
 
-/// Why a message cannot be used.
+/// Errors in a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// A quantity cannot be read.
+    /// A quantity cannot be parsed.
     #[error("{field}: {text:?} is not a quantity")]
     Quantity {
-        /// Where it is.
+        /// Field of the quantity.
         field: String,
-        /// What it says.
+        /// Its text.
         text: String,
     },
-    /// A number is none.
+    /// A number is NaN or infinite.
     #[error("{field}: {value} is not a finite number")]
     Number {
-        /// Where it is.
+        /// Field of the number.
         field: String,
-        /// What it says.
+        /// Its value.
         value: String,
     },
-    /// A field that is always set is not.
+    /// A required field is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
 }
 
-/// A list as the protocol has it.
+/// Converts a list to its protocol form.
 pub(crate) fn to_map(list: &ResourceList) -> HashMap<String, String> {
     list.iter()
         .map(|(name, quantity)| (name.as_str().to_owned(), quantity.to_string()))
         .collect()
 }
 
-/// A list from the protocol; `field` says which, for the error.
+/// Parses a list; `field` is its name in errors.
 pub(crate) fn to_list(
     map: HashMap<String, String>,
     field: &str,
@@ -47,7 +47,7 @@ pub(crate) fn to_list(
     map.into_iter().map(read).collect()
 }
 
-/// A quantity from the protocol; `field` says which, for the error.
+/// Parses a quantity; `field` is its name in errors.
 pub(crate) fn to_quantity(
     text: String,
     field: impl FnOnce() -> String,

@@ -1,4 +1,4 @@
-//! What is told about one `VerticalPodAutoscaler` object, and how it looks in the protocol.
+//! Recommendation of one `VerticalPodAutoscaler` and its protocol messages.
 
 mod topic;
 
@@ -8,23 +8,23 @@ use model::ContainerRecommendation;
 use crate::proto;
 use crate::quantities::{MessageError, to_list, to_map};
 
-/// The recommendation for one `VerticalPodAutoscaler` object.
+/// Recommendation of one `VerticalPodAutoscaler`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recommendation {
-    /// The object's unique identifier; an object of the same name made later has another.
+    /// UID of the object. A recreated object has another one.
     pub uid: String,
-    /// The object's namespace.
+    /// Namespace of the object.
     pub namespace: String,
-    /// The object's name.
+    /// Name of the object.
     pub name: String,
-    /// The object's generation for which this was decided.
+    /// Generation of the object used for the recommendation.
     pub observed_generation: i64,
-    /// What its containers should request.
+    /// Recommended requests of the containers.
     pub recommendation: model::Recommendation,
 }
 
 impl Recommendation {
-    /// The protocol's message, with the number and time of the change.
+    /// The protocol message, with revision and time of the change.
     pub fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Recommendation {
         let Self {
             uid,
@@ -77,7 +77,7 @@ impl TryFrom<proto::Recommendation> for Recommendation {
     }
 }
 
-/// One container as the protocol has it.
+/// Converts one container to its protocol form.
 pub fn container_to_message(container: &ContainerRecommendation) -> proto::ContainerRecommendation {
     let ContainerRecommendation {
         container_name,
@@ -95,7 +95,7 @@ pub fn container_to_message(container: &ContainerRecommendation) -> proto::Conta
     }
 }
 
-/// One container from the protocol.
+/// Parses one container.
 pub fn container_from_message(
     message: proto::ContainerRecommendation,
 ) -> Result<ContainerRecommendation, MessageError> {

@@ -1,4 +1,4 @@
-//! The gRPC services on an open port: the feed, health and reflection, over mutual TLS.
+//! gRPC server on an open port: feed, health and reflection over mutual TLS.
 
 mod connection;
 mod names;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
 use tonic::{Request, Status};
 
-use crate::explanation::{Explained, Question};
+use crate::explanation::{ExplainQuery, Explained};
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::FeedServer;
@@ -26,31 +26,30 @@ use service::Service;
 
 pub use names::{AllowedClients, NameError};
 
-/// Answers a question, or nothing if there is no such container. Called where it may block.
-pub type Answer = Arc<dyn Fn(&Question) -> Option<Explained> + Send + Sync>;
+/// Explains a recommendation, or returns `None` for an unknown container. May block.
+pub type Explainer = Arc<dyn Fn(&ExplainQuery) -> Option<Explained> + Send + Sync>;
 
-/// What the next handshake uses.
+/// TLS configuration of the next handshake.
 pub type CurrentTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
-/// What the server gives its clients at most.
+/// Limits of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Open connections of clients; further ones wait. There are as many handshakes at a time.
+    /// Open connections; further ones wait. Also the number of concurrent handshakes.
     pub connections: usize,
-    /// Concurrent calls on one connection.
+    /// Concurrent calls per connection.
     pub streams: u32,
-    /// Readers of all connections.
+    /// Readers over all connections.
     pub readers: usize,
-    /// Explanations that are worked out at the same time.
+    /// Concurrent explanations.
     pub explanations: usize,
-    /// Of a TLS handshake.
+    /// Limit of a TLS handshake.
     pub handshake_timeout: Duration,
-    /// A connection is asked whether it still lives after so long, and closed if it does not answer
-    /// within as long.
+    /// Interval of keepalive pings, and the time to answer one before the connection is closed.
     pub keepalive: Duration,
-    /// Of one stream. Readers call again, with the certificate that they have then.
+    /// Lifetime of a stream. Readers reconnect with their current certificate.
     pub stream_age: Duration,
-    /// Bytes of one request.
+    /// Size of a request in bytes.
     pub request_bytes: usize,
 }
 
@@ -69,24 +68,24 @@ impl Default for ServerLimits {
     }
 }
 
-/// How long connections may take to close after shutdown.
+/// Time for connections to close after shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A server that is about to start.
+/// A feed server.
 pub struct Server {
-    /// Recommendations that are told.
+    /// Published recommendations.
     pub publisher: Publisher,
-    /// Forecasts that are told.
+    /// Published forecasts.
     pub forecasts: Publisher<Forecast>,
-    /// How questions are answered.
-    pub answer: Answer,
-    /// Certificate, key and the authorities of clients. It must ask for client certificates.
+    /// Source of explanations.
+    pub explainer: Explainer,
+    /// Certificate, key and client CAs. Must require client certificates.
     pub tls: CurrentTls,
-    /// Who may connect.
+    /// Clients that may connect.
     pub allowed: AllowedClients,
-    /// What they get at most.
+    /// Limits on clients.
     pub limits: ServerLimits,
-    /// What is measured.
+    /// Metrics of the server.
     pub metrics: Metrics,
 }
 
@@ -100,7 +99,7 @@ impl Server {
         let Self {
             publisher,
             forecasts,
-            answer,
+            explainer,
             tls,
             allowed,
             limits,
@@ -114,7 +113,7 @@ impl Server {
         let service = Service::new(
             publisher.clone(),
             forecasts,
-            answer,
+            explainer,
             limits,
             metrics.clone(),
             shutdown.clone(),
@@ -152,10 +151,10 @@ impl Server {
     }
 }
 
-/// Why the server ended.
+/// Reasons for the end of the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The description of the protocol cannot be served.
+    /// The reflection service refuses the descriptor.
     #[error("reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
     /// The transport failed.
@@ -163,8 +162,7 @@ pub enum ServeError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Lets the calls of allowed clients through. Others are told why not, since their operators will
-/// ask.
+/// Admits calls of allowed clients. Refused clients get the reason, for their operators.
 fn admit(request: Request<()>, metrics: &Metrics) -> Result<Request<()>, Status> {
     if request
         .extensions()
@@ -179,19 +177,19 @@ fn admit(request: Request<()>, metrics: &Metrics) -> Result<Request<()>, Status>
     ))
 }
 
-/// The feed is healthy while it is served, so in the leader only. Does not return while the
-/// publisher lasts.
+/// Reports the feed as healthy while it is served, which is in the leader only. Runs as long as the
+/// publisher.
 async fn report_health(publisher: Publisher, health: tonic_health::server::HealthReporter) {
-    let mut told = publisher.told();
+    let mut published = publisher.published();
     loop {
-        let leads = told.borrow_and_update().term.is_some();
+        let leads = published.borrow_and_update().term.is_some();
         if leads {
             health.set_serving::<FeedServer<Service>>().await;
         } else {
             health.set_not_serving::<FeedServer<Service>>().await;
         }
-        if told
-            .wait_for(|told| told.term.is_some() != leads)
+        if published
+            .wait_for(|published| published.term.is_some() != leads)
             .await
             .is_err()
         {
@@ -200,5 +198,5 @@ async fn report_health(publisher: Publisher, health: tonic_health::server::Healt
     }
 }
 
-/// The name under which the health service knows the feed.
+/// Name of the feed in the health service.
 pub const SERVICE_NAME: &str = feed_server::SERVICE_NAME;

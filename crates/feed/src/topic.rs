@@ -1,5 +1,4 @@
-//! What sets the streams of the feed apart: what each tells of, and how that looks in the protocol.
-//! All else is the same for all of them.
+//! Differences between the feed's streams: the kind of value and its protocol messages.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -11,52 +10,51 @@ use tonic::{Status, Streaming};
 use crate::proto::feed_client::FeedClient;
 use crate::quantities::MessageError;
 
-/// What a stream tells about one object.
+/// The value of a stream for one object.
 pub trait Topic: Clone + Debug + PartialEq + Send + Sync + 'static {
-    /// It in the protocol.
+    /// Protocol message of one value.
     type Message: Clone + Debug + Send + Sync + 'static;
-    /// One message of the stream.
+    /// Protocol message of one update.
     type Update: prost::Message + Default + 'static;
 
-    /// What it is called in logs.
+    /// Name in logs.
     const NOUN: &'static str;
 
-    /// The object's unique identifier.
+    /// UID of the object.
     fn uid(&self) -> &str;
 
-    /// About the bytes of its message, without the work of writing it.
+    /// Approximate message size in bytes, without encoding it.
     fn size(&self) -> usize;
 
-    /// The protocol's message, with the number and time of the change.
+    /// The protocol message, with revision and time of the change.
     fn to_message(&self, revision: u64, changed_at: Timestamp) -> Self::Message;
 
-    /// What a message says.
+    /// Parses a message.
     fn from_message(message: Self::Message) -> Result<Self, MessageError>;
 
-    /// What a message says of the change.
+    /// Identity and revision of a message.
     fn stamp(message: &Self::Message) -> Stamp;
 
-    /// A change as a message of the stream.
+    /// Packs a change into an update.
     fn pack(term: u64, change: Change<Self::Message>) -> Self::Update;
 
-    /// The term and the change of a message; no change where it is of a kind that a later version
-    /// brings.
+    /// The term and the change of an update; `None` for a kind of change added by a later version.
     fn unpack(update: Self::Update) -> (u64, Option<Change<Self::Message>>);
 
-    /// Begins to read the stream.
+    /// Opens the stream.
     fn watch(
         client: FeedClient<Channel>,
     ) -> impl Future<Output = Result<Streaming<Self::Update>, Status>> + Send;
 }
 
-/// What a message says of the change that it tells.
+/// Identity and revision of a value in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// The object's unique identifier.
+    /// UID of the object.
     pub uid: String,
-    /// The number of the change.
+    /// Revision of the change.
     pub revision: u64,
-    /// When it happened.
+    /// Time of the change.
     pub changed_at: Timestamp,
 }
 
@@ -71,20 +69,20 @@ impl Stamp {
     }
 }
 
-/// One step of a stream.
+/// One update of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<M> {
-    /// Part of everything that there is. What is in no part is gone.
+    /// Part of the full state. Objects in no part are gone.
     Reset {
         /// Values of this part.
         values: Vec<M>,
-        /// Whether it is the first part.
+        /// Whether this is the first part.
         first: bool,
-        /// Whether it is the last part.
+        /// Whether this is the last part.
         complete: bool,
     },
     /// New and changed values.
     Apply(Vec<M>),
-    /// The unique identifiers of objects that are gone.
+    /// UIDs of deleted objects.
     Delete(Vec<String>),
 }

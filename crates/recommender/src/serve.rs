@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use feed::server::Answer;
+use feed::server::Explainer;
 use feed::{AllowedClients, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
@@ -61,15 +61,15 @@ impl Feed {
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised(&feed_advertised_host, listen)?;
         let metrics = feed::Metrics::register(&chassis.registry)?;
-        let publisher = Publisher::default().counting(&metrics);
-        let forecasts = Publisher::default().counting(&metrics);
+        let publisher = Publisher::default().with_metrics(&metrics);
+        let forecasts = Publisher::default().with_metrics(&metrics);
         let serving = Serving {
             listen,
             files,
             allowed: feed_allowed_clients,
             publisher: publisher.clone(),
             forecasts: forecasts.clone(),
-            answer: answer(shared.clone()),
+            explainer: explainer(shared.clone()),
             metrics,
         };
         chassis
@@ -89,7 +89,7 @@ struct Serving {
     allowed: AllowedClients,
     publisher: Publisher,
     forecasts: Publisher<Forecast>,
-    answer: Answer,
+    explainer: Explainer,
     metrics: feed::Metrics,
 }
 
@@ -101,7 +101,7 @@ impl Serving {
             allowed,
             publisher,
             forecasts,
-            answer,
+            explainer,
             metrics,
         } = self;
         let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else {
@@ -116,7 +116,7 @@ impl Serving {
         let server = Server {
             publisher,
             forecasts,
-            answer,
+            explainer,
             tls: Arc::new(move || current.config()),
             allowed,
             limits: ServerLimits::default(),
@@ -176,7 +176,7 @@ fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
     Ok(format!("{host}:{}", listen.port()))
 }
 
-fn answer(shared: Shared) -> Answer {
+fn explainer(shared: Shared) -> Explainer {
     Arc::new(move |question| {
         let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
         shared

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use feed::Term;
+use feed::LeaderTerm;
 use jiff::Timestamp;
 use runtime::Leading;
 use tokio::sync::watch;
@@ -37,7 +37,7 @@ pub(crate) const PAUSE: u32 = 10;
 /// What decides and tells.
 pub(crate) struct Teller {
     shared: Shared,
-    told: Option<Term>,
+    told: Option<LeaderTerm>,
     writes: Writes,
     metrics: Metrics,
     leading: Leading,
@@ -62,7 +62,7 @@ struct Pass {
 impl Teller {
     pub(crate) fn new(
         shared: Shared,
-        told: Option<Term>,
+        told: Option<LeaderTerm>,
         writes: Writes,
         metrics: Metrics,
         leading: Leading,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use feed::Following;
+use feed::Subscription;
 use model::Recommendation;
 use view::{Autoscaler, Change, View};
 
@@ -15,7 +15,7 @@ pub(crate) type Heard = BTreeMap<String, Arc<Recommendation>>;
 /// The last state of the feed.
 #[derive(Debug, Default)]
 pub(crate) struct Ear {
-    following: Option<Following>,
+    following: Option<Subscription>,
     /// Whether it differs from the one at the last pass.
     has_changed: bool,
     /// The objects at the last pass.
@@ -27,13 +27,13 @@ pub(crate) struct Ear {
 
 impl Ear {
     /// Takes over what the feed tells now.
-    pub(crate) fn listen(&mut self, following: &Following) {
+    pub(crate) fn listen(&mut self, following: &Subscription) {
         self.following = Some(following.clone());
         self.has_changed = true;
     }
 
     /// The recommendations that go before the statuses of these objects, by the rule that the
-    /// webhook follows too ([`Following::over_status`]).
+    /// webhook follows too ([`Subscription::over_status`]).
     pub(crate) fn over(&mut self, view: &View) -> &Heard {
         let Some(following) = self.following.take() else {
             return &self.heard;
@@ -128,19 +128,19 @@ mod tests {
             },
             ..feed::Recommendation::default()
         });
-        let told = feed::client::Heard {
+        let told = feed::client::Received {
             value,
             term: 1,
             revision: 1,
             changed_at: jiff::Timestamp::UNIX_EPOCH,
         };
         let stale_since = (!is_fresh).then(std::time::Instant::now);
-        let part = feed::client::Part {
+        let part = feed::client::LeaderState {
             values: [("of-web".to_owned(), told)].into(),
             stale_since,
         };
         let mut ear = Ear::default();
-        ear.listen(&Following::from_parts(vec![part]));
+        ear.listen(&Subscription::from_leaders(vec![part]));
         let goes_before = ear.over(&view(status)).contains_key("of-web");
         assert_eq!(goes_before, expected, "{heard} before {status}");
     }

@@ -73,7 +73,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
                 tls,
                 server_name,
             }
-            .follow();
+            .subscribe();
             chassis.tasks.spawn_until_shutdown("feed", reading);
             following
         },

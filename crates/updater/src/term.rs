@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use feed::Following;
+use feed::Subscription;
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
 use tokio::sync::watch;
@@ -52,7 +52,7 @@ pub(crate) struct Senses {
     /// The webhook's Lease.
     pub(crate) webhook: watch::Receiver<View>,
     /// The feed, where it is on.
-    pub(crate) feed: Option<watch::Receiver<Following>>,
+    pub(crate) feed: Option<watch::Receiver<Subscription>>,
     /// The API server's time: the Lease, ages of pods and maintenance windows are not judged by the
     /// node's own clock.
     pub(crate) clock: ApiServerClock,
@@ -455,7 +455,7 @@ fn say_infeasible(
     *known = infeasible().map(|skip| skip.pod.clone()).collect();
 }
 
-async fn heard(feed: &mut Option<watch::Receiver<Following>>) {
+async fn heard(feed: &mut Option<watch::Receiver<Subscription>>) {
     let Some(receiver) = feed else {
         return std::future::pending().await;
     };

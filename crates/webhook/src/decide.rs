@@ -197,7 +197,7 @@ fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Pa
         .ok()
 }
 
-/// The recommendation at present, by the rule that the updater follows too ([`feed::Following::over_status`]).
+/// The recommendation at present, by the rule that the updater follows too ([`feed::Subscription::over_status`]).
 fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
     let status = autoscaler.object.status.as_ref();
     let written = status.and_then(|status| status.recommendation.as_ref());

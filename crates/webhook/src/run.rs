@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::watch::Watches;
-use feed::{Following, Reader};
+use feed::{Reader, Subscription};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::pod::{hostname, own_namespace};
@@ -165,7 +165,7 @@ pub async fn run_on(
 fn hear(
     feed: FeedReaderArgs,
     chassis: &Chassis,
-) -> anyhow::Result<Option<watch::Receiver<Following>>> {
+) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
     let Some(FeedSource {
         leaders,
         tls,
@@ -179,7 +179,7 @@ fn hear(
         tls,
         server_name,
     }
-    .follow();
+    .subscribe();
     chassis.tasks.spawn_until_shutdown("feed", reading);
     Ok(Some(heard))
 }

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use feed::Following;
+use feed::Subscription;
 use serving::serve::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ pub struct Reviews {
     /// The cluster as last seen.
     pub view: watch::Receiver<View>,
     /// What the recommender told, where there is a feed.
-    pub heard: Option<watch::Receiver<Following>>,
+    pub heard: Option<watch::Receiver<Subscription>>,
     /// What the command line says.
     pub settings: Arc<Settings>,
     /// What is measured.

@@ -1,6 +1,6 @@
 //! What is known when a review is answered.
 
-use feed::Following;
+use feed::Subscription;
 use model::Quantity;
 use view::View;
 
@@ -11,7 +11,7 @@ pub struct State<'a> {
     pub view: &'a View,
     /// What the recommender told; none where there is no feed. It counts instead of the status of
     /// the object with the same unique identifier.
-    pub heard: Option<&'a Following>,
+    pub heard: Option<&'a Subscription>,
     /// What the command line says.
     pub settings: &'a Settings,
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
 use e2e::{FEED_SERVER, eventually, feed_certificates};
 use feed::proto::ExplainRequest;
-use feed::{Explained, Following, Forecast, Reader};
+use feed::{Explained, Forecast, Reader, Subscription};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Resource as _, ResourceExt as _};
@@ -28,7 +28,7 @@ use super::room::{PATIENCE, Room};
 const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
-fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
+fn target(following: &Subscription, uid: &str) -> Option<(String, u64)> {
     let heard = following.get(uid)?;
     let container = heard.value.recommendation.containers.first()?;
     Some((
@@ -40,14 +40,14 @@ fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
 /// Waits until the feed is up to date and asks for so much, and gives the term. Until then the
 /// object is never missing again, once it was there, and its term never falls.
 async fn until(
-    following: &mut watch::Receiver<Following>,
+    following: &mut watch::Receiver<Subscription>,
     uid: &str,
     cpu: &str,
     later_than: u64,
 ) -> Result<u64> {
     let mut last = target(&following.borrow(), uid);
     let mut complaint = None;
-    let is_so = |now: &Following| {
+    let is_so = |now: &Subscription| {
         let heard = target(now, uid);
         if heard.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
             complaint = Some(format!("{last:?}, then {heard:?}"));
@@ -92,12 +92,12 @@ async fn predict(room: &Room) -> Result<String> {
 
 /// Waits until the feed says that there is too little history, in a later term.
 async fn until_young(
-    forecasts: &mut watch::Receiver<Following<Forecast>>,
+    forecasts: &mut watch::Receiver<Subscription<Forecast>>,
     uid: &str,
     later_than: u64,
 ) -> Result<()> {
     let mut last = None;
-    let is_so = |now: &Following<Forecast>| {
+    let is_so = |now: &Subscription<Forecast>| {
         let heard = now.get(uid);
         last =
             heard.and_then(|heard| Some((heard.value.metric("resource.cpu")?.clone(), heard.term)));
@@ -137,9 +137,9 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
         tls: Arc::clone(&tls),
         server_name: name.clone(),
     };
-    let (mut forecasts, reading) = reader.clone().follow::<Forecast>();
+    let (mut forecasts, reading) = reader.clone().subscribe::<Forecast>();
     tokio::spawn(reading);
-    let (mut following, reading) = reader.follow();
+    let (mut following, reading) = reader.subscribe();
     tokio::spawn(reading);
     let predicted = predict(&turn.room).await?;
     until_young(&mut forecasts, &predicted, 0).await?;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint, object_name};
 use e2e::deployed::{deploy, leader_of, metric, recovered};
 use e2e::{FEED_SERVER, another, eventually, feed_certificates, kubectl_in};
-use feed::{Following, Reader};
+use feed::{Reader, Subscription};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
@@ -167,7 +167,7 @@ async fn readers_shards(client: &Client) -> Result<u16> {
 }
 
 /// Starts to read the feeds of both shards.
-async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Following>> {
+async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Subscription>> {
     let config = feed_certificates(client).await?;
     let leases: Api<Lease> = Api::namespaced(reader_client(sandbox).await?, "kube-system");
     let (leaders, finding) = follow_shards(&leases, LEASE, readers_shards(client).await?);
@@ -178,13 +178,13 @@ async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Fo
         tls,
         server_name: ServerName::try_from(FEED_SERVER)?,
     }
-    .follow();
+    .subscribe();
     tokio::spawn(reading);
     Ok(following)
 }
 
 /// The term of each object's value, by namespace.
-fn terms(following: &Following) -> BTreeMap<String, u64> {
+fn terms(following: &Subscription) -> BTreeMap<String, u64> {
     following
         .iter()
         .map(|(_, heard)| (heard.value.namespace.clone(), heard.term))
@@ -197,12 +197,12 @@ fn terms(following: &Following) -> BTreeMap<String, u64> {
 async fn kill_the_leader(
     client: &Client,
     shard: usize,
-    following: &mut watch::Receiver<Following>,
+    following: &mut watch::Receiver<Subscription>,
 ) -> Result<()> {
     let mut outcome = Ok(());
     for _ in 0..3 {
         recovered(client).await?;
-        let fresh = |now: &Following| now.stale_since().is_none();
+        let fresh = |now: &Subscription| now.stale_since().is_none();
         drop(
             timeout(PATIENCE, following.wait_for(fresh))
                 .await
@@ -227,19 +227,19 @@ async fn kill_the_leader(
 async fn kill_once(
     client: &Client,
     shard: usize,
-    following: &mut watch::Receiver<Following>,
+    following: &mut watch::Receiver<Subscription>,
 ) -> Result<(Duration, bool)> {
     let before = terms(&following.borrow());
     let leader = leader_of(client, SHARDS[shard]).await?;
     let killed = Instant::now();
     kill(client, &leader).await?;
     let (mut complaint, mut was_interrupted) = (None, false);
-    let is_followed = |now: &Following| {
+    let is_followed = |now: &Subscription| {
         let terms = terms(now);
         if terms.len() < before.len() {
             complaint = Some(format!("of {before:?} only {terms:?} is there"));
         }
-        was_interrupted |= now.parts()[1 - shard].stale_since.is_some();
+        was_interrupted |= now.leaders()[1 - shard].stale_since.is_some();
         if before
             .iter()
             .any(|(namespace, term)| terms.get(namespace).is_some_and(|now| now < term))
@@ -291,7 +291,7 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     }
     all_is_done_once(&client, &rooms).await?;
     let mut following = follow(&sandbox, &client).await?;
-    let all = |now: &Following| now.stale_since().is_none() && terms(now).len() == rooms.len();
+    let all = |now: &Subscription| now.stale_since().is_none() && terms(now).len() == rooms.len();
     drop(
         timeout(PATIENCE, following.wait_for(all))
             .await

@@ -37,7 +37,7 @@ impl ExpectedArgs {
                     tls,
                     server_name,
                 }
-                .follow();
+                .subscribe();
                 chassis.tasks.spawn_until_shutdown("feed", reading);
                 heard
             },

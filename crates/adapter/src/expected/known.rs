@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use feed::{Following, Forecast as Told, ForecastSeries};
+use feed::{Forecast as Told, ForecastSeries, Subscription};
 use jiff::Timestamp;
 use view::{Freshness, PredictedMetric, Prediction, Resource, View};
 
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 #[derive(Clone, Copy)]
 pub(super) struct Known<'a> {
     pub(super) view: &'a View,
-    pub(super) heard: Option<&'a Following<Told>>,
+    pub(super) heard: Option<&'a Subscription<Told>>,
     /// The API server's time: predictions and windows of time go by it.
     pub(super) now: Timestamp,
     /// This machine's time: watches go by it.

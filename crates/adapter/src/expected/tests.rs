@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::effective_hpa::{CronSpec, HolidaysError};
-use feed::client::{Heard, Part};
-use feed::{Following, Forecast, ForecastSeries, MetricForecast};
+use feed::client::{LeaderState, Received};
+use feed::{Forecast, ForecastSeries, MetricForecast, Subscription};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
@@ -142,7 +142,7 @@ fn shop() -> View {
 }
 
 /// What a recommender tells of an object, from now on every minute, and whether it is heard.
-fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Following<Forecast> {
+fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subscription<Forecast> {
     let is_ready = !values.is_empty();
     let series = ForecastSeries {
         first_second: now().as_second(),
@@ -162,20 +162,20 @@ fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Following<
         metrics: vec![metric],
         ..Forecast::default()
     });
-    let heard = Heard {
+    let heard = Received {
         value,
         term: 1,
         revision: 1,
         changed_at: now(),
     };
     let stale_since = (!is_heard).then(Instant::now);
-    Following::from_parts(vec![Part {
+    Subscription::from_leaders(vec![LeaderState {
         values: [(uid.to_owned(), heard)].into(),
         stale_since,
     }])
 }
 
-fn check_told(name: &str, told: Following<Forecast>, found: Result<&str, &str>) {
+fn check_told(name: &str, told: Subscription<Forecast>, found: Result<&str, &str>) {
     let selector =
         format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let selector = selector.parse().expect("a selector");

@@ -1,10 +1,9 @@
-//! How long to wait before the next attempt: twice as long each time up to a limit, and never the
-//! same for all readers.
+//! Reconnection delays: doubling up to a limit, with jitter.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(50);
-/// Low, since the values are stale meanwhile and there are few readers.
+/// Low, since values are stale meanwhile and there are few readers.
 const LONGEST: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -19,7 +18,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next pause; `random` is within 0 and 1.
+    /// The next delay; `random` is between 0 and 1.
     pub(super) fn next(&mut self, random: f64) -> Duration {
         let pause = self.pause.mul_f64(0.5 + random / 2.0);
         self.pause = (self.pause * 2).min(LONGEST);

@@ -1,4 +1,4 @@
-//! One connection: TCP to an address, then TLS for the name that the certificate must carry.
+//! One connection: TCP to an address, then TLS with the expected server name.
 
 use std::io;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use tower::{Service, service_fn};
 
 use super::{CONNECT_TIMEOUT, KEEPALIVE};
 
-/// What may be on its way to a reader that is not reading, in bytes.
+/// Flow-control window in bytes.
 const WINDOW_BYTES: u32 = 1 << 20;
 
-/// Opens a connection to `address` (`host:port`) whose certificate must carry `server_name`.
+/// Opens a connection to `address` (`host:port`) whose certificate must be valid for `server_name`.
 pub async fn connect(
     address: &str,
     tls: Arc<ClientConfig>,
     server_name: ServerName<'static>,
 ) -> Result<Channel, Error> {
-    // The URI only names the server in requests; where to connect to is decided below.
+    // The URI only names the server in requests; the connector sets the address.
     let uri = format!("https://{}", server_name.to_str());
     let endpoint = Endpoint::from_shared(uri)?
         .connect_timeout(CONNECT_TIMEOUT)
@@ -37,7 +37,7 @@ pub async fn connect(
         .await
 }
 
-/// How every connection to `address` is made, whatever address is asked for.
+/// Connector that always connects to `address`, whatever the URI says.
 pub fn connector(
     address: &str,
     tls: Arc<ClientConfig>,

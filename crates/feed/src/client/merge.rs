@@ -1,66 +1,66 @@
-//! How the messages of one leader, and of those that follow it, change what a reader holds. The
-//! rules: a reset takes effect when it is complete; nothing from an earlier term of leadership is
-//! taken; within a term the greater revision is the newer.
+//! Merges the messages of a leader and its successors into the received values. A reset takes
+//! effect when it is complete; messages of an earlier term are refused; within a term the greater
+//! revision is newer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::topic::{Change, Stamp, Topic};
 
-use super::following::{Heard, Part};
+use super::subscription::{LeaderState, Received};
 
-/// Why a stream cannot be followed.
+/// Reasons to close a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MergeError {
-    /// It comes from a leader that was replaced.
+    /// The message is from a replaced leader.
     #[error("the server leads term {term}, but term {known} has begun")]
     EarlierTerm {
         /// Its term.
         term: u64,
-        /// The latest that we know of.
+        /// The latest known term.
         known: u64,
     },
-    /// It does not begin with a reset.
+    /// The stream does not start with a reset.
     #[error("a stream must begin with a reset")]
     NoReset,
 }
 
-/// What is remembered between messages.
+/// State between messages.
 #[derive(Debug)]
 pub(super) struct Merge<V: Topic> {
-    /// The latest term that was seen.
+    /// The latest known term.
     term: u64,
-    stage: Stage<V>,
+    state: MergeState<V>,
 }
 
 #[derive(Debug)]
-enum Stage<V: Topic> {
+enum MergeState<V: Topic> {
     New,
-    /// Parts of a reset that is not complete.
-    Resetting(BTreeMap<String, Heard<V>>),
-    Following,
+    /// Parts of an unfinished reset.
+    Resetting(BTreeMap<String, Received<V>>),
+    Applying,
 }
 
 impl<V: Topic> Default for Merge<V> {
     fn default() -> Self {
         Self {
             term: 0,
-            stage: Stage::New,
+            state: MergeState::New,
         }
     }
 }
 
 impl<V: Topic> Merge<V> {
-    /// A new stream begins; what was begun in the last one is void.
+    /// Starts a new stream and discards an unfinished reset.
     pub(super) fn begin(&mut self) {
-        self.stage = Stage::New;
+        self.state = MergeState::New;
     }
 
-    /// Takes a message; gives whether the state changed.
+    /// Merges a message. Returns whether the values changed.
     pub(super) fn take(
         &mut self,
         update: V::Update,
-        part: &mut Part<V>,
+        part: &mut LeaderState<V>,
     ) -> Result<bool, MergeError> {
         let (term, change) = V::unpack(update);
         if term < self.term {
@@ -70,54 +70,54 @@ impl<V: Topic> Merge<V> {
             });
         }
         self.term = term;
-        match (change, &mut self.stage) {
+        match (change, &mut self.state) {
             (
                 Some(Change::Reset {
                     values,
                     first,
                     complete,
                 }),
-                stage,
+                state,
             ) => {
-                let mut parts = match std::mem::replace(stage, Stage::New) {
+                let mut parts = match std::mem::replace(state, MergeState::New) {
                     _ if first => BTreeMap::new(),
-                    Stage::Resetting(parts) => parts,
-                    Stage::New | Stage::Following => return Err(MergeError::NoReset),
+                    MergeState::Resetting(parts) => parts,
+                    MergeState::New | MergeState::Applying => return Err(MergeError::NoReset),
                 };
                 for message in values {
                     put(&mut parts, message, term);
                 }
                 if !complete {
-                    *stage = Stage::Resetting(parts);
+                    *state = MergeState::Resetting(parts);
                     return Ok(false);
                 }
-                *stage = Stage::Following;
+                *state = MergeState::Applying;
                 replace(part, parts);
                 Ok(true)
             }
-            (_, Stage::New | Stage::Resetting(_)) => Err(MergeError::NoReset),
-            (Some(Change::Apply(values)), Stage::Following) => {
+            (_, MergeState::New | MergeState::Resetting(_)) => Err(MergeError::NoReset),
+            (Some(Change::Apply(values)), MergeState::Applying) => {
                 let mut changed = false;
                 for message in values {
                     changed |= put(&mut part.values, message, term);
                 }
                 Ok(changed)
             }
-            (Some(Change::Delete(uids)), Stage::Following) => {
+            (Some(Change::Delete(uids)), MergeState::Applying) => {
                 let mut changed = false;
                 for uid in uids {
                     changed |= part.values.remove(&uid).is_some();
                 }
                 Ok(changed)
             }
-            // A kind of change that a later version brings.
-            (None, Stage::Following) => Ok(false),
+            // A kind of change added by a later version.
+            (None, MergeState::Applying) => Ok(false),
         }
     }
 }
 
-/// Puts the parts in place, except where something newer is known.
-fn replace<V: Topic>(part: &mut Part<V>, mut parts: BTreeMap<String, Heard<V>>) {
+/// Replaces all values, but keeps newer ones.
+fn replace<V: Topic>(part: &mut LeaderState<V>, mut parts: BTreeMap<String, Received<V>>) {
     for (uid, known) in std::mem::take(&mut part.values) {
         if parts
             .get(&uid)
@@ -130,9 +130,13 @@ fn replace<V: Topic>(part: &mut Part<V>, mut parts: BTreeMap<String, Heard<V>>) 
     part.stale_since = None;
 }
 
-/// Puts one value in place, unless something newer is known. A value that cannot be read counts as
-/// none: its reader then goes by the status of the object.
-fn put<V: Topic>(values: &mut BTreeMap<String, Heard<V>>, message: V::Message, term: u64) -> bool {
+/// Sets one value unless a newer one is known. An invalid value counts as deleted: the reader then
+/// uses the status of the object.
+fn put<V: Topic>(
+    values: &mut BTreeMap<String, Received<V>>,
+    message: V::Message,
+    term: u64,
+) -> bool {
     let Stamp {
         uid,
         revision,
@@ -148,7 +152,7 @@ fn put<V: Topic>(values: &mut BTreeMap<String, Heard<V>>, message: V::Message, t
         Ok(value) => {
             values.insert(
                 uid,
-                Heard {
+                Received {
                     value: Arc::new(value),
                     term,
                     revision,
@@ -164,8 +168,8 @@ fn put<V: Topic>(values: &mut BTreeMap<String, Heard<V>>, message: V::Message, t
     }
 }
 
-fn order<V: Topic>(heard: &Heard<V>) -> (u64, u64) {
-    (heard.term, heard.revision)
+fn order<V: Topic>(received: &Received<V>) -> (u64, u64) {
+    (received.term, received.revision)
 }
 
 #[cfg(test)]
@@ -189,7 +193,7 @@ mod tests {
         values.iter().map(message).collect()
     }
 
-    /// Part of a reset: the first one, the last one, or both.
+    /// Part of a reset: the first, the last, or both.
     fn part(values: &[(&str, u64)], first: bool, complete: bool) -> Change {
         Change::Reset(RecommendationsReset {
             recommendations: messages(values),
@@ -214,16 +218,16 @@ mod tests {
         })
     }
 
-    struct Hearer {
+    struct Receiver {
         merge: Merge<Recommendation>,
-        part: Part,
+        part: LeaderState,
     }
 
-    impl Hearer {
+    impl Receiver {
         fn new() -> Self {
             Self {
                 merge: Merge::default(),
-                part: Part::new(Instant::now()),
+                part: LeaderState::new(Instant::now()),
             }
         }
 
@@ -237,11 +241,11 @@ mod tests {
             )
         }
 
-        /// `uid@term.revision` of each value.
+        /// Expects `uid@term.revision` of each value.
         fn check(&self, expected: &[&str]) {
             let values = self.part.values.iter();
             let values: Vec<_> = values
-                .map(|(uid, heard)| format!("{uid}@{}.{}", heard.term, heard.revision))
+                .map(|(uid, received)| format!("{uid}@{}.{}", received.term, received.revision))
                 .collect();
             assert_eq!(values, expected);
         }
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_reset_takes_effect_when_it_is_complete() {
-        let mut hearer = Hearer::new();
+        let mut hearer = Receiver::new();
         assert_eq!(hearer.hear(1, reset(&[("a", 1), ("b", 2)])), Ok(true));
         hearer.check(&["a@1.1", "b@1.2"]);
         hearer.merge.begin();
@@ -262,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_reset_that_was_cut_off_leaves_nothing_behind() {
-        let mut hearer = Hearer::new();
+        let mut hearer = Receiver::new();
         hearer.hear(1, part(&[("a", 1)], true, false)).unwrap();
         hearer.hear(1, part(&[("b", 2)], true, false)).unwrap();
         hearer.hear(1, part(&[("c", 3)], false, true)).unwrap();
@@ -278,7 +282,7 @@ mod tests {
 
     #[test]
     fn changes_follow_the_reset() {
-        let mut hearer = Hearer::new();
+        let mut hearer = Receiver::new();
         assert_eq!(hearer.hear(1, apply(&[("a", 1)])), Err(MergeError::NoReset));
         hearer.hear(1, reset(&[("a", 1)])).unwrap();
         assert_eq!(hearer.hear(1, apply(&[("a", 3), ("b", 4)])), Ok(true));
@@ -295,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_was_replaced_is_not_heard() {
-        let mut hearer = Hearer::new();
+        let mut hearer = Receiver::new();
         hearer.hear(5, reset(&[("a", 1)])).unwrap();
         hearer.merge.begin();
         let earlier = MergeError::EarlierTerm { term: 4, known: 5 };
@@ -305,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_value_that_cannot_be_read_is_no_value() {
-        let mut hearer = Hearer::new();
+        let mut hearer = Receiver::new();
         hearer.hear(1, reset(&[("a", 1), ("b", 2)])).unwrap();
         let mut broken = messages(&[("a", 3)]);
         let target = [("cpu".to_owned(), "much".to_owned())].into();

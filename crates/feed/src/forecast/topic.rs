@@ -1,4 +1,4 @@
-//! Forecasts as a stream of the feed.
+//! Forecasts as a feed topic.
 
 use jiff::Timestamp;
 use tonic::transport::Channel;

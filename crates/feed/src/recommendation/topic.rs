@@ -1,4 +1,4 @@
-//! Recommendations as a stream of the feed.
+//! Recommendations as a feed topic.
 
 use jiff::Timestamp;
 use model::{ContainerRecommendation, ResourceList};

@@ -1,9 +1,9 @@
-//! Accepts connections: the TLS handshake, with limits on number and time, and whose certificate it
-//! was.
+//! Accepts connections: the TLS handshake with limits on number and time, and the identity of the
+//! client.
 //!
-//! Whoever connects is let try its handshake. Nobody without a certificate ends one, so those who
-//! only hold connections open hold none of those that clients may have; and when there are too many
-//! of them the oldest goes.
+//! Anyone may start a handshake, but only clients with a certificate complete it. So idle
+//! connections take no connection slots from clients; above the limit the oldest handshake is
+//! dropped.
 
 mod handshakes;
 
@@ -29,12 +29,12 @@ use super::{CurrentTls, ServerLimits};
 use crate::metrics::{Metrics, Refusal};
 use handshakes::Handshakes;
 
-/// Pause after the system refused to accept, which is mostly for lack of file descriptors.
+/// Pause after a failed accept, mostly caused by a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Connections that are ready and not taken yet.
+/// Number of established connections waiting to be served.
 const MAX_READY: usize = 16;
 
-/// Who is at the other end.
+/// Identity of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Peer {
     /// Whether its certificate names an allowed client.
@@ -46,11 +46,11 @@ pub(super) struct Peer {
 pub(super) struct Connection {
     stream: TlsStream<TcpStream>,
     peer: Peer,
-    /// Its share of the connections that may be open.
+    /// Permit of the limit on open connections.
     _permit: OwnedSemaphorePermit,
 }
 
-/// What it takes to accept.
+/// State of the accept loop.
 #[derive(Clone)]
 pub(super) struct Acceptor {
     pub(super) tls: CurrentTls,
@@ -60,7 +60,7 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts until `shutdown`. Handshakes wait for nobody but their own client.
+    /// Accepts until `shutdown`. Handshakes do not wait for each other.
     pub(super) fn accept(
         self,
         listener: TcpListener,
@@ -93,7 +93,7 @@ impl Acceptor {
                         let Ok(permit) = free.acquire_owned().await else {
                             return;
                         };
-                        // Nobody takes it after shutdown.
+                        // After shutdown the receiver is gone.
                         let _ = ready
                             .send(Connection {
                                 stream,
@@ -105,7 +105,7 @@ impl Acceptor {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    // A file descriptor that is free again may be all that is missing.
+                    // Frees a file descriptor in case the limit was the cause.
                     handshakes.end_oldest();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
@@ -114,7 +114,7 @@ impl Acceptor {
     }
 
     async fn handshake(&self, stream: TcpStream) -> Option<(TlsStream<TcpStream>, Peer)> {
-        // Changes are small and wanted at once.
+        // Messages are small and urgent.
         let _ = stream.set_nodelay(true);
         let handshake = TlsAcceptor::from((self.tls)()).accept(stream);
         match timeout(self.limits.handshake_timeout, handshake).await {

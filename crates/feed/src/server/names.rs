@@ -1,4 +1,4 @@
-//! Which clients may connect: those whose certificate names one of a list, as a DNS name.
+//! Allowed clients: those with one of the listed names as DNS name in their certificate.
 
 use std::str::FromStr;
 
@@ -6,22 +6,22 @@ use rustls::client::verify_server_name;
 use rustls::server::ParsedCertificate;
 use rustls_pki_types::{CertificateDer, ServerName};
 
-/// The names of clients that may connect.
+/// DNS names of allowed clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedClients(Vec<ServerName<'static>>);
 
-/// Why a list of names cannot be used.
+/// Errors in a list of names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A name is not a DNS name.
     #[error("{0:?} is not a DNS name")]
     Invalid(String),
-    /// There is none.
+    /// The list is empty.
     #[error("at least one name is needed")]
     Empty,
 }
 
-/// Names separated by commas.
+/// Parses names separated by commas.
 impl FromStr for AllowedClients {
     type Err = NameError;
 
@@ -44,7 +44,7 @@ impl FromStr for AllowedClients {
 }
 
 impl AllowedClients {
-    /// Whether a certificate, whose issuer was checked before, names one of them.
+    /// Whether a verified certificate contains an allowed name.
     pub fn include(&self, certificate: &CertificateDer<'_>) -> bool {
         let Ok(certificate) = ParsedCertificate::try_from(certificate) else {
             return false;

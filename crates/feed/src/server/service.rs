@@ -1,4 +1,4 @@
-//! The calls of the feed.
+//! The feed's gRPC methods.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::watch::{Counted, Watch, not_leading};
-use super::{Answer, ServerLimits};
-use crate::explanation::Question;
+use super::watch::{ReaderGuard, Watch, not_leading};
+use super::{Explainer, ServerLimits};
+use crate::explanation::ExplainQuery;
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::Feed;
@@ -25,7 +25,7 @@ use crate::topic::Topic;
 pub(super) struct Service {
     publisher: Publisher,
     forecasts: Publisher<Forecast>,
-    answer: Answer,
+    explainer: Explainer,
     limits: ServerLimits,
     metrics: Metrics,
     shutdown: CancellationToken,
@@ -39,7 +39,7 @@ impl Service {
     pub(super) fn new(
         publisher: Publisher,
         forecasts: Publisher<Forecast>,
-        answer: Answer,
+        explainer: Explainer,
         limits: ServerLimits,
         metrics: Metrics,
         shutdown: CancellationToken,
@@ -49,7 +49,7 @@ impl Service {
         Self {
             publisher,
             forecasts,
-            answer,
+            explainer,
             limits,
             metrics,
             shutdown,
@@ -59,31 +59,31 @@ impl Service {
     }
 
     fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
-        let told = publisher.told();
+        let published = publisher.published();
         let term = self.term(publisher)?;
         let permit = self.permit(&self.readers)?;
         Ok(Watch {
             publisher: publisher.clone(),
             term,
-            told,
+            published,
             metrics: self.metrics.clone(),
             shutdown: self.shutdown.clone(),
             ends_at: Instant::now() + self.limits.stream_age,
-            _counted: Counted::new(self.metrics.readers.clone(), permit),
+            _guard: ReaderGuard::new(self.metrics.readers.clone(), permit),
         })
     }
 
     fn term<V: Topic>(&self, publisher: &Publisher<V>) -> Result<u64, Status> {
-        let term = publisher.told().borrow().term;
+        let term = publisher.published().borrow().term;
         term.ok_or_else(|| {
             self.metrics.refused(Refusal::NotLeading);
             not_leading()
         })
     }
 
-    fn permit(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(places).try_acquire_owned().map_err(|_| {
-            self.metrics.refused(Refusal::Crowded);
+    fn permit(&self, slots: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(slots).try_acquire_owned().map_err(|_| {
+            self.metrics.refused(Refusal::TooManyReaders);
             Status::resource_exhausted("too many calls at the same time")
         })
     }
@@ -118,16 +118,16 @@ impl Feed for Service {
     ) -> Result<Response<ExplainResponse>, Status> {
         self.term(&self.publisher)?;
         let permit = self.permit(&self.explanations)?;
-        let question = Question::from(request.into_inner());
-        let answer = Arc::clone(&self.answer);
+        let question = ExplainQuery::from(request.into_inner());
+        let explainer = Arc::clone(&self.explainer);
         let answered = tokio::task::spawn_blocking(move || {
-            let answered = answer(&question);
+            let answered = explainer(&question);
             drop(permit);
             answered.ok_or(question)
         });
         match answered.await {
             Ok(Ok(explained)) => Ok(Response::new(explained.into())),
-            Ok(Err(Question {
+            Ok(Err(ExplainQuery {
                 namespace,
                 name,
                 container,

@@ -1,5 +1,5 @@
-//! The stream of one reader. It holds a place on the board and no queue: the transport asks for the
-//! next message only when the reader has room for it.
+//! Stream of one reader. It has a cursor and no queue: the transport requests the next message only
+//! when the reader has room for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::board::{Change, Item, Place, Step};
 use crate::metrics::Metrics;
-use crate::publisher::{Publisher, Told};
+use crate::publisher::{Published, Publisher};
 use crate::topic::{self, Topic};
+use crate::versioned_store::{Change, Cursor, Item, Step};
 
-/// The most of one message. gRPC refuses messages above 4 MiB by default.
+/// Limits of one message. gRPC refuses messages above 4 MiB by default.
 const MAX_ENTRIES: usize = 256;
 const MAX_BYTES: usize = 256 << 10;
 
@@ -26,24 +26,24 @@ pub(super) fn not_leading() -> Status {
     Status::unavailable("not the leader; see the Lease for who is")
 }
 
-/// One reader.
+/// State of one reader's stream.
 pub(super) struct Watch<V: Topic> {
     pub(super) publisher: Publisher<V>,
     pub(super) term: u64,
-    pub(super) told: watch::Receiver<Told>,
+    pub(super) published: watch::Receiver<Published>,
     pub(super) metrics: Metrics,
     pub(super) shutdown: CancellationToken,
     pub(super) ends_at: Instant,
-    pub(super) _counted: Counted,
+    pub(super) _guard: ReaderGuard,
 }
 
-/// Counts a reader as long as it lasts.
-pub(super) struct Counted {
+/// Counts a reader while it exists.
+pub(super) struct ReaderGuard {
     readers: IntGauge,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Counted {
+impl ReaderGuard {
     pub(super) fn new(readers: IntGauge, permit: OwnedSemaphorePermit) -> Self {
         readers.inc();
         Self {
@@ -53,66 +53,66 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
         self.readers.dec();
     }
 }
 
-/// How a wait ended.
-enum Woken {
-    /// There may be news.
-    News,
-    /// The stream has lasted long enough, without an error.
-    Aged,
-    /// This process no longer leads, or goes away.
-    Ended,
+/// Reasons for the end of a wait.
+enum Wakeup {
+    /// The published state may have changed.
+    Changed,
+    /// The stream reached its maximum age.
+    Expired,
+    /// This process is no longer the leader, or shuts down.
+    StreamEnd,
 }
 
 impl<V: Topic> Watch<V> {
-    /// Waits for news, or for the end.
-    async fn wait(&mut self) -> Woken {
+    /// Waits for a change or the end of the stream.
+    async fn wait(&mut self) -> Wakeup {
         tokio::select! {
             biased;
-            () = self.shutdown.cancelled() => Woken::Ended,
-            () = sleep_until(self.ends_at) => Woken::Aged,
-            changed = self.told.changed() => if changed.is_ok() { Woken::News } else { Woken::Ended },
+            () = self.shutdown.cancelled() => Wakeup::StreamEnd,
+            () = sleep_until(self.ends_at) => Wakeup::Expired,
+            changed = self.published.changed() => if changed.is_ok() { Wakeup::Changed } else { Wakeup::StreamEnd },
         }
     }
 
-    /// Whether the term in which the stream began still lasts.
+    /// Whether the term of the stream is still current.
     fn leads(&mut self) -> bool {
-        self.told.borrow_and_update().term == Some(self.term) && !self.shutdown.is_cancelled()
+        self.published.borrow_and_update().term == Some(self.term) && !self.shutdown.is_cancelled()
     }
 
-    /// The messages of this reader, until the term or the stream's time is over.
+    /// The messages of this reader until its term or lifetime ends.
     pub(super) fn messages(self) -> impl Stream<Item = Result<V::Update, Status>> {
-        unfold(Some((self, Place::default())), async |state| {
-            let (mut watch, mut place) = state?;
+        unfold(Some((self, Cursor::default())), async |state| {
+            let (mut watch, mut cursor) = state?;
             loop {
                 if !watch.leads() {
                     return Some((Err(not_leading()), None));
                 }
-                if let Some(step) = watch.step(&mut place) {
-                    return Some((Ok(watch.update(step)), Some((watch, place))));
+                if let Some(step) = watch.step(&mut cursor) {
+                    return Some((Ok(watch.update(step)), Some((watch, cursor))));
                 }
                 match watch.wait().await {
-                    Woken::News => {}
-                    Woken::Aged => return None,
-                    Woken::Ended => return Some((Err(not_leading()), None)),
+                    Wakeup::Changed => {}
+                    Wakeup::Expired => return None,
+                    Wakeup::StreamEnd => return Some((Err(not_leading()), None)),
                 }
             }
         })
     }
 
-    fn step(&self, place: &mut Place) -> Option<Step<Arc<V>>> {
+    fn step(&self, cursor: &mut Cursor) -> Option<Step<Arc<V>>> {
         let (mut entries, mut bytes) = (0, 0);
         let fits = |value: &Arc<V>| {
             entries += 1;
             bytes += value.size();
             entries <= MAX_ENTRIES && bytes <= MAX_BYTES
         };
-        self.publisher.lock().next(place, fits)
+        self.publisher.lock().next(cursor, fits)
     }
 
     fn update(&self, step: Step<Arc<V>>) -> V::Update {

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Access control.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use tonic::Code;
 
 use crate::certificates::Authority;
-use crate::stage::{Replica, recommendation};
+use crate::fixture::{Replica, recommendation};
 
-/// Whether a client gets the first message of the stream; otherwise the gRPC code, if it comes to a
-/// call at all.
+/// Whether a client gets the first message of the stream; otherwise the gRPC code, if the call
+/// starts at all.
 async fn attempt(replica: &Replica, tls: Arc<ClientConfig>) -> Result<(), Option<Code>> {
     let mut client = replica.client(tls).await.map_err(|_| None)?;
     let stream = client
@@ -28,8 +28,7 @@ async fn attempt(replica: &Replica, tls: Arc<ClientConfig>) -> Result<(), Option
     Ok(())
 }
 
-/// A refusal by TLS shows as a broken connection, whatever the code that the client library makes
-/// of it.
+/// A refusal by TLS appears as a broken connection, whatever code the client library reports.
 async fn is_refused_by_tls(replica: &Replica, tls: Arc<ClientConfig>) -> bool {
     let before = replica.metric("plimsoll_feed_refused_total");
     let outcome = attempt(replica, tls).await;
@@ -89,9 +88,9 @@ async fn the_next_handshake_uses_new_certificates() {
 }
 
 #[tokio::test]
-async fn strangers_who_hold_connections_open_keep_no_client_out() {
+async fn idle_connections_without_a_certificate_keep_no_client_out() {
     let authority = Authority::new();
-    // Nobody who waits for them to go is ever answered.
+    // A connection that waits for their end gets no answer.
     let limits = ServerLimits {
         handshake_timeout: Duration::from_hours(1),
         ..ServerLimits::default()

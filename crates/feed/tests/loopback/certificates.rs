@@ -1,4 +1,4 @@
-//! Authorities, and the certificates of servers and clients.
+//! Certificate authorities and the certificates of servers and clients.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// The name of every server.
+/// Name of every server.
 pub(crate) const SERVER: &str = "plimsoll-recommender";
 
 pub(crate) struct Authority {
@@ -56,7 +56,7 @@ impl Authority {
         server(self.roots(), self.issue(SERVER))
     }
 
-    /// Puts what a server in another process needs into files.
+    /// Writes the files that a server in another process needs.
     pub(crate) fn write_server(&self, folder: &Path) {
         let (chain, key) = self.issue(SERVER);
         for (name, der) in [
@@ -68,7 +68,7 @@ impl Authority {
         }
     }
 
-    /// A client that trusts this authority and shows a certificate of `issuer`, if any.
+    /// A client that trusts this authority and presents a certificate of another, if any.
     pub(crate) fn client(&self, own: Option<(&Self, &str)>) -> Arc<ClientConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)

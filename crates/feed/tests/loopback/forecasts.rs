@@ -1,14 +1,14 @@
-//! Forecasts are told as recommendations are, in terms of their own: a leader that has forecast
-//! nothing yet tells nothing.
+//! Forecasts are published like recommendations, in terms of their own: nothing before the leader's
+//! first forecast.
 
-use feed::{Following, Forecast, ForecastSeries, MetricForecast, Reader};
+use feed::{Forecast, ForecastSeries, MetricForecast, Reader, Subscription};
 use jiff::Timestamp;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::certificates::Authority;
-use crate::stage::{LIMIT, Replica, server_name};
+use crate::fixture::{LIMIT, Replica, server_name};
 
 fn forecast(uid: &str, value: f64) -> Forecast {
     let series = ForecastSeries {
@@ -29,27 +29,27 @@ fn forecast(uid: &str, value: f64) -> Forecast {
     }
 }
 
-fn values(following: &Following<Forecast>) -> Vec<(&str, f64)> {
+fn values(subscription: &Subscription<Forecast>) -> Vec<(&str, f64)> {
     let value = |forecast: &Forecast| {
         forecast
             .metric("resource.cpu")
             .map_or(0.0, |metric| metric.series[0].values[0])
     };
-    following
+    subscription
         .iter()
-        .map(|(uid, heard)| (uid, value(&heard.value)))
+        .map(|(uid, received)| (uid, value(&received.value)))
         .collect()
 }
 
 async fn until(
-    following: &mut watch::Receiver<Following<Forecast>>,
+    subscription: &mut watch::Receiver<Subscription<Forecast>>,
     is_stale: bool,
     expected: &[(&str, f64)],
 ) {
-    let is_so = |now: &Following<Forecast>| {
+    let is_so = |now: &Subscription<Forecast>| {
         now.stale_since().is_some() == is_stale && values(now) == expected
     };
-    let seen = timeout(LIMIT, following.wait_for(is_so)).await;
+    let seen = timeout(LIMIT, subscription.wait_for(is_so)).await;
     assert!(matches!(seen, Ok(Ok(_))), "{expected:?} within {LIMIT:?}");
 }
 
@@ -66,20 +66,20 @@ async fn forecasts_are_told_changed_and_taken_back_and_outlive_their_leader() {
         tls: current,
         server_name: server_name(),
     };
-    let (mut following, reading) = reader.follow::<Forecast>();
+    let (mut subscription, reading) = reader.subscribe::<Forecast>();
     tokio::spawn(reading);
-    until(&mut following, true, &[]).await;
+    until(&mut subscription, true, &[]).await;
 
     let now = Timestamp::UNIX_EPOCH;
     let term = replica.forecasts.begin(7);
     term.reset([forecast("a", 1.0), forecast("b", 2.0)], now);
-    until(&mut following, false, &[("a", 1.0), ("b", 2.0)]).await;
+    until(&mut subscription, false, &[("a", 1.0), ("b", 2.0)]).await;
     term.apply(forecast("a", 3.0), now);
-    until(&mut following, false, &[("a", 3.0), ("b", 2.0)]).await;
+    until(&mut subscription, false, &[("a", 3.0), ("b", 2.0)]).await;
     term.delete("b", now);
-    until(&mut following, false, &[("a", 3.0)]).await;
+    until(&mut subscription, false, &[("a", 3.0)]).await;
     drop(term);
-    until(&mut following, true, &[("a", 3.0)]).await;
+    until(&mut subscription, true, &[("a", 3.0)]).await;
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn a_forecast_that_is_too_large_is_left_out_and_the_others_are_told() {
         tls: current,
         server_name: server_name(),
     };
-    let (mut following, reading) = reader.follow::<Forecast>();
+    let (mut subscription, reading) = reader.subscribe::<Forecast>();
     tokio::spawn(reading);
 
     let now = Timestamp::UNIX_EPOCH;
@@ -106,10 +106,10 @@ async fn a_forecast_that_is_too_large_is_left_out_and_the_others_are_told() {
     };
     let term = replica.forecasts.begin(7);
     term.reset([large("a"), forecast("b", 2.0)], now);
-    until(&mut following, false, &[("b", 2.0)]).await;
+    until(&mut subscription, false, &[("b", 2.0)]).await;
     term.apply(forecast("a", 1.0), now);
-    until(&mut following, false, &[("a", 1.0), ("b", 2.0)]).await;
+    until(&mut subscription, false, &[("a", 1.0), ("b", 2.0)]).await;
     term.apply(large("a"), now);
-    until(&mut following, false, &[("b", 2.0)]).await;
+    until(&mut subscription, false, &[("b", 2.0)]).await;
     assert!((replica.metric("plimsoll_feed_oversized_values_total") - 2.0).abs() < f64::EPSILON);
 }

@@ -1,5 +1,4 @@
-//! A connection that stands still at will, like that of a process that was stopped: nothing is read
-//! from either side.
+//! Connection that can be frozen like that of a stopped process: nothing is read from either side.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes on connections to a server while it is not frozen.
+/// Proxy to a server that forwards unless frozen.
 pub(crate) struct Freezer {
     pub(crate) address: String,
     is_frozen: watch::Sender<bool>,
@@ -23,7 +22,7 @@ impl Freezer {
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (server, state) = (server.clone(), state.clone());
-                // Broken connections are their ends' business.
+                // Errors are left to the two ends.
                 tokio::spawn(async move {
                     pass_on(client, TcpStream::connect(server).await?, state).await
                 });

@@ -1,4 +1,4 @@
-//! Readers as leaders come and go.
+//! Readers across changes of leadership.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use feed::ServerLimits;
 use jiff::Timestamp;
 
 use crate::certificates::Authority;
-use crate::stage::{Follower, LIMIT, Replica, recommendation};
+use crate::fixture::{Follower, LIMIT, Replica, recommendation};
 
 fn follower(authority: &Authority) -> Follower {
     Follower::start(authority.client(Some((authority, "plimsoll-updater"))))
@@ -83,7 +83,7 @@ async fn a_reader_goes_to_the_new_leader_and_never_back_to_an_older_value() {
     follower.follow(&second);
     follower.until_fresh(&[("a", 100)]).await;
 
-    // The first one does not know yet that it was replaced.
+    // The first leader does not know yet that it was replaced.
     old_term.apply(recommendation("a", 50), Timestamp::UNIX_EPOCH);
     follower.follow(&first);
     follower.until_stale().await;
@@ -119,7 +119,7 @@ async fn a_leader_that_dies_is_followed_by_the_next_without_a_gap() {
     follower.check(&[("a", 1)]);
     let _new_term = second.lead(2, [recommendation("a", 2)]);
     follower.follow(&second);
-    // No state on the way lacks the object.
+    // No intermediate state lacks the object.
     follower
         .until("the new value", |now| {
             assert_eq!(now.iter().count(), 1);

@@ -2,12 +2,12 @@
 
 mod access;
 mod certificates;
+mod changing_server;
+mod fixture;
 mod forecasts;
 mod frozen;
 mod leaders;
 mod memory;
-mod restless;
 mod services;
 mod shards;
 mod slow_reader;
-mod stage;

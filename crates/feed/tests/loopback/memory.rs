@@ -1,10 +1,9 @@
-//! Readers that do not read leave the server's memory as it is, and get the newest state when they
-//! read again. The server has a process of its own here, so that its memory can be measured.
+//! Readers that stop reading do not grow the server's memory, and get the newest state when they
+//! read again. The server runs in its own process here, so that its memory can be measured.
 //!
-//! One reader keeps a stream open and takes nothing from it. The other one stands still as a whole,
-//! so that not even the answers to pings get through and the network's buffers fill. A short run
-//! counts rounds of changes; with `PLIMSOLL_SLOW_READER_SECONDS` set (`make bench-feed`) it lasts
-//! so long.
+//! One reader keeps a stream open without reading. The other is frozen completely, so that not even
+//! ping replies get through and network buffers fill. A short run counts rounds of changes;
+//! `PLIMSOLL_SLOW_READER_SECONDS` (`make bench-feed`) sets a duration.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,20 +15,20 @@ use model::Cpu;
 use tokio::sync::watch;
 
 use crate::certificates::Authority;
+use crate::changing_server::{ChangingServer, OBJECTS, millicores, uid};
+use crate::fixture::{LIMIT, server_name, targets};
 use crate::frozen::Freezer;
-use crate::restless::{OBJECTS, Restless, millicores, uid};
-use crate::stage::{LIMIT, server_name, targets};
 
-/// Until buffers are full and the allocator knows what is wanted of it.
+/// Rounds until buffers are full and the allocator has settled.
 const WARM_UP: i64 = 40;
 const ROUNDS: i64 = 60;
-/// Of what the server takes after the warm-up.
+/// Limit as a share of the server's memory after the warm-up.
 const MOST_GROWTH: f64 = 0.05;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
     let authority = Authority::new();
-    let mut server = Restless::start(&authority).await;
+    let mut server = ChangingServer::start(&authority).await;
     let tls = authority.client(Some((&authority, "plimsoll-updater")));
     let current: feed::client::CurrentTls =
         std::sync::Arc::new(move || std::sync::Arc::clone(&tls));
@@ -49,11 +48,11 @@ async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
         tls: current,
         server_name: server_name(),
     };
-    let (mut frozen, reading) = reader.follow();
+    let (mut frozen, reading) = reader.subscribe();
     tokio::spawn(reading);
-    let heard = frozen.wait_for(|now| now.iter().count() == OBJECTS as usize);
+    let received = frozen.wait_for(|now| now.iter().count() == OBJECTS as usize);
     drop(
-        tokio::time::timeout(LIMIT, heard)
+        tokio::time::timeout(LIMIT, received)
             .await
             .expect("the second reader hears everything")
             .unwrap(),
@@ -92,11 +91,11 @@ async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
         .map(|object| (uid(object), millicores(last, object)))
         .collect();
     let read = catch_up(&mut idle, &expected).await;
-    // The walk over all objects, and what changed in the part that was written before: each object
-    // twice at most.
+    // The listing of all objects, and the changes in the part that was listed before: each object
+    // at most twice.
     assert!(read <= 2 * OBJECTS, "{read} values for {OBJECTS} objects");
     freezer.thaw();
-    let is_current = |now: &feed::Following| {
+    let is_current = |now: &feed::Subscription| {
         now.stale_since().is_none()
             && targets(now)
                 .into_iter()
@@ -110,7 +109,7 @@ async fn readers_that_stop_reading_leave_the_servers_memory_flat() {
     );
 }
 
-/// Reads until all values are known, and gives how many values were read.
+/// Reads until all values are current. Returns the number of values read.
 async fn catch_up(
     stream: &mut tonic::Streaming<feed::proto::RecommendationsUpdate>,
     expected: &BTreeMap<String, i64>,

@@ -13,7 +13,7 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::certificates::Authority;
-use crate::stage::{Replica, recommendation, server_name};
+use crate::fixture::{Replica, recommendation, server_name};
 
 async fn channel(authority: &Authority, replica: &Replica, name: &str) -> Channel {
     let tls = authority.client(Some((authority, name)));
@@ -103,15 +103,15 @@ async fn reflection_lists_the_services() {
         .await
         .unwrap()
         .into_inner();
-    let answer = answers
+    let explainer = answers
         .message()
         .await
         .unwrap()
         .unwrap()
         .message_response
         .unwrap();
-    let MessageResponse::ListServicesResponse(list) = answer else {
-        panic!("{answer:?}")
+    let MessageResponse::ListServicesResponse(list) = explainer else {
+        panic!("{explainer:?}")
     };
     let mut names: Vec<_> = list
         .service
@@ -130,7 +130,7 @@ async fn reflection_lists_the_services() {
 }
 
 #[tokio::test]
-async fn a_stranger_learns_nothing_from_health_and_reflection() {
+async fn a_client_without_a_certificate_gets_no_health_and_reflection() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let channel = channel(&authority, &replica, "plimsoll-stranger").await;

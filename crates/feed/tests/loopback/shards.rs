@@ -1,19 +1,19 @@
-//! One reader of several leaders, each of which tells of its own share of the objects.
+//! One reader of several leaders, each with its own shard of the objects.
 
-use feed::Following;
+use feed::Subscription;
 use jiff::Timestamp;
 
 use crate::certificates::Authority;
-use crate::stage::{Follower, Replica, recommendation};
+use crate::fixture::{Follower, Replica, recommendation};
 
-/// Two leaders and who follows both.
-struct Stage {
+/// Two leaders and a reader of both.
+struct Fixture {
     first: Replica,
     second: Replica,
     follower: Follower,
 }
 
-impl Stage {
+impl Fixture {
     async fn new(authority: &Authority) -> Self {
         let (first, second) = (
             Replica::start(authority).await,
@@ -35,19 +35,19 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn fresh(following: &Following) -> [bool; 2] {
-    [0, 1].map(|shard| following.parts()[shard].stale_since.is_none())
+fn fresh(subscription: &Subscription) -> [bool; 2] {
+    [0, 1].map(|shard| subscription.leaders()[shard].stale_since.is_none())
 }
 
 #[tokio::test]
 async fn a_reset_of_one_shard_leaves_the_others_alone() {
     let authority = Authority::new();
-    let Stage {
+    let Fixture {
         first,
         second,
         mut follower,
-    } = Stage::new(&authority).await;
-    // Terms of different shards have nothing to do with each other.
+    } = Fixture::new(&authority).await;
+    // Terms of different shards are unrelated.
     let one = first.lead(900, [recommendation("a", 1), recommendation("b", 2)]);
     let two = second.lead(1, [recommendation("c", 3)]);
     follower.until_fresh(&[("a", 1), ("b", 2), ("c", 3)]).await;
@@ -61,11 +61,11 @@ async fn a_reset_of_one_shard_leaves_the_others_alone() {
 #[tokio::test]
 async fn one_shard_without_a_leader_does_not_disturb_the_others() {
     let authority = Authority::new();
-    let Stage {
+    let Fixture {
         first,
         second,
         mut follower,
-    } = Stage::new(&authority).await;
+    } = Fixture::new(&authority).await;
     let one = first.lead(5, [recommendation("a", 1)]);
     let two = second.lead(5, [recommendation("b", 2)]);
     follower.until_fresh(&[("a", 1), ("b", 2)]).await;
@@ -79,10 +79,11 @@ async fn one_shard_without_a_leader_does_not_disturb_the_others() {
     two.apply(recommendation("b", 3), at(1));
     follower
         .until("the second's news", |now| {
-            now.get("b").is_some_and(|heard| heard.changed_at == at(1))
+            now.get("b")
+                .is_some_and(|received| received.changed_at == at(1))
         })
         .await;
-    assert_eq!(fresh(&follower.following.borrow()), [false, true]);
+    assert_eq!(fresh(&follower.subscription.borrow()), [false, true]);
 
     let next = Replica::start(&authority).await;
     let _one = next.lead(6, [recommendation("a", 4)]);
@@ -99,11 +100,11 @@ async fn one_shard_without_a_leader_does_not_disturb_the_others() {
 #[tokio::test]
 async fn an_object_that_moves_to_another_shard_never_goes_back_to_an_older_value() {
     let authority = Authority::new();
-    let Stage {
+    let Fixture {
         first,
         second,
         mut follower,
-    } = Stage::new(&authority).await;
+    } = Fixture::new(&authority).await;
     let old = first.publisher.begin(7);
     old.reset(
         [recommendation("a", 1), recommendation("moves", 10)],
@@ -113,7 +114,7 @@ async fn an_object_that_moves_to_another_shard_never_goes_back_to_an_older_value
     new.reset([recommendation("moves", 20)], at(20));
     follower.until_fresh(&[("a", 1), ("moves", 20)]).await;
 
-    // The first one does not know yet, and begins anew with what it had.
+    // The first leader does not know yet and starts again with its old values.
     drop(old);
     follower.until_stale().await;
     let old = first.publisher.begin(8);

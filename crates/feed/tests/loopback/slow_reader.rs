@@ -1,4 +1,4 @@
-//! A reader that does not read costs the server no memory, and misses nothing.
+//! A reader that stops reading costs the server no memory and misses nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use feed::proto::recommendations_update::Change;
 use jiff::Timestamp;
 
 use crate::certificates::Authority;
-use crate::stage::{Replica, recommendation};
+use crate::fixture::{Replica, recommendation};
 
 const OBJECTS: i64 = 10_000;
 const ROUNDS: i64 = 20;
-/// What the transport takes before the reader does: the reader's window of 1 MiB and the server's
-/// buffer of 400 KiB, in messages of some 50 KiB here, and a few that are on their way between the
-/// two. All rounds would make 800 messages.
+/// Messages that the transport accepts before the reader reads: the reader's window of 1 MiB and
+/// the server's buffer of 400 KiB, in messages of about 50 KiB here, plus a few in between. All
+/// rounds would make 800 messages.
 const MAX_AHEAD: f64 = 48.0;
 
 fn round(round: i64) -> impl Iterator<Item = feed::Recommendation> {
@@ -75,8 +75,7 @@ async fn a_reader_that_stops_reading_is_owed_the_last_state_only() {
                 .map(|item| (item.uid, item.containers[0].target["cpu"].clone())),
         );
     }
-    // The reset walks all objects once; what changed in the part that was written before follows
-    // once.
+    // The reset lists all objects once; changes in the part that was listed before follow once.
     assert!(read <= 2 * OBJECTS / 100, "{read} messages");
     assert!(replica.metric("plimsoll_feed_coalesced_total") > 0.0);
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use feed::Following;
-use feed::client::{Heard, Part};
+use feed::Subscription;
+use feed::client::{LeaderState, Received};
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ struct Told {
     is_empty: bool,
 }
 
-fn following(told: &Told) -> Following {
+fn following(told: &Told) -> Subscription {
     let Told {
         uid,
         generation,
@@ -39,14 +39,14 @@ fn following(told: &Told) -> Following {
         },
         ..feed::Recommendation::default()
     };
-    let heard = Heard {
+    let heard = Received {
         value: Arc::new(recommendation),
         term: 1,
         revision: 1,
         changed_at: Timestamp::UNIX_EPOCH,
     };
     let stale_since = (!is_fresh).then(Instant::now);
-    Following::from_parts(vec![Part {
+    Subscription::from_leaders(vec![LeaderState {
         values: [(uid.to_owned(), heard)].into(),
         stale_since,
     }])

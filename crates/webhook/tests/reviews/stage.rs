@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use api::vpa;
-use feed::Following;
+use feed::Subscription;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
 use view::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown};
@@ -41,7 +41,7 @@ impl From<decide::Answer> for Answer {
 #[derive(Default)]
 pub(crate) struct Stage {
     pub(crate) view: View,
-    pub(crate) heard: Option<Following>,
+    pub(crate) heard: Option<Subscription>,
     pub(crate) settings: Settings,
 }
 

@@ -1,11 +1,11 @@
-//! Handshakes under way, which are for anybody to begin. When there are too many the oldest ends:
-//! an honest client has ended its own long before that many others have come.
+//! Handshakes in progress. Above the limit the oldest is dropped: a working client completes its
+//! handshake long before that.
 
 use std::collections::VecDeque;
 
 use tokio::task::AbortHandle;
 
-/// Those under way, the oldest first. Some of them may have ended.
+/// Handshakes in progress, oldest first. May include finished ones.
 pub(super) struct Handshakes {
     most: usize,
     under_way: VecDeque<AbortHandle>,
@@ -19,7 +19,7 @@ impl Handshakes {
         }
     }
 
-    /// Begins one more.
+    /// Starts a handshake.
     pub(super) fn begin(&mut self, handshake: impl Future<Output = ()> + Send + 'static) {
         if self.under_way.len() >= self.most {
             self.under_way.retain(|handshake| !handshake.is_finished());
@@ -31,7 +31,7 @@ impl Handshakes {
             .push_back(tokio::spawn(handshake).abort_handle());
     }
 
-    /// Ends the one that began first.
+    /// Drops the oldest handshake.
     pub(super) fn end_oldest(&mut self) {
         if let Some(oldest) = self.under_way.pop_front() {
             oldest.abort();
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// Begins one that goes on until what is given back is dropped or told.
+    /// Starts a handshake that lasts until the returned sender is dropped or used.
     fn begin(handshakes: &mut Handshakes) -> oneshot::Sender<()> {
         let (end, ended) = oneshot::channel();
         handshakes.begin(async move { drop(ended.await) });

@@ -1,9 +1,9 @@
-//! Whatever happens between and during reads, every reader ends with the state of the board.
+//! Every reader ends with the state of the store, whatever happens between and during its reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use feed::board::{Board, Change, Item, Key, Place};
+use feed::versioned_store::{Change, Cursor, Item, Key, VersionedStore};
 use jiff::Timestamp;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ enum Action {
     Apply(u8, u32),
     Delete(u8),
     Reset(BTreeMap<u8, u32>),
-    /// The reader of this number reads one step of at most so many values.
+    /// Reader number and maximum number of values of its next batch.
     Read(usize, usize),
 }
 
@@ -30,24 +30,24 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What a reader knows; the same rules as those of the protocol.
+/// A reader with the merge rules of the protocol.
 #[derive(Debug, Default)]
 struct Reader {
-    place: Place,
+    cursor: Cursor,
     values: BTreeMap<Key, u32>,
     parts: Option<BTreeMap<Key, u32>>,
     is_complete: bool,
 }
 
 impl Reader {
-    /// Reads one step of at most so many values; false if there is nothing to read.
-    fn read(&mut self, board: &Board<u32>, most: usize) -> bool {
+    /// Reads one batch of at most `most` values. Returns false if there is none.
+    fn read(&mut self, store: &VersionedStore<u32>, most: usize) -> bool {
         let mut count = 0;
         let fits = |_: &u32| {
             count += 1;
             count <= most
         };
-        let Some(step) = board.next(&mut self.place, fits) else {
+        let Some(step) = store.next(&mut self.cursor, fits) else {
             return false;
         };
         let put = |values: &mut BTreeMap<Key, u32>, items: Vec<Item<u32>>| {
@@ -88,35 +88,35 @@ proptest! {
     #[test]
     fn every_reader_ends_with_the_state_of_the_board(actions in vec(action(), 0..120), max_deletions in 0..6_usize) {
         let now = Timestamp::UNIX_EPOCH;
-        let mut board = Board::new(max_deletions);
+        let mut store = VersionedStore::new(max_deletions);
         let mut state = BTreeMap::from([(Key::from(LASTING), 0)]);
-        board.apply(LASTING, 0, now);
+        store.apply(LASTING, 0, now);
         let mut readers = [Reader::default(), Reader::default()];
         for action in actions {
             match action {
                 Action::Apply(number, value) => {
-                    board.apply(&key(number), value, now);
+                    store.apply(&key(number), value, now);
                     state.insert(key(number).into(), value);
                 }
                 Action::Delete(number) => {
-                    board.delete(&key(number), now);
+                    store.delete(&key(number), now);
                     state.remove(key(number).as_str());
                 }
                 Action::Reset(values) => {
                     state = values.into_iter().map(|(number, value)| (key(number).into(), value)).collect();
                     state.insert(LASTING.into(), 0);
-                    board.reset(state.clone(), now);
+                    store.reset(state.clone(), now);
                 }
                 Action::Read(reader, most) => {
-                    readers[reader].read(&board, most);
+                    readers[reader].read(&store, most);
                     let reader = &readers[reader];
                     prop_assert!(!reader.is_complete || reader.values.contains_key(LASTING), "{:?}", reader);
                 }
             }
-            prop_assert_eq!(board.len(), state.len());
+            prop_assert_eq!(store.len(), state.len());
         }
         for reader in &mut readers {
-            while reader.read(&board, 3) {}
+            while reader.read(&store, 3) {}
             prop_assert_eq!(&reader.values, &state);
         }
     }
@@ -125,30 +125,30 @@ proptest! {
 #[test]
 fn a_value_that_does_not_change_is_not_told_again() {
     let now = Timestamp::UNIX_EPOCH;
-    let mut board = Board::new(10);
-    board.apply("a", 1, now);
+    let mut store = VersionedStore::new(10);
+    store.apply("a", 1, now);
     let mut reader = Reader::default();
-    assert!(reader.read(&board, 10));
-    let revision = board.revision();
-    board.apply("a", 1, now);
-    board.delete("b", now);
-    board.reset(BTreeMap::from([("a".into(), 1)]), now);
-    assert_eq!(board.revision(), revision);
-    assert!(!reader.read(&board, 10));
+    assert!(reader.read(&store, 10));
+    let revision = store.revision();
+    store.apply("a", 1, now);
+    store.delete("b", now);
+    store.reset(BTreeMap::from([("a".into(), 1)]), now);
+    assert_eq!(store.revision(), revision);
+    assert!(!reader.read(&store, 10));
 }
 
 #[test]
 fn changes_that_a_reader_is_too_slow_for_become_one_and_are_counted() {
     let at = |second| Timestamp::UNIX_EPOCH + Duration::from_secs(second);
-    let mut board = Board::new(10);
-    board.apply("a", 0, at(0));
-    let mut place = Place::default();
-    board.next(&mut place, |_| true).expect("the reset");
+    let mut store = VersionedStore::new(10);
+    store.apply("a", 0, at(0));
+    let mut cursor = Cursor::default();
+    store.next(&mut cursor, |_| true).expect("the reset");
     for second in 1..=100 {
-        board.apply("a", second, at(second));
-        board.apply("b", second, at(second));
+        store.apply("a", second, at(second));
+        store.apply("b", second, at(second));
     }
-    let step = board.next(&mut place, |_| true).expect("the changes");
+    let step = store.next(&mut cursor, |_| true).expect("the changes");
     let items = [("a", 199), ("b", 200)];
     let items = items.map(|(key, revision)| Item {
         key: key.into(),
@@ -158,26 +158,26 @@ fn changes_that_a_reader_is_too_slow_for_become_one_and_are_counted() {
     });
     assert_eq!(step.change, Change::Apply(items.into()));
     assert_eq!((step.coalesced, step.oldest), (198, Some(at(100))));
-    assert_eq!(board.next(&mut place, |_| true), None);
+    assert_eq!(store.next(&mut cursor, |_| true), None);
 }
 
 #[test]
 fn deletions_do_not_pile_up() {
     let now = Timestamp::UNIX_EPOCH;
-    let mut board = Board::new(10);
+    let mut store = VersionedStore::new(10);
     let mut reader = Reader::default();
-    board.apply("kept", 1, now);
-    board.apply(LASTING, 1, now);
-    assert!(reader.read(&board, 10));
+    store.apply("kept", 1, now);
+    store.apply(LASTING, 1, now);
+    assert!(reader.read(&store, 10));
     for number in 0..1000 {
-        board.apply(&format!("{number}"), 1, now);
-        board.delete(&format!("{number}"), now);
+        store.apply(&format!("{number}"), 1, now);
+        store.delete(&format!("{number}"), now);
     }
-    let mut place = Place::default();
-    let step = board.next(&mut place, |_| true).expect("the reset");
+    let mut cursor = Cursor::default();
+    let step = store.next(&mut cursor, |_| true).expect("the reset");
     assert!(matches!(step.change, Change::Reset { items, complete: true, .. } if items.len() == 2));
     let mut steps = 0;
-    while reader.read(&board, 10) {
+    while reader.read(&store, 10) {
         steps += 1;
     }
     assert!(

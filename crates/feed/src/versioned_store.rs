@@ -1,11 +1,11 @@
-//! The state that readers follow: values by key, and each reader's place in it.
+//! Versioned state for readers: values by key, and a cursor per reader.
 //!
-//! Every change gets the next number (its revision), and a key stands in the order of changes once,
-//! at its latest one. A reader is a place in that order, so it costs the same memory however far
-//! behind it is, and changes that it is too slow for become one by themselves. A reader that begins
-//! walks the keys, so that each key that lasts is met however fast values change meanwhile, and
-//! then follows the changes since its beginning. Deletions are remembered up to a number; a reader
-//! that was behind those that were forgotten begins again.
+//! Every change gets the next revision, and a key appears in the order of changes only at its
+//! latest revision. A reader is a cursor into that order, so its memory does not depend on its
+//! backlog, and changes that it is too slow for coalesce. A new reader first lists the keys, so
+//! that it meets every lasting key however fast values change, and then watches the changes since
+//! its start. A limited number of deletions is kept; a reader behind the compacted ones starts
+//! again.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,87 +16,86 @@ use jiff::Timestamp;
 /// The name of a value.
 pub type Key = Arc<str>;
 
-/// Values by key.
+/// Versioned values by key.
 #[derive(Debug)]
-pub struct Board<V> {
+pub struct VersionedStore<V> {
     entries: BTreeMap<Key, Entry<V>>,
     by_revision: BTreeMap<u64, Key>,
-    /// Of the latest change.
+    /// Revision of the latest change.
     revision: u64,
     deletions: usize,
     max_deletions: usize,
-    /// Of the latest deletion that is no longer remembered.
-    forgotten: u64,
+    /// Revision of the latest compacted deletion.
+    compacted: u64,
 }
 
 #[derive(Debug)]
 struct Entry<V> {
     revision: u64,
     changed_at: Timestamp,
-    /// Absent: deleted.
+    /// `None` if deleted.
     value: Option<V>,
 }
 
-/// A reader's place.
+/// Position of a reader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place(State);
+pub struct Cursor(State);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum State {
-    /// Nothing was read.
+    /// Nothing read yet.
     #[default]
     New,
-    /// Walking the keys; this one was the last. Changes after `since` are to be followed then.
-    Walking { last: Key, since: u64 },
-    /// Everything up to here was read.
-    Following { since: u64 },
+    /// Listing keys; `last` was the last one. Changes after `since` follow.
+    Listing { last: Key, since: u64 },
+    /// Everything up to `since` was read.
+    Watching { since: u64 },
 }
 
-/// One step of a reader.
+/// One batch of changes for a reader.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step<V> {
-    /// What the reader learns.
+    /// The changes.
     pub change: Change<V>,
-    /// Changes that it was too slow for; later ones of the same keys took their place.
+    /// Number of changes replaced by later ones of the same keys.
     pub coalesced: u64,
-    /// When the oldest of the changes happened.
+    /// Time of the oldest change in it.
     pub oldest: Option<Timestamp>,
 }
 
-/// What a reader learns.
+/// Changes of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<V> {
-    /// Part of everything that there is. What is in no part is gone once the reset is complete.
+    /// Part of the full state. Keys in no part are gone once the reset is complete.
     Reset {
         /// Values of this part.
         items: Vec<Item<V>>,
-        /// Whether this part is the first; those of an earlier reset that was not completed are
-        /// void.
+        /// Whether this is the first part. It discards the parts of an unfinished reset.
         first: bool,
-        /// Whether this part is the last.
+        /// Whether this is the last part.
         complete: bool,
     },
     /// New and changed values.
     Apply(Vec<Item<V>>),
-    /// Keys that are gone.
+    /// Deleted keys.
     Delete(Vec<Key>),
 }
 
 /// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item<V> {
-    /// Its name.
+    /// Key of the value.
     pub key: Key,
-    /// The number of its latest change.
+    /// Revision of its latest change.
     pub revision: u64,
-    /// When that happened.
+    /// Time of its latest change.
     pub changed_at: Timestamp,
-    /// The value.
+    /// The value at this revision.
     pub value: V,
 }
 
-impl<V: Clone + PartialEq> Board<V> {
-    /// An empty board that remembers at most so many deletions.
+impl<V: Clone + PartialEq> VersionedStore<V> {
+    /// Creates an empty store that keeps up to `max_deletions` deletions.
     pub fn new(max_deletions: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -104,26 +103,26 @@ impl<V: Clone + PartialEq> Board<V> {
             revision: 0,
             deletions: 0,
             max_deletions,
-            forgotten: 0,
+            compacted: 0,
         }
     }
 
-    /// The number of the latest change.
+    /// Revision of the latest change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.entries.len() - self.deletions
     }
 
-    /// Whether there is no value.
+    /// Whether the store has no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sets a value; an equal one changes nothing.
+    /// Sets a value. An equal value is no change.
     pub fn apply(&mut self, key: &str, value: V, now: Timestamp) {
         if self
             .entries
@@ -134,7 +133,7 @@ impl<V: Clone + PartialEq> Board<V> {
         }
     }
 
-    /// Removes a value, if it is there.
+    /// Removes a value if present.
     pub fn delete(&mut self, key: &str, now: Timestamp) {
         if self
             .entries
@@ -142,11 +141,11 @@ impl<V: Clone + PartialEq> Board<V> {
             .is_some_and(|entry| entry.value.is_some())
         {
             self.put(key.into(), None, now);
-            self.forget();
+            self.compact();
         }
     }
 
-    /// Makes these the only values; those that are equal do not change.
+    /// Replaces all values. Equal values are no change.
     pub fn reset(&mut self, values: BTreeMap<Key, V>, now: Timestamp) {
         let is_gone =
             |key: &Key, entry: &Entry<V>| entry.value.is_some() && !values.contains_key(key);
@@ -181,9 +180,9 @@ impl<V: Clone + PartialEq> Board<V> {
         }
     }
 
-    /// Forgets the oldest deletions while there are too many.
-    fn forget(&mut self) {
-        // Half of them at once, so that the walk over older values is paid rarely.
+    /// Drops the oldest deletions above the limit.
+    fn compact(&mut self) {
+        // Drops half of them at once, to scan the older values rarely.
         if self.deletions <= self.max_deletions {
             return;
         }
@@ -204,26 +203,26 @@ impl<V: Clone + PartialEq> Board<V> {
             self.by_revision.remove(&revision);
             self.entries.remove(&key);
             self.deletions -= 1;
-            self.forgotten = self.forgotten.max(revision);
+            self.compacted = self.compacted.max(revision);
         }
     }
 
-    /// What the reader learns next, or nothing if it knows everything. A step ends before a value
-    /// that does not fit.
-    pub fn next(&self, place: &mut Place, mut fits: impl FnMut(&V) -> bool) -> Option<Step<V>> {
-        match place.0.clone() {
-            State::New => Some(self.walk(place, None, self.revision, fits)),
-            State::Walking { since, .. } | State::Following { since } if since < self.forgotten => {
-                Some(self.walk(place, None, self.revision, fits))
+    /// The next batch for a reader, or `None` if it is up to date. A batch ends before a value that
+    /// does not fit.
+    pub fn next(&self, cursor: &mut Cursor, mut fits: impl FnMut(&V) -> bool) -> Option<Step<V>> {
+        match cursor.0.clone() {
+            State::New => Some(self.list(cursor, None, self.revision, fits)),
+            State::Listing { since, .. } | State::Watching { since } if since < self.compacted => {
+                Some(self.list(cursor, None, self.revision, fits))
             }
-            State::Walking { last, since } => Some(self.walk(place, Some(&last), since, fits)),
-            State::Following { since } => self.follow(place, since, &mut fits),
+            State::Listing { last, since } => Some(self.list(cursor, Some(&last), since, fits)),
+            State::Watching { since } => self.watch(cursor, since, &mut fits),
         }
     }
 
-    fn walk(
+    fn list(
         &self,
-        place: &mut Place,
+        cursor: &mut Cursor,
         last: Option<&Key>,
         since: u64,
         mut fits: impl FnMut(&V) -> bool,
@@ -239,12 +238,12 @@ impl<V: Clone + PartialEq> Board<V> {
             }
             items.push(item(key, entry, value));
         }
-        place.0 = match items.last() {
-            Some(item) if !complete => State::Walking {
+        cursor.0 = match items.last() {
+            Some(item) if !complete => State::Listing {
                 last: item.key.clone(),
                 since,
             },
-            _ => State::Following { since },
+            _ => State::Watching { since },
         };
         Step {
             change: Change::Reset {
@@ -257,10 +256,10 @@ impl<V: Clone + PartialEq> Board<V> {
         }
     }
 
-    /// Values and deletions come in the order of changes; a step ends where one follows the other.
-    fn follow(
+    /// Values and deletions keep the order of changes; a batch ends where the kind changes.
+    fn watch(
         &self,
-        place: &mut Place,
+        cursor: &mut Cursor,
         since: u64,
         fits: &mut impl FnMut(&V) -> bool,
     ) -> Option<Step<V>> {
@@ -294,7 +293,7 @@ impl<V: Clone + PartialEq> Board<V> {
         } else {
             return None;
         };
-        place.0 = State::Following { since: reached };
+        cursor.0 = State::Watching { since: reached };
         Some(Step {
             change,
             coalesced: (reached - since).saturating_sub(count),
@@ -303,7 +302,7 @@ impl<V: Clone + PartialEq> Board<V> {
     }
 }
 
-/// The most keys in one deletion.
+/// Maximum number of keys in one deletion.
 const MAX_DELETED: usize = 1000;
 
 fn item<V: Clone>(key: &Key, entry: &Entry<V>, value: &V) -> Item<V> {

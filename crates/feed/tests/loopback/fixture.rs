@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use feed::proto::feed_client::FeedClient;
-use feed::server::Answer;
+use feed::server::Explainer;
 use feed::{
-    Explained, Following, Forecast, Metrics, Publisher, Question, Reader, Recommendation, Server,
-    ServerLimits, Term,
+    ExplainQuery, Explained, Forecast, LeaderTerm, Metrics, Publisher, Reader, Recommendation,
+    Server, ServerLimits, Subscription,
 };
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
@@ -22,7 +22,7 @@ use tonic::transport::Channel;
 
 use crate::certificates::{Authority, SERVER};
 
-/// Longer than anything takes here; only a failure waits so long.
+/// Only a failure takes this long.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// A running server.
@@ -45,7 +45,7 @@ impl Replica {
         let metrics = Metrics::register(&registry).unwrap();
         let (publisher, forecasts) = (
             Publisher::default(),
-            Publisher::default().counting(&metrics),
+            Publisher::default().with_metrics(&metrics),
         );
         let tls = Arc::new(Mutex::new(authority.server()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -54,7 +54,7 @@ impl Replica {
         let server = Server {
             publisher: publisher.clone(),
             forecasts: forecasts.clone(),
-            answer: answer(),
+            explainer: explainer(),
             tls: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             allowed: "plimsoll-updater,plimsoll-webhook".parse().unwrap(),
             limits,
@@ -78,7 +78,7 @@ impl Replica {
         &self,
         term: u64,
         recommendations: impl IntoIterator<Item = Recommendation>,
-    ) -> Term {
+    ) -> LeaderTerm {
         let term = self.publisher.begin(term);
         term.reset(recommendations, Timestamp::UNIX_EPOCH);
         term
@@ -114,9 +114,9 @@ pub(crate) fn server_name() -> ServerName<'static> {
     ServerName::try_from(SERVER).unwrap()
 }
 
-/// Knows the container `app` only.
-pub(crate) fn answer() -> Answer {
-    Arc::new(|question: &Question| {
+/// Explains the container `app` only.
+pub(crate) fn explainer() -> Explainer {
+    Arc::new(|question: &ExplainQuery| {
         let published = recommendation("u-1", 126)
             .recommendation
             .containers
@@ -154,19 +154,19 @@ pub(crate) fn recommendation(uid: &str, millicores: i64) -> Recommendation {
     }
 }
 
-/// A reader that follows whoever it is told leads.
+/// A reader whose leaders are set by the test.
 pub(crate) struct Follower {
     pub(crate) leaders: Vec<watch::Sender<Option<String>>>,
-    pub(crate) following: watch::Receiver<Following>,
+    pub(crate) subscription: watch::Receiver<Subscription>,
 }
 
 impl Follower {
-    /// Of a leader of everything.
+    /// Follows one leader of everything.
     pub(crate) fn start(tls: Arc<ClientConfig>) -> Self {
         Self::of_shards(1, tls)
     }
 
-    /// Of so many leaders.
+    /// Follows one leader per shard.
     pub(crate) fn of_shards(count: usize, tls: Arc<ClientConfig>) -> Self {
         let (leaders, told) = (0..count).map(|_| watch::channel(None)).unzip();
         let reader = Reader {
@@ -174,30 +174,33 @@ impl Follower {
             tls: Arc::new(move || Arc::clone(&tls)),
             server_name: server_name(),
         };
-        let (following, reading) = reader.follow();
+        let (subscription, reading) = reader.subscribe();
         tokio::spawn(reading);
-        Self { leaders, following }
+        Self {
+            leaders,
+            subscription,
+        }
     }
 
     pub(crate) fn follow(&self, replica: &Replica) {
         self.follow_in(0, replica);
     }
 
-    /// The replica leads this shard.
+    /// Makes the replica the leader of this shard.
     pub(crate) fn follow_in(&self, shard: usize, replica: &Replica) {
         self.leaders[shard].send_replace(Some(replica.address.clone()));
     }
 
-    /// Waits until the reader is in a state.
-    pub(crate) async fn until(&mut self, what: &str, is: impl FnMut(&Following) -> bool) {
+    /// Waits until the subscription satisfies `is`.
+    pub(crate) async fn until(&mut self, what: &str, is: impl FnMut(&Subscription) -> bool) {
         let seen = matches!(
-            tokio::time::timeout(LIMIT, self.following.wait_for(is)).await,
+            tokio::time::timeout(LIMIT, self.subscription.wait_for(is)).await,
             Ok(Ok(_))
         );
         assert!(
             seen,
             "{what} within {LIMIT:?}; it is {:?}",
-            self.following.borrow()
+            self.subscription.borrow()
         );
     }
 
@@ -213,21 +216,21 @@ impl Follower {
     }
 
     pub(crate) fn check(&self, expected: &[(&str, i64)]) {
-        assert_eq!(targets(&self.following.borrow()), expected);
+        assert_eq!(targets(&self.subscription.borrow()), expected);
     }
 }
 
 /// The CPU of each target in millicores, by uid.
-pub(crate) fn targets(following: &Following) -> Vec<(&str, i64)> {
-    let target = |heard: &feed::client::Heard| {
-        heard.value.recommendation.containers[0]
+pub(crate) fn targets(subscription: &Subscription) -> Vec<(&str, i64)> {
+    let target = |received: &feed::client::Received| {
+        received.value.recommendation.containers[0]
             .target
             .cpu()
             .map_or(0, Cpu::millicores)
     };
-    let mut targets: Vec<_> = following
+    let mut targets: Vec<_> = subscription
         .iter()
-        .map(|(uid, heard)| (uid, target(heard)))
+        .map(|(uid, received)| (uid, target(received)))
         .collect();
     targets.sort_unstable();
     targets

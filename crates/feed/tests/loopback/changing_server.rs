@@ -1,5 +1,5 @@
-//! A server in a process of its own whose objects change all the time: this program again, told to
-//! run one test only.
+//! A server in its own process whose objects change all the time: this test program, started with a
+//! single test.
 
 use std::io::{BufRead as _, Write as _};
 use std::net::Ipv4Addr;
@@ -17,13 +17,13 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Authority, server_from};
-use crate::stage::{LIMIT, answer, recommendation};
+use crate::fixture::{LIMIT, explainer, recommendation};
 
 pub(crate) const OBJECTS: i64 = 10_000;
 const FOLDER: &str = "PLIMSOLL_FEED_TEST_FOLDER";
 
-/// The server as its user sees it; it ends when this is dropped.
-pub(crate) struct Restless {
+/// Handle of the server process. Dropping it ends the process.
+pub(crate) struct ChangingServer {
     pub(crate) address: String,
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -34,17 +34,17 @@ pub(crate) fn uid(object: i64) -> String {
     format!("uid-{object:05}")
 }
 
-/// The CPU of an object after so many rounds.
+/// The CPU of an object after a number of rounds.
 pub(crate) fn millicores(round: i64, object: i64) -> i64 {
     round * OBJECTS + object + 1
 }
 
-impl Restless {
+impl ChangingServer {
     pub(crate) async fn start(authority: &Authority) -> Self {
         let certificates = tempfile::tempdir().unwrap();
         authority.write_server(certificates.path());
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "restless::serve", "--nocapture"])
+            .args(["--exact", "changing_server::serve", "--nocapture"])
             .env(FOLDER, certificates.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -62,7 +62,7 @@ impl Restless {
         server
     }
 
-    /// Waits for a line that begins so, and gives the rest of it.
+    /// Waits for a line with this prefix and returns the rest of it.
     async fn told(&mut self, beginning: &str) -> String {
         let search = async {
             loop {
@@ -80,14 +80,14 @@ impl Restless {
         tokio::time::timeout(LIMIT, search).await.expect(beginning)
     }
 
-    /// Waits until all objects changed so many times.
+    /// Waits until all objects have changed `count` times.
     pub(crate) async fn rounds(&mut self, count: i64) {
         for _ in 0..count {
             self.told("round ").await;
         }
     }
 
-    /// Lets nothing change any more, and gives the number of the last round.
+    /// Stops the changes and returns the number of the last round.
     pub(crate) async fn stop(&mut self) -> i64 {
         self.child
             .stdin
@@ -99,7 +99,7 @@ impl Restless {
         self.told("last ").await.parse().unwrap()
     }
 
-    /// The memory of its process that is not swapped out.
+    /// Resident memory of the process.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
@@ -111,12 +111,12 @@ impl Restless {
     }
 }
 
-/// All objects as they are after so many rounds.
+/// All objects of a round.
 fn round(round: i64) -> impl Iterator<Item = Recommendation> {
     (0..OBJECTS).map(move |object| recommendation(&uid(object), millicores(round, object)))
 }
 
-/// Does nothing unless it is the other process.
+/// Server process; does nothing in the test process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serve() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -129,7 +129,7 @@ async fn serve() {
     let server = Server {
         publisher: publisher.clone(),
         forecasts: feed::Publisher::default(),
-        answer: answer(),
+        explainer: explainer(),
         tls: Arc::new(move || Arc::clone(&tls)),
         allowed: "plimsoll-updater".parse().unwrap(),
         limits: ServerLimits::default(),
@@ -153,10 +153,10 @@ async fn serve() {
         drop(on_end);
     });
 
-    // It leads, and has something to tell, before anybody knows where it is.
+    // It leads and has values before its address is known.
     let term = publisher.begin(1);
     term.reset(round(0), Timestamp::now());
-    // The test harness has begun a line.
+    // The test harness has started a line.
     let mut out = std::io::stdout();
     writeln!(out, "\naddress {address}").unwrap();
     let mut number = 0;
