@@ -1,9 +1,9 @@
-//! `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`: what the recommender knows of one
+//! `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`: the usage history of one
 //! container, kept across restarts.
 //!
 //! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8, checkpoint format `v3`. The
-//! status is written through the main resource: there is no status subresource. A time that is not
-//! known is written as `null`, other empty values are left out, times have whole seconds.
+//! status is written through the main resource: there is no status subresource. An unknown time is
+//! written as `null`, other empty values are left out, times have whole seconds.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{parse::ParseError, patch, schema};
 
-/// The only checkpoint format that is read and written.
+/// The only supported checkpoint format.
 pub const VERSION: &str = "v3";
 
-/// Which container the checkpoint is for.
+/// Container of the checkpoint.
 #[derive(
     CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq,
 )]
@@ -30,7 +30,7 @@ pub const VERSION: &str = "v3";
     shortname = "vpacheckpoint",
     status = "VerticalPodAutoscalerCheckpointStatus",
     derive = "PartialEq",
-    doc = "Keeps what the recommender knows of one container's usage, so that it can go on after a restart.",
+    doc = "Usage history of one container, kept across restarts of the recommender.",
     annotation(
         "api-approved.kubernetes.io",
         "https://github.com/kubernetes/kubernetes/pull/63797"
@@ -46,21 +46,21 @@ pub struct VerticalPodAutoscalerCheckpointSpec {
     pub container_name: String,
 }
 
-/// What the recommender knows of one container.
+/// Usage history of one container.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VerticalPodAutoscalerCheckpointStatus {
-    /// When this was written.
+    /// Time of the last write.
     #[serde(default)]
     #[schemars(schema_with = "schema::nullable_time")]
     pub last_update_time: Option<Time>,
     /// Format of the data.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Usage of CPU.
+    /// Histogram of CPU usage.
     #[serde(default)]
     pub cpu_histogram: HistogramCheckpoint,
-    /// Peaks of memory usage.
+    /// Histogram of memory peaks.
     #[serde(default)]
     pub memory_histogram: HistogramCheckpoint,
     /// Time of the first CPU sample.
@@ -71,31 +71,31 @@ pub struct VerticalPodAutoscalerCheckpointStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::nullable_time")]
     pub last_sample_start: Option<Time>,
-    /// How many CPU samples there were.
+    /// Number of CPU samples.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(schema_with = "schema::count")]
     pub total_samples_count: i64,
 }
 
-/// A histogram whose weights halve with age.
+/// Histogram with exponentially decaying weights.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct HistogramCheckpoint {
-    /// The time at which a sample weighs exactly its own weight.
+    /// Time at which a new sample has a decay factor of 1.
     #[serde(default)]
     #[schemars(schema_with = "schema::nullable_time")]
     pub reference_timestamp: Option<Time>,
-    /// Weight of each bucket that has any, by its index, scaled so that the largest is 10000.
+    /// Weights of the non-empty buckets by index, scaled so that the largest is 10000.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::free_form")]
     pub bucket_weights: BTreeMap<u32, u32>,
-    /// The sum of all weights, before that scaling.
+    /// Sum of all weights before scaling.
     #[serde(default, skip_serializing_if = "is_nought")]
     #[schemars(schema_with = "schema::number")]
     pub total_weight: f64,
 }
 
-/// The patch of the main resource that puts `status` in place of the one that is there.
+/// Patch of the main resource that replaces its status.
 pub fn status_patch(
     status: &VerticalPodAutoscalerCheckpointStatus,
 ) -> Result<Patch, serde_json::Error> {
@@ -106,7 +106,7 @@ pub fn status_patch(
     })]))
 }
 
-/// Reads an object, or says which of its fields cannot be read.
+/// Parses an object. The error names the invalid field.
 pub fn parse(object: serde_json::Value) -> Result<VerticalPodAutoscalerCheckpoint, ParseError> {
     crate::parse::parse(object)
 }

@@ -1,4 +1,4 @@
-//! A condition of an object, as most Kubernetes objects write it (`metav1.Condition`).
+//! Condition of an object in the form of `metav1.Condition`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -7,54 +7,64 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// One thing that holds, or does not hold, for the object.
+/// State of one aspect of the object.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition is about.
+    /// Type of the condition in CamelCase.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316))]
     pub kind: String,
-    /// Whether it holds.
-    pub status: Holds,
-    /// metadata.generation of the object that the condition was found for.
+    /// Status of the condition.
+    pub status: ConditionStatus,
+    /// metadata.generation of the object that the condition was computed for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// When the status last changed.
+    /// Last time the status changed.
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: Time,
-    /// Why, in one word.
+    /// Reason for the status in CamelCase.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
-    /// Why, in a sentence.
+    /// Details for humans.
     #[schemars(length(max = 32768))]
     pub message: String,
 }
 
-/// Whether a condition holds.
+/// Status of a condition.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Holds {
-    /// It holds.
+pub enum ConditionStatus {
+    /// The condition is met.
     True,
-    /// It does not.
+    /// The condition is not met.
     False,
-    /// Nobody knows.
+    /// The status cannot be determined.
     Unknown,
 }
 
-impl From<bool> for Holds {
-    fn from(holds: bool) -> Self {
-        if holds { Self::True } else { Self::False }
+impl ConditionStatus {
+    /// Text in the object.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
     }
 }
 
-/// Puts a condition in the place of the one of its type; one whose status stays the same keeps its
-/// time.
+impl From<bool> for ConditionStatus {
+    fn from(is_true: bool) -> Self {
+        if is_true { Self::True } else { Self::False }
+    }
+}
+
+/// Sets a condition. `lastTransitionTime` changes only with the status.
 pub fn set(
     conditions: &mut Vec<Condition>,
     kind: &str,
-    holds: Holds,
+    status: ConditionStatus,
     reason: &str,
     message: &str,
     now: Timestamp,
@@ -62,15 +72,15 @@ pub fn set(
     let old = conditions
         .iter_mut()
         .find(|condition| condition.kind == kind);
-    let since = match &old {
-        Some(old) if old.status == holds => old.last_transition_time.clone(),
+    let last_transition_time = match &old {
+        Some(old) if old.status == status => old.last_transition_time.clone(),
         _ => Time(now),
     };
     let condition = Condition {
         kind: kind.to_owned(),
-        status: holds,
+        status,
         observed_generation: None,
-        last_transition_time: since,
+        last_transition_time,
         reason: reason.to_owned(),
         message: message.to_owned(),
     };

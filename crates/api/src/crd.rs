@@ -1,9 +1,9 @@
-//! The `CustomResourceDefinition`s, made from the types.
+//! The `CustomResourceDefinition`s generated from the types.
 //!
-//! The types give the schema of `v1`. What a derive cannot say is added here: upstream still lists
-//! `v1beta2`, unserved; optional fields may be absent but not `null`; no field of upstream's kinds
-//! has a default. `make manifests` writes the result into `deploy/crds`, and a golden test holds
-//! the two together.
+//! The types give the schema of `v1`. This module adds what derives cannot express: upstream still
+//! lists an unserved `v1beta2`; optional fields may be absent but not `null`; upstream's kinds have
+//! no defaults. `make manifests` writes the result into `deploy/crds`, and a golden test compares
+//! them.
 
 mod beta;
 mod crane;
@@ -22,7 +22,7 @@ pub use crane::{effective_horizontal_pod_autoscaler, substitute, time_series_pre
 pub use policy::{cluster_sizing_policy, sizing_policy};
 pub use yaml::{Manifest, manifests};
 
-/// Every definition in this crate.
+/// All definitions of this crate.
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         vertical_pod_autoscaler(),
@@ -35,8 +35,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// `verticalpodautoscalers.autoscaling.k8s.io`: `v1`, and `v1beta2` as a deprecated version that is
-/// not served.
+/// `verticalpodautoscalers.autoscaling.k8s.io`: `v1`, and an unserved, deprecated `v1beta2`.
 pub fn vertical_pod_autoscaler() -> CustomResourceDefinition {
     let mut definition = from_type::<VerticalPodAutoscaler>();
     add_version(&mut definition, |v1| CustomResourceDefinitionVersion {
@@ -50,12 +49,12 @@ pub fn vertical_pod_autoscaler() -> CustomResourceDefinition {
 }
 
 /// `verticalpodautoscalercheckpoints.autoscaling.k8s.io`: `v1`, and the same schema as an unserved
-/// `v1beta2`. No status subresource: the status is written with the object.
+/// `v1beta2`. Without a status subresource: the status is written with the object.
 pub fn vertical_pod_autoscaler_checkpoint() -> CustomResourceDefinition {
     let mut definition = from_type::<VerticalPodAutoscalerCheckpoint>();
     for version in &mut definition.spec.versions {
         version.subresources = None;
-        // A checkpoint without a spec is accepted, as upstream's.
+        // A checkpoint without a spec is valid, as upstream.
         if let Some(schema) = schema_of(version) {
             schema.required = None;
         }
@@ -64,7 +63,7 @@ pub fn vertical_pod_autoscaler_checkpoint() -> CustomResourceDefinition {
     definition
 }
 
-/// What the derive makes of a type, in upstream's shape.
+/// The derived definition in upstream's shape.
 fn from_type<K: CustomResourceExt>() -> CustomResourceDefinition {
     let mut definition = K::crd();
     let names = &mut definition.spec.names;

@@ -1,7 +1,7 @@
-//! `EffectiveHorizontalPodAutoscaler` of `autoscaling.crane.io/v1alpha1`.
+//! `EffectiveHorizontalPodAutoscaler` (EHPA) of `autoscaling.crane.io/v1alpha1`.
 //!
 //! Source: gocrane/api `autoscaling/v1alpha1/ehpa_types.go`. Metrics and behaviour are those of
-//! `autoscaling/v2`, where Crane has `v2beta2`, which current servers no longer have; every field
+//! `autoscaling/v2`, where Crane uses `v2beta2`, which current servers no longer have; every field
 //! name is the same.
 
 mod adoption;
@@ -32,7 +32,7 @@ pub use status::{
     PREDICTION_READY, READY,
 };
 
-/// How a workload is scaled.
+/// Scaling of a workload.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
     group = "autoscaling.crane.io",
@@ -43,7 +43,7 @@ pub use status::{
     shortname = "ehpa",
     status = "EffectiveHorizontalPodAutoscalerStatus",
     derive = "PartialEq",
-    doc = "Scales a workload by a HorizontalPodAutoscaler that it makes, by what its metrics are expected to be, and by the clock.",
+    doc = "Scales a workload through a HorizontalPodAutoscaler, by current and predicted metrics and by cron schedules.",
     printcolumn(name = "STRATEGY", type_ = "string", json_path = ".spec.scaleStrategy"),
     printcolumn(name = "MINPODS", type_ = "integer", json_path = ".spec.minReplicas"),
     printcolumn(name = "MAXPODS", type_ = "integer", json_path = ".spec.maxReplicas"),
@@ -75,90 +75,89 @@ pub use status::{
     },
 ]))]
 pub struct EffectiveHorizontalPodAutoscalerSpec {
-    /// The workload that is scaled: any object with a scale subresource.
+    /// Workload to scale: any object with a scale subresource.
     pub scale_target_ref: CrossVersionObjectReference,
 
-    /// The least that it may have.
+    /// Minimum number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub min_replicas: Option<i32>,
 
-    /// The most that it may have.
+    /// Maximum number of replicas.
     #[schemars(range(min = 1))]
     pub max_replicas: i32,
 
-    /// Whether the workload is really scaled.
+    /// Whether the workload is scaled or only the effect is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_strategy: Option<ScaleStrategy>,
 
-    /// With the strategy Preview: the number of replicas, whatever the metrics say. It is not held
-    /// to the bounds, and has no effect while another HorizontalPodAutoscaler scales the workload.
+    /// Number of replicas with the strategy Preview, independent of metrics and not limited by
+    /// minReplicas and maxReplicas. No effect while another HorizontalPodAutoscaler scales the
+    /// workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub specific_replicas: Option<i32>,
 
-    /// What the workload is scaled by, as in a HorizontalPodAutoscaler. The one that asks for most
-    /// wins.
+    /// Metrics of the HorizontalPodAutoscaler. The one that asks for most replicas wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub metrics: Vec<MetricSpec>,
 
-    /// Windows of time in which the workload has at least so many replicas. Of several that are
-    /// open the largest wins.
+    /// Schedules with a minimum number of replicas. Of several active ones the largest wins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub crons: Vec<CronSpec>,
 
-    /// How fast it may grow and shrink, as in a HorizontalPodAutoscaler.
+    /// Scaling behaviour of the HorizontalPodAutoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behavior: Option<Behavior>,
 
-    /// How metrics are predicted. Absent means that they are not.
+    /// Prediction of metrics. Absent means no prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
 }
 
-/// Whether a workload is really scaled.
+/// Mode of scaling.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ScaleStrategy {
-    /// It is.
+    /// The workload is scaled.
     #[default]
     Auto,
-    /// It is not: the status says what would be done.
+    /// The workload is not scaled; the status shows the proposed number of replicas.
     Preview,
 }
 
-/// How metrics are predicted.
+/// Prediction of metrics.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Prediction {
-    /// How far ahead is looked. The largest value that is expected within this time counts, so that
-    /// replicas are there before the load is.
+    /// Time to predict ahead in seconds. The maximum predicted within this time is used, so that
+    /// replicas are ready before the load arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 600))]
     pub prediction_window_seconds: Option<i32>,
 
-    /// By which algorithm. Absent means that nothing is predicted.
+    /// Algorithm of the prediction. Absent means no prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction_algorithm: Option<Algorithm>,
 }
 
-/// How far ahead is looked unless an object says.
+/// Default of `predictionWindowSeconds`.
 pub const DEFAULT_PREDICTION_WINDOW_SECONDS: i32 = 3600;
 
 impl EffectiveHorizontalPodAutoscalerSpec {
-    /// The least that the workload may have.
+    /// Minimum number of replicas, with its default.
     pub fn effective_min_replicas(&self) -> i32 {
         self.min_replicas.unwrap_or(1)
     }
 
-    /// Whether the workload is really scaled.
+    /// Scaling strategy, with its default.
     pub fn effective_strategy(&self) -> ScaleStrategy {
         self.scale_strategy.unwrap_or_default()
     }
 }
 
-/// Reads an object, or says which of its fields cannot be read.
+/// Parses an object. The error names the invalid field.
 pub fn parse(object: serde_json::Value) -> Result<EffectiveHorizontalPodAutoscaler, ParseError> {
     crate::parse::parse(object)
 }

@@ -1,8 +1,8 @@
-//! `ExternalMetricValueList` of `external.metrics.k8s.io/v1beta1`, as adapters such as
-//! prometheus-adapter and KEDA answer it. Read only.
+//! `ExternalMetricValueList` of `external.metrics.k8s.io/v1beta1`, as returned by adapters such as
+//! prometheus-adapter and KEDA. Read only.
 //!
-//! Source: `k8s.io/metrics/pkg/apis/external_metrics/v1beta1/types.go`. A value that does not parse
-//! is `None`, never 0.
+//! Source: `k8s.io/metrics/pkg/apis/external_metrics/v1beta1/types.go`. An invalid value is `None`,
+//! never 0.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 
 use crate::metrics::tolerant;
 
-/// Group and version of the API.
+/// `apiVersion` of the list.
 pub const API_VERSION: &str = "external.metrics.k8s.io/v1beta1";
 
-/// The series of one metric that a selector finds.
+/// Values of the series of one metric that match a selector.
 #[derive(Deserialize, Clone, Debug, PartialEq)]
 pub struct ExternalMetricValueList {
     /// One entry per series.
@@ -27,23 +27,23 @@ pub struct ExternalMetricValueList {
 #[derive(Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalMetricValue {
-    /// The name of the metric.
+    /// Name of the metric.
     #[serde(default)]
     pub metric_name: String,
-    /// What sets the series apart.
+    /// Labels of the series.
     #[serde(default, deserialize_with = "or_default")]
     pub metric_labels: BTreeMap<String, String>,
-    /// When it was measured.
+    /// Time of the measurement.
     pub timestamp: Time,
-    /// The time over which it was measured, in seconds; none for an instant.
+    /// Length of the measurement window in seconds; `None` for an instant.
     #[serde(default)]
     pub window: Option<i64>,
-    /// What was measured.
+    /// Measured value.
     #[serde(default, deserialize_with = "tolerant")]
     pub value: Option<Quantity>,
 }
 
-/// Go writes a map that was never made as null.
+/// Go encodes a nil map as null.
 fn or_default<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {

@@ -1,9 +1,8 @@
-//! `PodMetrics` of `metrics.k8s.io/v1beta1`, as metrics-server and other providers of that API
-//! answer it. Read only.
+//! `PodMetrics` of `metrics.k8s.io/v1beta1`, as returned by metrics-server and other providers.
+//! Read only.
 //!
-//! Source: `k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go`. A resource that is missing, or that
-//! does not parse, is `None` and never 0: a zero would be a sample, and upstream's recommender
-//! takes it for one.
+//! Source: `k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go`. A missing or invalid resource is
+//! `None` and never 0: upstream's recommender would count a zero as a sample.
 
 use std::borrow::Cow;
 
@@ -19,16 +18,16 @@ use serde_json::Value;
 /// Usage of a pod's containers over one window.
 #[derive(Deserialize, Clone, Debug, PartialEq)]
 pub struct PodMetrics {
-    /// Name and namespace of the pod. An answer holds all pods of a cluster, so the rest, such as
-    /// labels, is dropped while it is read.
+    /// Name and namespace of the pod. A response covers all pods of a cluster, so other metadata
+    /// such as labels is dropped while parsing.
     #[serde(default, deserialize_with = "names")]
     pub metadata: ObjectMeta,
     /// End of the window.
     pub timestamp: Time,
-    /// Length of the window as Go writes durations, such as `10.062s`.
+    /// Length of the window as a Go duration, such as `10.062s`.
     #[serde(default)]
     pub window: String,
-    /// The containers that were measured.
+    /// Measured containers.
     #[serde(default)]
     pub containers: Vec<ContainerMetrics>,
 }
@@ -38,12 +37,12 @@ pub struct PodMetrics {
 pub struct ContainerMetrics {
     /// Name of the container.
     pub name: String,
-    /// What it used.
+    /// Usage of the container.
     #[serde(default)]
     pub usage: Usage,
 }
 
-/// What a container used. A resource that was not measured is `None`.
+/// Usage of a container. A resource that was not measured is `None`.
 #[derive(Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(default)]
 pub struct Usage {
@@ -55,7 +54,7 @@ pub struct Usage {
     pub memory: Option<Quantity>,
 }
 
-/// Name and namespace alone.
+/// Keeps name and namespace only.
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     struct Names {
@@ -70,7 +69,7 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Er
     })
 }
 
-/// One value that does not parse must not cost the metrics of all pods in the answer.
+/// One invalid value must not discard the metrics of all pods in the response.
 pub(crate) fn tolerant<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Quantity>, D::Error> {

@@ -1,36 +1,36 @@
-//! Reads loosely typed objects one by one.
+//! Parses loosely typed objects one by one.
 //!
-//! The server's schema lets values through that do not parse: a quantity may fit the pattern and
-//! still be no quantity. One such object must not stop a whole watch, so watches carry loose values
-//! and each object is parsed by itself.
+//! The server's schema accepts values that do not parse: a quantity may match the pattern and still
+//! be invalid. One such object must not stop a whole watch, so watches carry untyped values and
+//! each object is parsed separately.
 
 use kube::Resource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The most characters of a field's path and of what is wrong with it: both can hold what a tenant
-/// wrote.
+/// Maximum length of a field's path and of a reason in characters, since both can contain user
+/// input.
 const MOST_CHARACTERS: usize = 300;
 
-/// An object that does not have the shape of its kind.
+/// Error in an object, by field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {namespace}/{name}: {field}: {reason}")]
 pub struct ParseError {
-    /// Kind that the object should have been.
+    /// Expected kind.
     pub kind: String,
-    /// Namespace of the object, empty if even that is not there.
+    /// Namespace of the object, empty if unknown.
     pub namespace: String,
-    /// Name of the object, empty if even that is not there.
+    /// Name of the object, empty if unknown.
     pub name: String,
     /// Path of the field, such as `spec.resourcePolicy.containerPolicies[0].minAllowed.cpu`; `.` is
     /// the whole object.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub reason: String,
 }
 
-/// Reads an object, or says which of its fields cannot be read.
+/// Parses an object. The error names the invalid field.
 pub(crate) fn parse<K>(object: Value) -> Result<K, ParseError>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -39,14 +39,14 @@ where
     serde_path_to_error::deserialize(object).map_err(|error| explain::<K>(&error, namespace, name))
 }
 
-/// Reads an object from its text, or says which of its fields cannot be read.
+/// Parses an object from JSON text. The error names the invalid field.
 pub fn parse_text<K>(text: &[u8]) -> Result<K, ParseError>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {
     let mut json = serde_json::Deserializer::from_slice(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        // The names are readable by themselves, or not at all.
+        // Parses only the names, which may be valid in an invalid object.
         let Named {
             metadata: Names { namespace, name },
         } = serde_json::from_slice(text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The JSON patches that write objects.
+//! JSON patches for writing objects.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
@@ -9,7 +9,7 @@ pub(crate) fn status_path() -> PointerBuf {
     PointerBuf::from_tokens(["status"])
 }
 
-/// The patch that puts `status` in place of whatever is there.
+/// Patch that replaces the status.
 pub fn put_status(status: &impl Serialize) -> Result<Patch, serde_json::Error> {
     let value = serde_json::to_value(status)?;
     Ok(Patch(vec![PatchOperation::Add(AddOperation {
@@ -18,8 +18,7 @@ pub fn put_status(status: &impl Serialize) -> Result<Patch, serde_json::Error> {
     })]))
 }
 
-/// The patch, preceded by a test that the object is still the one with this unique identifier: one
-/// that was deleted and made again in the meantime is not written to.
+/// Prepends a test of the UID to a patch, so that a recreated object is not changed.
 pub fn guarded(uid: &str, patch: Patch) -> Patch {
     let test = TestOperation {
         path: PointerBuf::from_tokens(["metadata", "uid"]),

@@ -1,5 +1,5 @@
-//! `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`: what the metrics of a workload or node
-//! are expected to be.
+//! `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`: predicted metrics of a workload or
+//! node.
 //!
 //! Source: gocrane/api `prediction/v1alpha1/types.go`.
 
@@ -24,7 +24,7 @@ pub use status::{
     TimeSeriesPredictionStatus,
 };
 
-/// What is predicted.
+/// Metrics to predict.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "prediction.crane.io",
@@ -35,7 +35,7 @@ pub use status::{
     shortname = "tsp",
     status = "TimeSeriesPredictionStatus",
     derive = "PartialEq",
-    doc = "Says what metrics of a workload or node are expected to be, by what they were.",
+    doc = "Predicts metrics of a workload or node from their history.",
     printcolumn(
         name = "TargetRefName",
         type_ = "string",
@@ -59,31 +59,31 @@ pub use status::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TimeSeriesPredictionSpec {
-    /// The metrics that are predicted.
+    /// Metrics to predict.
     #[schemars(length(min = 1, max = 100))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["resourceIdentifier"]))]
     pub prediction_metrics: Vec<PredictionMetric>,
 
-    /// What the metrics are of: a workload, or a Node.
+    /// Target of the metrics: a workload or a Node.
     pub target_ref: ObjectReference,
 
-    /// How far ahead is looked.
+    /// Time to predict ahead in seconds.
     #[schemars(range(min = 600))]
     pub prediction_window_seconds: i32,
 }
 
-/// No further is looked ahead: what repeats, repeats within a week.
+/// Maximum of `predictionWindowSeconds`: periods are at most a week.
 pub const LONGEST_WINDOW_SECONDS: i32 = 7 * 86_400;
 
 impl TimeSeriesPredictionSpec {
-    /// How far ahead is looked, in bounds.
+    /// Time to predict ahead, limited to the supported range.
     pub fn effective_window_seconds(&self) -> i32 {
         self.prediction_window_seconds
             .clamp(1, LONGEST_WINDOW_SECONDS)
     }
 }
 
-/// Names an object of any kind in any namespace.
+/// Reference to an object of any kind in any namespace.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -100,7 +100,7 @@ pub struct ObjectReference {
     /// Name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Identity of the object. Not used.
+    /// UID of the object. Not used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Version of the object. Not used.
@@ -111,7 +111,7 @@ pub struct ObjectReference {
     pub field_path: String,
 }
 
-/// Reads an object, or says which of its fields cannot be read.
+/// Parses an object. The error names the invalid field.
 pub fn parse(object: serde_json::Value) -> Result<TimeSeriesPrediction, ParseError> {
     crate::parse::parse(object)
 }

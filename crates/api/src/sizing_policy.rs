@@ -1,8 +1,7 @@
 //! `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`: sizing for all workloads
-//! that selectors mean, without one `VerticalPodAutoscaler` written by hand for each.
+//! matched by selectors, without a hand-written `VerticalPodAutoscaler` for each.
 //!
-//! Upstream has no such kind. What its own object says per workload is said here in the same words,
-//! with the same types.
+//! Upstream has no such kind. Fields have the names and types of the `VerticalPodAutoscaler`.
 
 mod selector;
 mod status;
@@ -24,16 +23,16 @@ pub use status::{
     report_patch, status_patch,
 };
 
-/// The group of kinds that are Plimsoll's own.
+/// API group of Plimsoll's own kinds.
 pub const GROUP: &str = "plimsoll.dev";
 /// `apiVersion` of both kinds.
 pub const API_VERSION: &str = "plimsoll.dev/v1alpha1";
-/// Label of the objects that a policy made: the name of the policy.
+/// Label of objects managed by a policy. Its value is the name of the policy.
 pub const POLICY_LABEL: &str = "plimsoll.dev/policy";
-/// The longest name of a policy: it is the value of a label.
+/// Maximum length of a policy's name, which is used as a label value.
 pub const MAX_NAME: usize = 63;
 
-/// Which workloads get a `VerticalPodAutoscaler`, and what is in it.
+/// Selection of workloads and settings of their `VerticalPodAutoscaler`s.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "plimsoll.dev",
@@ -44,7 +43,7 @@ pub const MAX_NAME: usize = 63;
     shortname = "szp",
     status = "SizingPolicyStatus",
     derive = "PartialEq",
-    doc = "Makes a VerticalPodAutoscaler for each workload of its namespace that it selects, and keeps it as it says here.",
+    doc = "Manages a VerticalPodAutoscaler for each selected workload of its namespace.",
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updateMode"),
     printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
     printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
@@ -68,31 +67,31 @@ pub const MAX_NAME: usize = 63;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SizingPolicySpec {
-    /// Selects workloads by their own labels. Absent means all workloads of these kinds.
+    /// Selects workloads by their labels. Absent means all workloads of these kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 
-    /// Kinds of workload. Absent means Deployment, StatefulSet and DaemonSet. A workload that
-    /// another one controls, such as a ReplicaSet of a Deployment, is never selected.
+    /// Kinds of workloads. Absent means Deployment, StatefulSet and DaemonSet. Workloads controlled
+    /// by another workload, such as ReplicaSets of a Deployment, are never selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
     pub kinds: Vec<WorkloadKind>,
 
-    /// When the resources of the pods are changed. The default is Off: recommend only.
+    /// Mode of changing the resources of pods. The default is Off: recommend only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "update_mode")]
     pub update_mode: Option<UpdateMode>,
 
-    /// Pods are evicted only while their workload has at least this many live replicas.
+    /// Minimum number of live replicas of a workload for evictions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub min_replicas: Option<i32>,
 
-    /// Conditions on an eviction; all of them must hold.
+    /// Conditions for an eviction. All of them must be met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eviction_requirements: Vec<EvictionRequirement>,
 
-    /// A container killed for lack of memory within this many seconds of its start makes its pod a
+    /// A container that is OOM-killed within this many seconds of its start makes its pod a
     /// candidate for eviction.
     #[serde(
         default,
@@ -102,26 +101,25 @@ pub struct SizingPolicySpec {
     #[schemars(range(min = 1))]
     pub evict_after_oom_seconds: Option<i32>,
 
-    /// Limits on what may be recommended, per container.
+    /// Constraints on the recommendations, per container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_policy: Option<PodResourcePolicy>,
 
-    /// More CPU for the pods while they start.
+    /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
 
-    /// How sizes are found. Absent means the way of the Vertical Pod Autoscaler.
+    /// Sizing method. Absent means the method of the Vertical Pod Autoscaler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizing: Option<Sizing>,
 
-    /// The recommender in charge of this policy and of the objects that it makes. Absent means the
-    /// one called default.
+    /// Recommender for this policy and its objects. Absent means the recommender named default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub recommender: String,
 }
 
-/// Which workloads of which namespaces get a `VerticalPodAutoscaler`, and what is in it.
+/// Selection of namespaces and workloads, and settings of their `VerticalPodAutoscaler`s.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "plimsoll.dev",
@@ -131,8 +129,8 @@ pub struct SizingPolicySpec {
     shortname = "cszp",
     status = "SizingPolicyStatus",
     derive = "PartialEq",
-    doc = "Makes a VerticalPodAutoscaler for each workload that it selects in the namespaces that it selects, and keeps it as \
-           it says here. A SizingPolicy of the workload's namespace goes before it.",
+    doc = "Manages a VerticalPodAutoscaler for each selected workload in the selected namespaces. A SizingPolicy in the \
+           namespace takes precedence.",
     printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updateMode"),
     printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
     printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
@@ -156,12 +154,12 @@ pub struct SizingPolicySpec {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSizingPolicySpec {
-    /// Selects namespaces by their labels. Absent means all. kube-system and the namespaces of
-    /// Plimsoll itself are left out unless the label kubernetes.io/metadata.name names them.
+    /// Selects namespaces by their labels. Absent means all. kube-system and Plimsoll's own
+    /// namespaces are excluded unless selected by the label kubernetes.io/metadata.name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
 
-    /// Everything else is as in a policy of one namespace.
+    /// The fields of a namespaced policy.
     #[serde(flatten)]
     pub policy: SizingPolicySpec,
 }
@@ -187,14 +185,14 @@ pub enum WorkloadKind {
     StatefulSet,
 }
 
-/// The kinds that a policy means if it does not say.
+/// Kinds of workloads selected by default.
 pub const DEFAULT_KINDS: [WorkloadKind; 3] = [
     WorkloadKind::Deployment,
     WorkloadKind::StatefulSet,
     WorkloadKind::DaemonSet,
 ];
 
-/// How sizes are found.
+/// Sizing method and its settings.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[schemars(extend("x-kubernetes-validations" = [
     {
@@ -207,31 +205,32 @@ pub const DEFAULT_KINDS: [WorkloadKind; 3] = [
     },
 ]))]
 pub struct Sizing {
-    /// Name of the way.
+    /// Sizing method.
     pub policy: SizingMethod,
-    /// Its settings, as in the annotations plimsoll.dev/sizing-KEY of a VerticalPodAutoscaler.
+    /// Settings of the method, as in the annotations plimsoll.dev/sizing-KEY of a
+    /// VerticalPodAutoscaler.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "settings")]
     pub settings: BTreeMap<String, String>,
 }
 
-/// Name of a way to find sizes.
+/// Sizing method.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum SizingMethod {
-    /// The Vertical Pod Autoscaler's.
+    /// Method of the Vertical Pod Autoscaler.
     #[default]
     Vpa,
-    /// Crane's resource recommender.
+    /// Method of Crane's resource recommender.
     Crane,
-    /// Google Autopilot's moving windows.
+    /// Google Autopilot's moving window method.
     AutopilotWindow,
-    /// Google Autopilot's ensemble of models.
+    /// Google Autopilot's machine learning method.
     AutopilotMl,
 }
 
 impl SizingMethod {
-    /// The name as it is written.
+    /// Name in the object.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vpa => "vpa",
@@ -243,7 +242,7 @@ impl SizingMethod {
 }
 
 impl WorkloadKind {
-    /// The kind as it is written.
+    /// Name in the object.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CronJob => "CronJob",
@@ -258,7 +257,7 @@ impl WorkloadKind {
 }
 
 impl SizingPolicySpec {
-    /// The kinds that are meant.
+    /// Selected kinds, with their default.
     pub fn effective_kinds(&self) -> &[WorkloadKind] {
         if self.kinds.is_empty() {
             &DEFAULT_KINDS
@@ -267,12 +266,12 @@ impl SizingPolicySpec {
         }
     }
 
-    /// The update mode with its default.
+    /// Update mode, with its default.
     pub fn effective_update_mode(&self) -> UpdateMode {
         self.update_mode.unwrap_or(UpdateMode::Off)
     }
 
-    /// Whether the recommender of this name is in charge of the policy.
+    /// Whether the policy belongs to this recommender.
     pub fn is_handled_by(&self, recommender: &str) -> bool {
         let wanted = if self.recommender.is_empty() {
             DEFAULT_RECOMMENDER
@@ -283,17 +282,17 @@ impl SizingPolicySpec {
     }
 }
 
-/// Reads a policy of a namespace, or says which of its fields cannot be read.
+/// Parses a namespaced policy. The error names the invalid field.
 pub fn parse(object: serde_json::Value) -> Result<SizingPolicy, ParseError> {
     crate::parse::parse(object)
 }
 
-/// Reads a policy of the cluster, or says which of its fields cannot be read.
+/// Parses a cluster policy. The error names the invalid field.
 pub fn parse_cluster(object: serde_json::Value) -> Result<ClusterSizingPolicy, ParseError> {
     crate::parse::parse(object)
 }
 
-/// A new kind needs no deprecated Auto.
+/// Without upstream's deprecated Auto.
 fn update_mode(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace"]})
 }

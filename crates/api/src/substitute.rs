@@ -1,5 +1,5 @@
-//! `Substitute` of `autoscaling.crane.io/v1alpha1`: what a `HorizontalPodAutoscaler` scales in
-//! place of a workload, to see what it would do.
+//! `Substitute` of `autoscaling.crane.io/v1alpha1`: scale target of a `HorizontalPodAutoscaler` in
+//! place of a workload, to preview its effect.
 //!
 //! Source: gocrane/api `autoscaling/v1alpha1/substitute_types.go`. Its scale subresource shows the
 //! workload's pods and real size.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::parse::ParseError;
 use crate::vpa::CrossVersionObjectReference;
 
-/// Which workload it stands for.
+/// Workload represented by the object.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "autoscaling.crane.io",
@@ -21,7 +21,7 @@ use crate::vpa::CrossVersionObjectReference;
     shortname = "subs",
     status = "SubstituteStatus",
     derive = "PartialEq",
-    doc = "Stands for a workload before a HorizontalPodAutoscaler, so that what it would do can be seen without doing it.",
+    doc = "Scale target in place of a workload, to preview a HorizontalPodAutoscaler without scaling.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -36,28 +36,29 @@ use crate::vpa::CrossVersionObjectReference;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SubstituteSpec {
-    /// How many replicas somebody asked for. It is soon put back to how many the workload has.
+    /// Replicas requested through the scale subresource. Reset to the workload's replicas shortly
+    /// after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
 
-    /// The workload that it stands for.
+    /// The represented workload.
     pub substitute_target_ref: CrossVersionObjectReference,
 }
 
-/// What the scale subresource shows.
+/// Values of the scale subresource.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct SubstituteStatus {
-    /// Selector of the workload's pods, as text.
+    /// Selector of the workload's pods in text form.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label_selector: String,
-    /// How many replicas there are.
+    /// Current number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
-/// Reads an object, or says which of its fields cannot be read.
+/// Parses an object. The error names the invalid field.
 pub fn parse(object: serde_json::Value) -> Result<Substitute, ParseError> {
     crate::parse::parse(object)
 }

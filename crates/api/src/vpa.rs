@@ -1,8 +1,8 @@
 //! `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`.
 //!
-//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8. Field names, enums and what
-//! is omitted when empty are upstream's, so that objects can move between the two implementations
-//! unchanged.
+//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8. Field names, enums and the
+//! omission of empty values are upstream's, so that objects can move between the two
+//! implementations unchanged.
 
 mod boost;
 mod condition;
@@ -35,7 +35,7 @@ pub use status::{
 };
 pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy, UpdateMode};
 
-/// What the autoscaler should do.
+/// Desired behaviour of the autoscaler.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "autoscaling.k8s.io",
@@ -45,7 +45,7 @@ pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy
     shortname = "vpa",
     status = "VerticalPodAutoscalerStatus",
     derive = "PartialEq",
-    doc = "Asks for the resource requests and limits of a workload's containers to be kept at what they really use.",
+    doc = "Keeps the resource requests and limits of a workload's containers close to their usage.",
     annotation(
         "api-approved.kubernetes.io",
         "https://github.com/kubernetes/kubernetes/pull/63797"
@@ -90,33 +90,32 @@ pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy
 )]
 #[serde(rename_all = "camelCase")]
 pub struct VerticalPodAutoscalerSpec {
-    /// The workload whose pods are sized: a Deployment, StatefulSet, DaemonSet, ReplicaSet,
-    /// ReplicationController, Job or CronJob, or any object with a scale subresource. It must be
-    /// the topmost of its kind: a Deployment, not one of its ReplicaSets. A target that cannot be
-    /// used is reported in the condition ConfigUnsupported.
+    /// Workload to size: a Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController,
+    /// Job or CronJob, or any object with a scale subresource. It must be the topmost controller: a
+    /// Deployment, not one of its ReplicaSets. An unsupported target is reported in the condition
+    /// ConfigUnsupported.
     pub target_ref: CrossVersionObjectReference,
 
-    /// How recommendations reach the pods. Absent means the mode Recreate with the updater's own
-    /// settings.
+    /// Rules for applying recommendations to pods. Absent means the mode Recreate with the
+    /// updater's flags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_policy: Option<PodUpdatePolicy>,
 
-    /// Limits on what may be recommended, per container. Absent means that every container of the
-    /// pods is sized, without any limits.
+    /// Constraints on the recommendations, per container. Absent means that every container of the
+    /// pods is sized without constraints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_policy: Option<PodResourcePolicy>,
 
-    /// The recommender that is in charge of this object: at most one. Empty means the recommender
-    /// called default.
+    /// Recommender for this object: at most one. Empty means the recommender named default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recommenders: Vec<RecommenderSelector>,
 
-    /// More CPU for the pods while they start.
+    /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
 }
 
-/// Names an object of any kind in the same namespace.
+/// Reference to an object of any kind in the same namespace.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
@@ -131,7 +130,7 @@ pub struct CrossVersionObjectReference {
 }
 
 impl CrossVersionObjectReference {
-    /// The object as a workload of a namespace.
+    /// Converts to a workload reference in a namespace.
     pub fn in_namespace(&self, namespace: &str) -> WorkloadRef {
         WorkloadRef {
             api_version: self.api_version.clone(),
@@ -142,14 +141,14 @@ impl CrossVersionObjectReference {
     }
 }
 
-/// Names one recommender.
+/// Reference to a recommender.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecommenderSelector {
-    /// Name that the recommender was started with.
+    /// Name of the recommender (flag --recommender-name).
     pub name: String,
 }
 
-/// Reads an object, or says which of its fields cannot be read.
+/// Parses an object. The error names the invalid field.
 pub fn parse(object: serde_json::Value) -> Result<VerticalPodAutoscaler, ParseError> {
     crate::parse::parse(object)
 }

@@ -1,5 +1,5 @@
-//! The custom resource definitions: what is in `deploy/crds` is what the types say, and that is
-//! upstream's shape.
+//! The custom resource definitions: `deploy/crds` matches the types, and both match upstream's
+//! shape.
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-/// An integer or a text that looks like a quantity.
+/// An integer or a string with the pattern of a quantity.
 const QUANTITY: &str = concat!(
     r#"{"anyOf":[{"type":"integer"},{"type":"string"}],"#,
     r#""pattern":"^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|"#,
@@ -106,7 +106,7 @@ fn check(definition: &CustomResourceDefinition, expected: &str) {
     );
 }
 
-/// Everything about a definition but its descriptions, a line per fact.
+/// Everything about a definition but its descriptions, one line per fact.
 fn outline(definition: &CustomResourceDefinition) -> String {
     let mut text = String::new();
     let spec = &definition.spec;
@@ -183,8 +183,8 @@ fn schema<'a>(definition: &'a CustomResourceDefinition, version: &str) -> &'a JS
         .expect("a version has a schema")
 }
 
-/// Calls `visit` for a schema and all schemas in it; `[]` are the items of a list, `{}` the values
-/// of a map.
+/// Calls `visit` for a schema and all schemas in it; `[]` denotes the items of a list, `{}` the
+/// values of a map.
 fn walk(schema: &JSONSchemaProps, path: &str, visit: &mut impl FnMut(&str, &JSONSchemaProps)) {
     visit(path, schema);
     let prefix = if path.is_empty() {
@@ -203,7 +203,7 @@ fn walk(schema: &JSONSchemaProps, path: &str, visit: &mut impl FnMut(&str, &JSON
     }
 }
 
-/// What a schema says by itself: all of it but descriptions and what lies below.
+/// The facts of a schema itself, without descriptions and nested schemas.
 fn facts(schema: &JSONSchemaProps) -> String {
     let bare = JSONSchemaProps {
         description: None,

@@ -1,4 +1,4 @@
-//! The JSON of the objects, against examples that hold every field.
+//! JSON of the objects, compared with examples that have every field.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +40,8 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
         compare(root_schema(&definition), &[example], "", &mut wrong);
         wrong
     };
-    // A metric has the targets and the selector that its kind may have, a prediction one way of
-    // each kind.
+    // A metric has the targets and the selector of its kind, a prediction one estimator of each
+    // kind.
     let ehpa = crane("ehpa");
     let elsewhere = ["/target/", "/selector/match"];
     let wrong = missing(crd::effective_horizontal_pod_autoscaler(), &ehpa);
@@ -49,7 +49,7 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
         .iter()
         .filter(|path| !elsewhere.iter().any(|part| path.contains(part)))
         .collect();
-    // Nor has an object that is left out a selector.
+    // An omitted object has no selector either.
     assert_eq!(
         wrong,
         ["/spec/metrics/[]/object/metric/selector is not in the example"]
@@ -155,7 +155,7 @@ fn the_examples_hold_every_field_of_the_schemas() {
     }
 }
 
-/// Amounts in the examples are canonical: others are written in their canonical form.
+/// Quantities in the examples are canonical: others are rewritten in canonical form.
 #[test]
 fn objects_come_back_as_they_were_read() {
     assert_eq!(
@@ -398,8 +398,8 @@ fn root_schema(definition: &CustomResourceDefinition) -> &JSONSchemaProps {
     schema.expect("v1 has a schema")
 }
 
-/// Collects the paths of all fields of a schema that none of the values has, and of all fields of
-/// the values that the schema does not know.
+/// Collects the paths of schema fields that no value has, and of fields of the values that the
+/// schema does not have.
 fn compare(schema: &JSONSchemaProps, values: &[&Value], path: &str, wrong: &mut BTreeSet<String>) {
     if path == "/metadata" || schema.properties.is_none() && schema.items.is_none() {
         return;

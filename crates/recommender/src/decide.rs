@@ -35,7 +35,7 @@ const REFUSED_REASON: &str = "InvalidAnnotation";
 const CONTAINERS_OMITTED: &str = "ContainersOmitted";
 const OMITTED_REASON: &str = "TooManyContainerNames";
 
-const SILENT_REASON: &str = "NoAnswer";
+const SILENT_REASON: &str = "MetricsUnavailable";
 /// Without a time, so that it is written once.
 const SILENT_MESSAGE: &str =
     "The source of usage has not answered for several rounds: the recommendation does not move";

@@ -304,7 +304,7 @@ impl<'a> Takeover<'a> {
                         .as_ref()
                         .and_then(|regarding| regarding.name.as_deref());
                     regarding == Some(EXTERNAL)
-                        && event.reason.as_deref() == Some("ChangedBySomebodyElse")
+                        && event.reason.as_deref() == Some("ExternallyModified")
                 };
                 let event = events.iter().find(about).context("there is no event")?;
                 let note = event.note.as_deref().unwrap_or_default();

@@ -37,7 +37,7 @@ impl Events {
         };
         let event = Event {
             type_: EventType::Warning,
-            reason: "ChangedBySomebodyElse".to_owned(),
+            reason: "ExternallyModified".to_owned(),
             note: Some(note.to_owned()),
             action: "Look".to_owned(),
             secondary: None,

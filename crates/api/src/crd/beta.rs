@@ -1,4 +1,4 @@
-//! `v1beta2` of `VerticalPodAutoscaler`: `v1` without what came later.
+//! `v1beta2` of `VerticalPodAutoscaler`: `v1` without later additions.
 //!
 //! Upstream lists it, unserved, so that a server which once stored objects in it still accepts the
 //! definition.
@@ -7,7 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceValidation, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 
-/// Fields of `v1` that `v1beta2` never had. `[]` stands for the items of a list.
+/// Fields of `v1` that `v1beta2` lacks. `[]` denotes the items of a list.
 const ADDED_IN_V1: [&str; 14] = [
     "spec.recommenders",
     "spec.startupBoost",
@@ -25,10 +25,10 @@ const ADDED_IN_V1: [&str; 14] = [
     "status.conditions.[].observedGeneration",
 ];
 
-/// Update modes that `v1beta2` knew.
+/// Update modes of `v1beta2`.
 const UPDATE_MODES: [&str; 4] = ["Off", "Initial", "Recreate", "Auto"];
 
-/// The schema of `v1beta2`, from that of `v1`.
+/// Derives the schema of `v1beta2` from that of `v1`.
 pub(super) fn vertical_pod_autoscaler(
     v1: Option<CustomResourceValidation>,
 ) -> Option<CustomResourceValidation> {

@@ -1,4 +1,4 @@
-//! What the derive cannot say of Crane's kinds: the defaults that a user should see.
+//! Additions to the derived definitions of Crane's kinds: defaults shown to users.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps,

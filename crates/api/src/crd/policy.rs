@@ -1,5 +1,5 @@
-//! What the derive cannot say of our own kinds: the default that a user should see, and a rule
-//! about the object's name.
+//! Additions to the derived definitions of our own kinds: the default shown to users, and a rule
+//! for the object's name.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,

@@ -1,10 +1,10 @@
-//! The difference between what schemars derives and what controller-gen writes.
+//! Differences between the schemas of schemars and of controller-gen.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
-/// Lists `apiVersion`, `kind` and `metadata`, which every object has, for `kubectl explain`.
+/// Adds `apiVersion`, `kind` and `metadata`, which every object has, for `kubectl explain`.
 pub(super) fn add_object_fields(object: &mut JSONSchemaProps) {
     let fields = [
         (
@@ -27,9 +27,8 @@ pub(super) fn add_object_fields(object: &mut JSONSchemaProps) {
     }
 }
 
-/// An optional field may be absent, not `null`, and the server fills in no default. Only times say
-/// for themselves that they may be `null`. An integer or text says so twice, as the server wants
-/// it.
+/// Optional fields may be absent but not `null`, and have no default. Only times may be `null`. An
+/// integer-or-string schema also lists both types in `anyOf`, as the server requires.
 pub(super) fn normalise(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref() != Some("date-time") {
         schema.nullable = None;

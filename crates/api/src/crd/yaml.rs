@@ -1,4 +1,4 @@
-//! The definitions as the text of manifests.
+//! Definitions as YAML manifests.
 
 use std::borrow::Cow;
 
@@ -9,20 +9,19 @@ use serde_json::Value;
 /// First line of every generated manifest.
 const HEADER: &str = "# Generated from crates/api by `make manifests`.\n";
 
-/// Words that are booleans in YAML 1.1 and texts in YAML 1.2.
+/// Words that are booleans in YAML 1.1 and strings in YAML 1.2.
 const BOOLEANS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
 
-/// A file of `deploy/crds`.
+/// File of `deploy/crds`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Name within the folder: `<plural>.yaml`.
     pub file_name: String,
-    /// The whole content.
+    /// Content of the file.
     pub text: String,
 }
 
-/// Everything that `deploy/crds` holds: a manifest per definition, and the list of them for
-/// kustomize.
+/// All files of `deploy/crds`: a manifest per definition, and the list of them for kustomize.
 pub fn manifests() -> Result<Vec<Manifest>, serde_yaml_ng::Error> {
     let mut manifests = Vec::new();
     let mut list = format!(
@@ -43,8 +42,7 @@ pub fn manifests() -> Result<Vec<Manifest>, serde_yaml_ng::Error> {
     Ok(manifests)
 }
 
-/// The manifest of a definition. Keys are in alphabetical order, so that the text is always the
-/// same.
+/// The manifest of a definition, with keys in alphabetical order for a stable text.
 fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_ng::Error> {
     let mut value = serde_json::to_value(definition).map_err(serde_yaml_ng::Error::custom)?;
     whole_numbers(&mut value);
@@ -54,7 +52,7 @@ fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_n
     }))
 }
 
-/// Readers of YAML 1.1, such as kubectl, take a bare `Off` for a boolean.
+/// YAML 1.1 parsers such as kubectl's read a bare `Off` as a boolean.
 fn quote_boolean(line: &str) -> Cow<'_, str> {
     let value = ["- ", "default: "]
         .into_iter()

@@ -1,5 +1,4 @@
-//! Annotations by which an `EffectiveHorizontalPodAutoscaler` adopts a `HorizontalPodAutoscaler`
-//! and gives it back.
+//! Annotations for the adoption of a `HorizontalPodAutoscaler` by an EHPA and its release.
 
 use std::collections::BTreeMap;
 
@@ -7,43 +6,43 @@ use kube::ResourceExt as _;
 
 use super::EffectiveHorizontalPodAutoscaler;
 
-/// On a `HorizontalPodAutoscaler`: name and uid of the `EffectiveHorizontalPodAutoscaler` that
-/// adopted it, separated by a slash.
+/// Annotation of a `HorizontalPodAutoscaler`: name and UID of the EHPA that adopted it, separated
+/// by a slash.
 pub const ADOPTED_BY: &str = "plimsoll.dev/adopted-by";
-/// On an adopted `HorizontalPodAutoscaler`: the `spec` that it had before, as JSON.
+/// Annotation of an adopted `HorizontalPodAutoscaler`: its original `spec` as JSON.
 pub const ORIGINAL_SPEC: &str = "plimsoll.dev/original-spec";
-/// On an `EffectiveHorizontalPodAutoscaler`: name of the one `HorizontalPodAutoscaler` that is
-/// adopted even if Helm, Argo CD or Flux installed it.
+/// Annotation of an EHPA: name of one `HorizontalPodAutoscaler` to adopt even if Helm, Argo CD or
+/// Flux installed it.
 pub const ADOPT: &str = "plimsoll.dev/adopt-hpa";
 
-/// The `EffectiveHorizontalPodAutoscaler` that adopted an object.
+/// EHPA that adopted an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adopter<'a> {
-    /// Its name.
+    /// Name of the EHPA.
     pub name: &'a str,
-    /// Its uid: an object of the same name made later is not the adopter.
+    /// UID of the EHPA. A recreated EHPA of the same name is not the adopter.
     pub uid: &'a str,
 }
 
 impl<'a> Adopter<'a> {
-    /// Reads the annotation; none where it is absent or does not [parse](Self::parse).
+    /// Reads the annotation; `None` if it is absent or does not [parse](Self::parse).
     pub fn of(annotations: &'a BTreeMap<String, String>) -> Option<Self> {
         Self::parse(annotations.get(ADOPTED_BY)?)
     }
 
-    /// Reads the value of the annotation; none where it is no valid name and uid of at most 253
-    /// characters each.
+    /// Parses the value of the annotation; `None` unless name and UID are valid and have at most
+    /// 253 characters each.
     pub fn parse(adopted_by: &'a str) -> Option<Self> {
         let (name, uid) = adopted_by.split_once('/')?;
         (is_name(name) && is_uid(uid)).then_some(Self { name, uid })
     }
 }
 
-/// The most characters of the name of an object.
+/// Maximum length of an object's name.
 const MOST_CHARACTERS: usize = 253;
 
-/// Whether the API server takes this for the name of an object: labels of lower case letters,
-/// digits and hyphens, with dots between them.
+/// Whether the API server accepts this as a name: labels of lower-case letters, digits and hyphens,
+/// separated by dots.
 fn is_name(text: &str) -> bool {
     let is_end = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -64,7 +63,7 @@ fn is_uid(text: &str) -> bool {
     (1..=MOST_CHARACTERS).contains(&text.len()) && text.bytes().all(is_of_uid)
 }
 
-/// Returns the value of [`ADOPTED_BY`] that means this object.
+/// The value of [`ADOPTED_BY`] for this object.
 pub fn adopted_by(object: &EffectiveHorizontalPodAutoscaler) -> String {
     format!("{}/{}", object.name_any(), object.uid().unwrap_or_default())
 }

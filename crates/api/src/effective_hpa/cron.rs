@@ -1,43 +1,43 @@
-//! `crons`: windows of time in which a workload has at least so many replicas.
+//! `crons`: schedules with a minimum number of replicas.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Five fields, a word such as @daily, or @every and a duration; a time zone may come first. What
-/// the fields say is checked later.
+/// Syntax of a cron expression: five fields, a word such as @daily, or @every and a duration, with
+/// an optional leading time zone. The values of the fields are checked later.
 const CRON: &str = r"^\s*((CRON_)?TZ=\S+\s+)?(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every \S+|\S+(\s+\S+){4})\s*$";
 
-/// A window of time that opens and closes again and again.
+/// Recurring time window.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct CronSpec {
-    /// Name of the window among those of the object.
+    /// Name of the schedule, unique within the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub name: String,
 
-    /// What it is for.
+    /// Purpose of the schedule.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 4096))]
     pub description: String,
 
-    /// IANA name of the time zone that start and end are in. Absent means UTC.
+    /// IANA time zone of start and end. Absent means UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub timezone: Option<String>,
 
-    /// When the window opens, as a cron of five fields.
+    /// Start of the window as a cron expression of five fields.
     #[schemars(length(max = 253), regex(pattern = CRON))]
     pub start: String,
 
-    /// When the window closes, as a cron of five fields. A window over midnight closes on the next
-    /// day.
+    /// End of the window as a cron expression of five fields. A window past midnight ends on the
+    /// next day.
     #[schemars(length(max = 253), regex(pattern = CRON))]
     pub end: String,
 
-    /// How many replicas there are at least while the window is open. The HorizontalPodAutoscaler
-    /// changes nothing while the number of pods is within its tolerance of this, a tenth unless
-    /// behavior or the cluster says otherwise: 100 replicas stay 100 in a window for 105.
+    /// Minimum number of replicas in the window. The HorizontalPodAutoscaler does not scale while
+    /// the current number is within its tolerance, by default 10 percent: with 100 replicas, a
+    /// window for 105 has no effect.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub target_replicas: i32,

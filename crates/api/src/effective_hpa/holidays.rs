@@ -1,5 +1,5 @@
-//! Holidays: dates on which no window of time opens. Crane's objects have no field for them, so an
-//! annotation carries them.
+//! Holidays: dates without cron windows. Crane's objects have no field for them, so an annotation
+//! carries them.
 
 use jiff::civil::Date;
 use kube::ResourceExt as _;
@@ -7,24 +7,25 @@ use thiserror::Error;
 
 use super::EffectiveHorizontalPodAutoscaler;
 
-/// Dates such as `2026-12-25`, separated by commas. Each is a day in the time zone of the window.
+/// Annotation with dates such as `2026-12-25`, separated by commas. Each is a day in the time zone
+/// of the window.
 pub const HOLIDAYS: &str = "plimsoll.dev/holidays";
-/// A century of public holidays; more is a mistake.
+/// Maximum number of dates, about a century of public holidays.
 const MOST: usize = 2000;
 
-/// Why the holidays of an object cannot be read.
+/// Errors in the holidays annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HolidaysError {
-    /// No date.
+    /// Invalid date.
     #[error("annotation {HOLIDAYS}: {0:?} is not a date such as 2026-12-25")]
     Date(String),
-    /// Too many of them.
+    /// More than the maximum number of dates.
     #[error("annotation {HOLIDAYS}: there are more than {MOST} dates")]
     TooMany,
 }
 
-/// The holidays of an object, in order; none without the annotation. Where they cannot be read,
-/// windows are to open on every day.
+/// The holidays of an object in order; empty without the annotation. On an error, windows should
+/// open on every day.
 pub fn holidays(object: &EffectiveHorizontalPodAutoscaler) -> Result<Vec<Date>, HolidaysError> {
     let text = object
         .annotations()

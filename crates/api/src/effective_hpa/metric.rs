@@ -1,4 +1,4 @@
-//! `metrics`: what a workload is scaled by. Source: `MetricSpec` of `autoscaling/v2`.
+//! `metrics`: sources for scaling. Source: `MetricSpec` of `autoscaling/v2`.
 
 use model::Quantity;
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ use crate::vpa::CrossVersionObjectReference;
     },
 ]))]
 pub struct MetricSpec {
-    /// Where the metric comes from; the field of this name says more.
+    /// Type of the source. The field of the same name has the details.
     #[serde(rename = "type")]
     pub kind: MetricKind,
     /// CPU or memory of the pods.
@@ -53,12 +53,12 @@ pub struct MetricSpec {
     /// A metric of one object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectSource>,
-    /// A metric of nothing in the cluster.
+    /// A metric unrelated to Kubernetes objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalSource>,
 }
 
-/// Where a metric comes from.
+/// Type of a metric source.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetricKind {
     /// CPU or memory of the pods.
@@ -69,7 +69,7 @@ pub enum MetricKind {
     Pods,
     /// A metric of one object.
     Object,
-    /// A metric of nothing in the cluster.
+    /// A metric unrelated to Kubernetes objects.
     External,
 }
 
@@ -79,7 +79,7 @@ pub struct ResourceSource {
     /// Name of the resource.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// What is wanted.
+    /// Target value.
     pub target: MetricTarget,
 }
 
@@ -92,16 +92,16 @@ pub struct ContainerResourceSource {
     /// Name of the container.
     #[schemars(length(min = 1, max = 253))]
     pub container: String,
-    /// What is wanted.
+    /// Target value.
     pub target: MetricTarget,
 }
 
 /// A metric of each pod.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct PodsSource {
-    /// Which metric.
+    /// Name and selector of the metric.
     pub metric: MetricIdentifier,
-    /// What is wanted.
+    /// Target value.
     pub target: MetricTarget,
 }
 
@@ -109,35 +109,35 @@ pub struct PodsSource {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSource {
-    /// Which object.
+    /// Object of the metric.
     pub described_object: CrossVersionObjectReference,
-    /// Which metric.
+    /// Name and selector of the metric.
     pub metric: MetricIdentifier,
-    /// What is wanted.
+    /// Target value.
     pub target: MetricTarget,
 }
 
-/// A metric of nothing in the cluster.
+/// A metric unrelated to Kubernetes objects.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct ExternalSource {
-    /// Which metric.
+    /// Name and selector of the metric.
     pub metric: MetricIdentifier,
-    /// What is wanted.
+    /// Target value.
     pub target: MetricTarget,
 }
 
-/// Which metric.
+/// Name and selector of a metric.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 pub struct MetricIdentifier {
-    /// Its name.
+    /// Name of the metric.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Which of its series. Absent means all.
+    /// Selector of its series. Absent means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 }
 
-/// What is wanted of a metric.
+/// Target value of a metric.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -147,24 +147,24 @@ pub struct MetricIdentifier {
     },
 ]))]
 pub struct MetricTarget {
-    /// Which of the other fields says what is wanted.
+    /// Type of the target: Utilization, Value or AverageValue.
     #[serde(rename = "type")]
     pub kind: TargetKind,
-    /// Of the metric itself.
+    /// Target of the metric itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub value: Option<Quantity>,
-    /// Of the metric divided by the number of pods.
+    /// Target of the metric divided by the number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub average_value: Option<Quantity>,
-    /// Percent of what the pods request.
+    /// Target in percent of the pods' requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub average_utilization: Option<i32>,
 }
 
-/// Which field of a target says what is wanted.
+/// Type of a target.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TargetKind {
     /// `averageUtilization`

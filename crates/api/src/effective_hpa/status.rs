@@ -1,4 +1,4 @@
-//! `status` of an `EffectiveHorizontalPodAutoscaler`.
+//! `status` of an EHPA.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -7,34 +7,33 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::schema;
 
-/// Type of the condition that everything which the object asks for is there.
+/// Condition type: all objects requested by the EHPA exist.
 pub const READY: &str = "Ready";
-/// Type of the condition that metrics are predicted.
+/// Condition type: metrics are predicted.
 pub const PREDICTION_READY: &str = "PredictionReady";
 
-/// Type of the condition that all metrics can be predicted that should be. It is there only where
-/// some cannot.
+/// Condition type: all metrics selected for prediction are predictable. Present only if some are
+/// not.
 pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
 
-/// Type of the condition that the rules for the history of metrics can be used. It is there only
-/// where they cannot.
+/// Condition type: the rules for the history of metrics are valid. Present only if they are not.
 pub const METRIC_RULES_USABLE: &str = "MetricRulesUsable";
 
-/// What became of the object.
+/// Observed state of the EHPA.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectiveHorizontalPodAutoscalerStatus {
-    /// How many replicas there should be.
+    /// Desired number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_replicas: Option<i32>,
-    /// How many there are.
+    /// Current number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_replicas: Option<i32>,
-    /// When the count was last changed.
+    /// Last time the number of replicas changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_scale_time: Option<Time>,
-    /// What holds for the object at present.
+    /// Conditions of the EHPA.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -1,11 +1,11 @@
-//! What is predicted, and how its history is asked for.
+//! Metrics to predict and the queries for their history.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Algorithm;
 
-/// One metric that is predicted.
+/// Metric to predict.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -15,81 +15,81 @@ use super::Algorithm;
     },
 ]))]
 pub struct PredictionMetric {
-    /// Name of the metric among those of the object, such as resource.cpu.
+    /// Name of the metric within the object, such as resource.cpu.
     #[schemars(length(min = 1, max = 1024))]
     pub resource_identifier: String,
-    /// Which of the queries asks for its history.
+    /// Type of the query for its history.
     #[serde(rename = "type")]
     pub kind: QueryKind,
     /// CPU or memory of the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_query: Option<String>,
-    /// A metric by its name and labels.
+    /// A metric selected by name and labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric_query: Option<MetricQuery>,
-    /// An expression in PromQL.
+    /// A PromQL expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expression_query: Option<ExpressionQuery>,
-    /// By which algorithm it is predicted.
+    /// Prediction algorithm.
     #[serde(default)]
     pub algorithm: Algorithm,
 }
 
-/// How the history of a metric is asked for.
+/// Type of a query for a metric's history.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryKind {
     /// CPU or memory of the target.
     ResourceQuery,
-    /// A metric by its name and labels.
+    /// A metric selected by name and labels.
     MetricQuery,
-    /// An expression in PromQL.
+    /// A PromQL expression.
     ExpressionQuery,
 }
 
-/// A metric by its name and labels.
+/// A metric selected by name and labels.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricQuery {
     /// Name of the metric.
     pub metric_name: String,
-    /// Conditions on its labels.
+    /// Label matchers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelQuery>,
 }
 
-/// A condition on one label.
+/// Label matcher.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct LabelQuery {
     /// Name of the label.
     pub key: String,
-    /// How its value must be.
+    /// Comparison of the label's value.
     pub operator: QueryOperator,
-    /// The value, or with in the values.
+    /// The value, or with In the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<String>,
 }
 
-/// How the value of a label must be.
+/// Comparison of a label's value.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryOperator {
-    /// The same.
+    /// Equal to the value.
     #[serde(rename = "=")]
     Equal,
-    /// Another.
+    /// Not equal to the value.
     #[serde(rename = "!=")]
     NotEqual,
-    /// Matched by the expression.
+    /// Matches the regular expression.
     #[serde(rename = "=~")]
     Matches,
-    /// Not matched by the expression.
+    /// Does not match the regular expression.
     #[serde(rename = "!~")]
     MatchesNot,
-    /// One of several.
+    /// One of several values.
     #[serde(rename = "in")]
     In,
 }
 
-/// An expression in PromQL.
+/// A PromQL expression.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpressionQuery {
     /// The expression.

@@ -1,5 +1,4 @@
-//! A selector over labels, as every Kubernetes object writes it (`metav1.LabelSelector`), with a
-//! schema that refuses what is no selector.
+//! Label selector (`metav1.LabelSelector`) with a schema that rejects invalid selectors.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +6,22 @@ use model::{ParseSelectorError, Selector};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Conditions on labels that must all hold. None means that every object is selected.
+/// Label selector. All requirements must be met; without requirements it selects everything.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LabelSelector {
-    /// The labels with these values.
+    /// Required labels and their values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
 
-    /// Conditions that say more than a value.
+    /// Further requirements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub match_expressions: Vec<LabelRequirement>,
 }
 
-/// A condition on one label.
+/// Requirement on one label.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[schemars(extend("x-kubernetes-validations" = [
     {
@@ -34,24 +33,24 @@ pub struct LabelRequirement {
     /// Key of the label.
     #[schemars(length(min = 1, max = 317))]
     pub key: String,
-    /// How the label must be.
+    /// Relation of the label to the values.
     pub operator: LabelOperator,
-    /// The values that are meant by In and NotIn.
+    /// Values for In and NotIn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub values: Vec<String>,
 }
 
-/// How a label must be.
+/// Relation of a label to values.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
-    /// It has one of the values.
+    /// The label has one of the values.
     In,
-    /// It is missing or has none of the values.
+    /// The label is missing or has none of the values.
     NotIn,
-    /// It is there.
+    /// The label exists.
     Exists,
-    /// It is missing.
+    /// The label is missing.
     DoesNotExist,
 }
 

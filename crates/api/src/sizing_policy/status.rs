@@ -1,5 +1,4 @@
-//! `status` of a policy: how many workloads it means, how many of them it sizes, and what stands in
-//! the way of the others.
+//! `status` of a policy: number of selected and managed workloads, and conflicts.
 
 use std::collections::BTreeMap;
 
@@ -10,116 +9,119 @@ use serde::{Deserialize, Serialize};
 use crate::patch;
 use crate::vpa::VerticalPodAutoscalerCondition;
 
-/// Every workload that is the policy's has its object as the policy says.
+/// Condition type: every workload of the policy has an up-to-date `VerticalPodAutoscaler`.
 pub const READY: &str = "Ready";
-/// Some workloads have an autoscaler of somebody else, which stays as it is.
+/// Condition type: some workloads have a `VerticalPodAutoscaler` not managed by this policy, which
+/// is left unchanged.
 pub const CONFLICTING: &str = "Conflicting";
-/// Some workloads are another policy's, which goes before this one.
+/// Condition type: some workloads belong to another policy with precedence.
 pub const OVERRIDDEN: &str = "Overridden";
 
-/// The longest list of workloads in a status; the counts beside it are complete.
+/// Maximum number of listed workloads. The counts are complete.
 pub const MAX_LISTED: usize = 10;
 
-/// What became of a policy.
+/// Observed state of a policy.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct SizingPolicyStatus {
-    /// metadata.generation of the policy that this status is about.
+    /// metadata.generation of the policy that this status was computed for.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub observed_generation: i64,
 
-    /// How many workloads the policy means.
+    /// Number of selected workloads.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub selected: i64,
 
-    /// How many of them have an object of this policy.
+    /// Selected workloads whose VPA this policy manages.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub managed: i64,
 
-    /// How many of them have an autoscaler of somebody else, or none since its name is taken.
+    /// Selected workloads that already have a VPA not managed by this policy, or whose VPA name is
+    /// taken.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub conflicts: i64,
 
-    /// How many of them are another policy's, which goes before this one.
+    /// Selected workloads that belong to another policy with precedence.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub overridden: i64,
 
-    /// The first ten workloads that conflicts counts.
+    /// The first ten workloads counted in conflicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub conflicting: Vec<Contested>,
 
-    /// The first ten workloads that overridden counts.
+    /// The first ten workloads counted in overridden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub overridden_by: Vec<Contested>,
 
-    /// What holds for the policy at present, ordered by type.
+    /// Conditions of the policy, ordered by type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<VerticalPodAutoscalerCondition>,
 
-    /// What the recommender's further shards found in their namespaces, by the number of the shard.
-    /// The counts above include it.
+    /// Reports of the recommender's further shards on their namespaces, by shard number. The counts
+    /// above include them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
     pub shards: BTreeMap<String, ShardReport>,
 }
 
-/// What one shard of the recommender found.
+/// Report of one recommender shard.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ShardReport {
-    /// metadata.generation of the policy that this report is about.
+    /// metadata.generation of the policy that this report was computed for.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub observed_generation: i64,
 
-    /// How many workloads the policy means.
+    /// Number of selected workloads.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub selected: i64,
 
-    /// How many of them have an object of this policy.
+    /// Selected workloads whose VPA this policy manages.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub managed: i64,
 
-    /// How many of them have an autoscaler of somebody else, or none since its name is taken.
+    /// Selected workloads that already have a VPA not managed by this policy, or whose VPA name is
+    /// taken.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub conflicts: i64,
 
-    /// How many of them are another policy's, which goes before this one.
+    /// Selected workloads that belong to another policy with precedence.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub overridden: i64,
 
-    /// The first ten workloads that conflicts counts.
+    /// The first ten workloads counted in conflicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub conflicting: Vec<Contested>,
 
-    /// The first ten workloads that overridden counts.
+    /// The first ten workloads counted in overridden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub overridden_by: Vec<Contested>,
 
-    /// Whether all is as it should be, or why not, in one word.
+    /// Reason of the Ready condition in CamelCase.
     #[serde(default)]
     pub reason: String,
 
-    /// The same in a sentence.
+    /// Details for humans.
     #[serde(default)]
     pub message: String,
 }
 
-/// A workload that the policy means and does not size.
+/// Workload that the policy selects but does not manage.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contested {
     /// Kind of the workload.
@@ -128,20 +130,18 @@ pub struct Contested {
     pub namespace: String,
     /// Name of the workload.
     pub name: String,
-    /// Kind and name of the object that stands in the way, as KIND/NAME.
+    /// Object in conflict, as KIND/NAME.
     pub by: String,
 }
 
-/// The patch of the `status` subresource that puts `status` in place of whatever is there.
+/// Patch of the `status` subresource that replaces it.
 pub fn status_patch(status: &SizingPolicyStatus) -> Result<Patch, serde_json::Error> {
     patch::put_status(status)
 }
 
-/// The merge patch of the `status` subresource that puts in the report of one shard and leaves
-/// everything else.
+/// Merge patch of the `status` subresource that replaces the report of one shard only.
 pub fn report_patch(uid: &str, shard: u16, report: &ShardReport) -> serde_json::Value {
-    // A list that is empty now may have been full: a merge takes away only what is said to be
-    // nothing.
+    // Empty lists are written as null, since a merge removes only explicit nulls.
     serde_json::json!({
         "metadata": {"uid": uid},
         "status": {"shards": {shard.to_string(): {

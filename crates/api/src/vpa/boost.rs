@@ -1,4 +1,4 @@
-//! `startupBoost`: more CPU while a container starts.
+//! `startupBoost`: additional CPU while a container starts.
 
 use model::Quantity;
 use schemars::JsonSchema;
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// More of a resource while a pod starts.
+/// Additional resources while a pod starts.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 pub struct StartupBoost {
-    /// The boost of CPU. Absent means none.
+    /// CPU boost. Absent means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuStartupBoost>,
 }
 
-/// How much CPU a container gets while it starts, and for how long after it is ready.
+/// Amount and duration of a CPU boost.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -28,22 +28,23 @@ pub struct StartupBoost {
     },
 ]))]
 pub struct CpuStartupBoost {
-    /// Whether factor or quantity says how much.
+    /// Whether factor or quantity defines the boost.
     #[serde(rename = "type")]
     pub kind: StartupBoostType,
-    /// The request is multiplied by this. Only with the type Factor, and then required.
+    /// Multiplier of the request. Required with the type Factor, and only allowed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<i32>,
-    /// The request and the limit while starting. Only with the type Quantity, and then required.
+    /// CPU added to the request and the limit while starting. Required with the type Quantity, and
+    /// only allowed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub quantity: Option<Quantity>,
-    /// How many seconds the boost lasts once the pod is ready. Absent means 0.
+    /// Seconds for which the boost continues after the pod is ready. Absent means 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_seconds: Option<i32>,
 }
 
-/// Which field of a boost says how much.
+/// Field that defines the boost.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StartupBoostType {
     /// `factor`

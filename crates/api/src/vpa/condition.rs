@@ -10,83 +10,57 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::condition::ConditionStatus;
 use crate::schema;
 
-/// A recommendation for at least one container is there.
+/// Condition type: at least one container has a recommendation.
 pub const RECOMMENDATION_PROVIDED: &str = "RecommendationProvided";
-/// Declared by upstream, never set.
+/// Condition type declared by upstream, never set.
 pub const LOW_CONFIDENCE: &str = "LowConfidence";
-/// No pod matches the target's selector.
+/// Condition type: no pod matches the target's selector.
 pub const NO_PODS_MATCHED: &str = "NoPodsMatched";
-/// Set by others while they load history; no checkpoint is written meanwhile.
+/// Condition type set by other recommenders while they load history. No checkpoint is written
+/// meanwhile.
 pub const FETCHING_HISTORY: &str = "FetchingHistory";
-/// Never set, always removed.
+/// Condition type that is never set and always removed.
 pub const CONFIG_DEPRECATED: &str = "ConfigDeprecated";
-/// The source of usage does not answer: what is recommended does not move, and no pod should
-/// because of it. Not upstream's.
+/// Condition type: the metrics source does not respond. Recommendations stay unchanged and should
+/// not trigger updates meanwhile. Not upstream's.
 pub const SOURCE_STALE: &str = "SourceStale";
-/// The target cannot be used.
+/// Condition type: the target is not supported.
 pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
 
-/// One thing that holds, or does not hold, for the object.
+/// State of one aspect of the object.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VerticalPodAutoscalerCondition {
-    /// What the condition is about.
+    /// Type of the condition in CamelCase.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     pub status: String,
-    /// When the status last changed.
+    /// Last time the status changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: Option<Time>,
-    /// Why, in one word.
+    /// Reason for the status in CamelCase.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Why, in a sentence.
+    /// Details for humans.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// metadata.generation of the object that the condition was found for.
+    /// metadata.generation of the object that the condition was computed for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
 }
 
-/// Whether a condition holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConditionStatus {
-    /// It holds.
-    True,
-    /// It does not.
-    False,
-    /// Nobody knows.
-    Unknown,
-}
-
-impl ConditionStatus {
-    /// As written in the object.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
-impl From<bool> for ConditionStatus {
-    fn from(holds: bool) -> Self {
-        if holds { Self::True } else { Self::False }
-    }
-}
-
-/// The conditions of one object, by type. Types that are not ours are kept as they are.
+/// The conditions of one object by type. Types of other controllers are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions(BTreeMap<String, VerticalPodAutoscalerCondition>);
 
 impl Conditions {
-    /// Puts a condition in. `now` becomes its time unless the same status was there before.
+    /// Sets a condition. `lastTransitionTime` changes to `now` only with the status.
     pub fn set(
         &mut self,
         kind: &str,
@@ -115,32 +89,32 @@ impl Conditions {
         self
     }
 
-    /// Takes a condition out, whatever its status.
+    /// Removes a condition.
     pub fn remove(&mut self, kind: &str) -> &mut Self {
         self.0.remove(kind);
         self
     }
 
-    /// Whether the condition is there with the status True.
+    /// Whether the condition exists with the status True.
     pub fn is_true(&self, kind: &str) -> bool {
         self.0
             .get(kind)
             .is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
     }
 
-    /// The condition of this type, if there is one.
+    /// The condition of this type, if any.
     pub fn get(&self, kind: &str) -> Option<&VerticalPodAutoscalerCondition> {
         self.0.get(kind)
     }
 
-    /// All conditions, ordered by type, as the status lists them.
+    /// All conditions ordered by type, as in the status.
     pub fn to_list(&self) -> Vec<VerticalPodAutoscalerCondition> {
         self.0.values().cloned().collect()
     }
 }
 
 impl FromIterator<VerticalPodAutoscalerCondition> for Conditions {
-    /// Of several conditions of one type the last one counts.
+    /// Of several conditions of one type the last one is kept.
     fn from_iter<I: IntoIterator<Item = VerticalPodAutoscalerCondition>>(conditions: I) -> Self {
         Self(
             conditions

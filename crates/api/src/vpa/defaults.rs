@@ -1,5 +1,4 @@
-//! What an object means where it says nothing. The object itself is never changed: the schema has
-//! no defaults.
+//! Defaults of absent fields. The object itself is never changed: the schema has no defaults.
 //!
 //! Source: upstream `pkg/utils/vpa/api.go` (`GetUpdateMode`, `GetContainerResourcePolicy`,
 //! `GetContainerControlledValues`) and `pkg/recommender/input/cluster_feeder.go` (selection by
@@ -12,26 +11,26 @@ use super::{
     PodResourcePolicy, UpdateMode, VerticalPodAutoscalerSpec,
 };
 
-/// The recommender that handles objects that name none.
+/// Recommender of objects that name none.
 pub const DEFAULT_RECOMMENDER: &str = "default";
 
-/// The resources that are sized when a policy does not say.
+/// Resources that are sized by default.
 pub const DEFAULT_CONTROLLED_RESOURCES: [ResourceName; 2] =
     [ResourceName::Cpu, ResourceName::Memory];
 
-/// How pods get what is recommended, once defaults are filled in: the deprecated Auto is Recreate.
+/// Update mode with its default: the deprecated Auto is Recreate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EffectiveUpdateMode {
-    /// Not at all.
+    /// Never changes pods.
     Off,
-    /// When they are created.
+    /// Changes pods when they are created.
     Initial,
-    /// When they are created, and by eviction.
+    /// Changes pods when they are created, and evicts them.
     #[default]
     Recreate,
-    /// When they are created, by resizing, else by eviction.
+    /// Changes pods when they are created, and resizes or else evicts them.
     InPlaceOrRecreate,
-    /// When they are created, and by resizing.
+    /// Changes pods when they are created, and resizes them.
     InPlace,
 }
 
@@ -48,7 +47,7 @@ impl From<Option<UpdateMode>> for EffectiveUpdateMode {
 }
 
 impl VerticalPodAutoscalerSpec {
-    /// The update mode with its default.
+    /// Update mode, with its default.
     pub fn effective_update_mode(&self) -> EffectiveUpdateMode {
         self.update_policy
             .as_ref()
@@ -56,12 +55,12 @@ impl VerticalPodAutoscalerSpec {
             .into()
     }
 
-    /// The policy for a container: [`PodResourcePolicy::of`].
+    /// Policy of a container: [`PodResourcePolicy::of`].
     pub fn container_policy(&self, container: &str) -> Option<&ContainerResourcePolicy> {
         self.resource_policy.as_ref()?.of(container)
     }
 
-    /// What the policy for a container allows.
+    /// Range and resources allowed by the policy of a container.
     pub fn allowed(&self, container: &str) -> Allowed<'_> {
         let Some(policy) = self.container_policy(container) else {
             return Allowed::default();
@@ -76,7 +75,7 @@ impl VerticalPodAutoscalerSpec {
         }
     }
 
-    /// Whether the recommender of this name is in charge of the object.
+    /// Whether the object belongs to this recommender.
     pub fn is_handled_by(&self, recommender: &str) -> bool {
         let listed = self
             .recommenders
@@ -87,7 +86,7 @@ impl VerticalPodAutoscalerSpec {
 }
 
 impl PodResourcePolicy {
-    /// The policy for a container: the first one with its name, else the last one named `*`.
+    /// Policy of a container: the first one with its name, else the last one named `*`.
     pub fn of(&self, container: &str) -> Option<&ContainerResourcePolicy> {
         let named = self
             .container_policies
@@ -102,12 +101,12 @@ impl PodResourcePolicy {
 }
 
 impl ContainerResourcePolicy {
-    /// Whether the container is sized, with its default.
+    /// Scaling mode, with its default.
     pub fn effective_mode(&self) -> ContainerScalingMode {
         self.mode.unwrap_or_default()
     }
 
-    /// Which values are changed, with its default.
+    /// Controlled values, with their default.
     pub fn effective_controlled_values(&self) -> ContainerControlledValues {
         self.controlled_values.unwrap_or_default()
     }
@@ -117,7 +116,7 @@ impl ContainerResourcePolicy {
         self.effective_controlled_resources().contains(resource)
     }
 
-    /// The resources that are sized, with their default. An empty list means none.
+    /// The sized resources, with their default. An empty list means none.
     pub fn effective_controlled_resources(&self) -> &[ResourceName] {
         self.controlled_resources
             .as_deref()

@@ -1,4 +1,4 @@
-//! `spec.resourcePolicy`: limits on what may be recommended, per container.
+//! `spec.resourcePolicy`: constraints on recommendations, per container.
 
 use model::{Quantity, ResourceList, ResourceName};
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::StartupBoost;
 use crate::schema;
 
-/// `containerName` of the policy for every container that has none of its own.
+/// `containerName` of the default policy of containers without one of their own.
 pub const ALL_CONTAINERS: &str = "*";
 
-/// Limits on what may be recommended.
+/// Constraints on recommendations.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodResourcePolicy {
@@ -19,7 +19,7 @@ pub struct PodResourcePolicy {
     pub container_policies: Vec<ContainerResourcePolicy>,
 }
 
-/// How one container is sized.
+/// Sizing of one container.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerResourcePolicy {
@@ -27,21 +27,21 @@ pub struct ContainerResourcePolicy {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container_name: String,
 
-    /// Whether the container is sized at all. Absent means Auto.
+    /// Whether the container is sized. Absent means Auto.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ContainerScalingMode>,
 
-    /// The least that is recommended. Absent means no lower limit.
+    /// Minimum recommendation. Absent means no minimum.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::resource_list")]
     pub min_allowed: ResourceList,
 
-    /// The most that is recommended. Absent means no upper limit.
+    /// Maximum recommendation. Absent means no maximum.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::resource_list")]
     pub max_allowed: ResourceList,
 
-    /// The resources that are sized. Absent means cpu and memory; an empty list means none.
+    /// Resources to size. Absent means cpu and memory; an empty list means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::resource_names")]
     pub controlled_resources: Option<Vec<ResourceName>>,
@@ -50,42 +50,42 @@ pub struct ContainerResourcePolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controlled_values: Option<ContainerControlledValues>,
 
-    /// After a kill for lack of memory, memory is multiplied by at least this. Stands before the
-    /// recommender's flag --oom-bump-up-ratio.
+    /// Minimum factor of the memory increase after an OOM kill. Overrides the recommender's flag
+    /// --oom-bump-up-ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub oom_bump_up_ratio: Option<Quantity>,
 
-    /// After a kill for lack of memory, memory grows by at least this. Stands before the
-    /// recommender's flag --oom-min-bump-up-bytes.
+    /// Minimum memory increase after an OOM kill. Overrides the recommender's flag
+    /// --oom-min-bump-up-bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantity")]
     pub oom_min_bump_up: Option<Quantity>,
 
-    /// Length in seconds of the interval that gives one memory sample: its peak. Stands before the
+    /// Length in seconds of the interval whose memory peak is one sample. Overrides the
     /// recommender's flag --memory-aggregation-interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_aggregation_interval_seconds: Option<i32>,
 
-    /// How many such intervals are looked back on. Stands before the recommender's flag
+    /// Number of such intervals in the history. Overrides the recommender's flag
     /// --memory-aggregation-interval-count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub memory_aggregation_interval_count: Option<i64>,
 
-    /// More CPU while this container starts. Stands before the boost of the whole pod.
+    /// Additional CPU while this container starts. Overrides the boost of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
 }
 
-/// Whether the container is sized at all. Absent means Auto.
+/// Whether the container is sized. Absent means Auto.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContainerScalingMode {
-    /// It is.
+    /// The container is sized.
     #[default]
     Auto,
-    /// It gets no recommendation.
+    /// The container gets no recommendation.
     Off,
 }
 
@@ -95,6 +95,6 @@ pub enum ContainerControlledValues {
     /// Requests, and limits in proportion.
     #[default]
     RequestsAndLimits,
-    /// Requests only; limits stay, and bound the requests.
+    /// Requests only; limits stay unchanged and cap the requests.
     RequestsOnly,
 }

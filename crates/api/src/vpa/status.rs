@@ -1,9 +1,9 @@
 //! `status` of a `VerticalPodAutoscaler`, and the patch that writes it.
 //!
-//! Upstream replaces the whole status with one JSON patch, without asking for a resource version,
-//! and only when the new status differs in meaning (`pkg/utils/vpa/api.go`,
-//! `UpdateVpaStatusIfNeeded`). Equality of these types is that meaning: absent and empty lists and
-//! maps are one, quantities compare by value, times by instant.
+//! Upstream replaces the whole status with one JSON patch, without a resource version, and only if
+//! the new status differs semantically (`pkg/utils/vpa/api.go`, `UpdateVpaStatusIfNeeded`). The
+//! equality of these types is that comparison: absent and empty lists and maps are equal,
+//! quantities compare by value, times by instant.
 
 use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation, ResourceList};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::VerticalPodAutoscalerCondition;
 use crate::{patch, schema};
 
-/// What the autoscaler found out and recommends.
+/// Observed state and recommendation.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VerticalPodAutoscalerStatus {
@@ -21,7 +21,7 @@ pub struct VerticalPodAutoscalerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<RecommendedPodResources>,
 
-    /// What holds for this object at present, ordered by type.
+    /// Conditions of the object, ordered by type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<VerticalPodAutoscalerCondition>,
 
@@ -48,22 +48,23 @@ pub struct RecommendedContainerResources {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container_name: String,
 
-    /// What to request, within the limits of the resource policy.
+    /// Recommended requests, within the constraints of the resource policy.
     #[schemars(schema_with = "schema::resource_list")]
     pub target: ResourceList,
 
-    /// Requests below this are changed at once. Within the limits of the resource policy.
+    /// Pods with requests below this are updated first. Within the constraints of the resource
+    /// policy.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::resource_list")]
     pub lower_bound: ResourceList,
 
-    /// Requests above this are changed at once. Within the limits of the resource policy.
+    /// Pods with requests above this are updated first. Within the constraints of the resource
+    /// policy.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::resource_list")]
     pub upper_bound: ResourceList,
 
-    /// What the usage alone would ask for, before the limits of the resource policy. For
-    /// information.
+    /// Recommendation before the constraints of the resource policy. For information only.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     #[schemars(schema_with = "schema::resource_list")]
     pub uncapped_target: ResourceList,
@@ -131,7 +132,7 @@ impl From<RecommendedContainerResources> for ContainerRecommendation {
     }
 }
 
-/// The patch of the `status` subresource that puts `status` in place of whatever is there.
+/// Patch of the `status` subresource that replaces it.
 pub fn status_patch(status: &VerticalPodAutoscalerStatus) -> Result<Patch, serde_json::Error> {
     patch::put_status(status)
 }

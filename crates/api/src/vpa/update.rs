@@ -1,4 +1,4 @@
-//! `spec.updatePolicy`: when and how the pods get what is recommended.
+//! `spec.updatePolicy`: rules for applying recommendations to pods.
 
 use model::ResourceName;
 use schemars::JsonSchema;
@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::schema;
 
-/// When and how pods get what is recommended.
+/// Rules for applying recommendations to pods.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PodUpdatePolicy {
-    /// When the resources of the pods are changed. Absent means Recreate.
+    /// Mode of changing the resources of pods. Absent means Recreate.
     #[serde(
         default,
         deserialize_with = "empty_is_absent",
@@ -18,17 +18,17 @@ pub struct PodUpdatePolicy {
     )]
     pub update_mode: Option<UpdateMode>,
 
-    /// Pods are evicted only while the workload has at least this many live replicas. Must be
-    /// positive; stands before the updater's flag --min-replicas.
+    /// Minimum number of live replicas of the workload for evictions. Must be positive. Overrides
+    /// the updater's flag --min-replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
 
-    /// Conditions on an eviction; all of them must hold.
+    /// Conditions for an eviction. All of them must be met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eviction_requirements: Vec<EvictionRequirement>,
 
-    /// A container killed for lack of memory within this many seconds of its start makes its pod a
-    /// candidate for eviction. Stands before the updater's flag --evict-after-oom-threshold.
+    /// A container that is OOM-killed within this many seconds of its start makes its pod a
+    /// candidate for eviction. Overrides the updater's flag --evict-after-oom-threshold.
     #[serde(
         default,
         rename = "evictAfterOOMSeconds",
@@ -38,44 +38,45 @@ pub struct PodUpdatePolicy {
     pub evict_after_oom_seconds: Option<i32>,
 }
 
-/// When the resources of the pods are changed. Absent means Recreate.
+/// Mode of changing the resources of pods. Absent means Recreate.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UpdateMode {
     /// Recommend only; never change a pod.
     Off,
-    /// Only when a pod is created.
+    /// Changes pods only when they are created.
     Initial,
-    /// When a pod is created, and by evicting pods that are far off.
+    /// Changes pods when they are created, and evicts pods whose requests are far from the
+    /// recommendation.
     Recreate,
-    /// By resizing running pods; where that does not work, by evicting them.
+    /// Resizes running pods; evicts them if that fails.
     InPlaceOrRecreate,
-    /// Only by resizing running pods; never evict.
+    /// Only resizes running pods; never evicts.
     InPlace,
     /// Deprecated: the same as Recreate.
     Auto,
 }
 
-/// A condition on an eviction.
+/// Condition for an eviction.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionRequirement {
-    /// Resources that are looked at; one of them that fulfils changeRequirement is enough.
+    /// Resources to compare. One of them meeting changeRequirement is enough.
     #[schemars(schema_with = "schema::resource_names")]
     pub resources: Vec<ResourceName>,
-    /// How the target must compare with the current request.
+    /// Required relation of the target to the current request.
     pub change_requirement: EvictionChangeRequirement,
 }
 
-/// How a target must compare with the current request for an eviction.
+/// Relation of the target to the current request.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictionChangeRequirement {
-    /// The pod would grow.
+    /// The target is higher than the request.
     TargetHigherThanRequests,
-    /// The pod would shrink.
+    /// The target is lower than the request.
     TargetLowerThanRequests,
 }
 
-/// The empty text means the same as no mode; clients in Go write it so.
+/// The empty string means no mode; Go clients write it so.
 fn empty_is_absent<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<UpdateMode>, D::Error> {

@@ -6,7 +6,7 @@
 //! reason it stays when it is not there any more, which Crane's does not, unless it is sure that it
 //! cannot be there. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
 
-use api::condition::Holds;
+use api::condition::ConditionStatus;
 use api::effective_hpa::{
     ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind,
 };
@@ -68,7 +68,7 @@ pub(super) fn metrics(seen: &Seen) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
         return (Some(metrics), problems);
     }
     let message = "there is nothing else to scale by, so no HorizontalPodAutoscaler is made or taken over, and its own keeps its metrics";
-    problems.push(Problem::new("NothingToScaleBy", message));
+    problems.push(Problem::new("NoScalingMetrics", message));
     (None, problems)
 }
 
@@ -97,13 +97,16 @@ fn is_given_up(seen: &Seen) -> bool {
         .prediction
         .and_then(|prediction| prediction.status.as_ref())
         .map(|status| &status.conditions);
-    let since = |kind: &str, holds: Holds| {
+    let since = |kind: &str, holds: ConditionStatus| {
         let mut all = conditions.into_iter().flatten();
         let condition =
             all.find(|condition| condition.kind == kind && condition.status == holds)?;
         Some(condition.last_transition_time.0)
     };
-    match (since(READY, Holds::False), since(HISTORY_READ, Holds::True)) {
+    match (
+        since(READY, ConditionStatus::False),
+        since(HISTORY_READ, ConditionStatus::True),
+    ) {
         (Some(unready), Some(read)) => seen.now.duration_since(unready.max(read)) > HOLDS_STILL,
         _ => false,
     }

@@ -4,7 +4,7 @@
 //! Unlike in Crane, times of conditions move only with their status, and a condition goes with what
 //! it was about.
 
-use api::condition::{self, Condition, Holds};
+use api::condition::{self, Condition, ConditionStatus};
 use api::effective_hpa::{
     EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
     PREDICTION_READY, READY,
@@ -83,14 +83,14 @@ pub(crate) fn news<'a>(
 }
 
 fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>) -> Vec<Condition> {
-    let mut set = |kind: &str, holds: Holds, reason: &str, message: &str| {
+    let mut set = |kind: &str, holds: ConditionStatus, reason: &str, message: &str| {
         let message: String = message.chars().take(MOST_CHARACTERS).collect();
         condition::set(&mut conditions, kind, holds, reason, &message, seen.now);
     };
     match problems {
         [] => set(
             READY,
-            Holds::True,
+            ConditionStatus::True,
             "EffectiveHorizontalPodAutoscalerReady",
             "Effective HPA is ready",
         ),
@@ -99,7 +99,12 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
                 .iter()
                 .map(|problem| problem.message.as_str())
                 .collect();
-            set(READY, Holds::False, worst.reason, &messages.join("; "));
+            set(
+                READY,
+                ConditionStatus::False,
+                worst.reason,
+                &messages.join("; "),
+            );
         }
     }
     let mut known = vec![READY];
@@ -121,9 +126,9 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
     for native in native.into_iter().flatten() {
         if let Some(kind) = NATIVE.into_iter().find(|kind| *kind == native.type_) {
             let holds = match native.status.as_str() {
-                "True" => Holds::True,
-                "False" => Holds::False,
-                _ => Holds::Unknown,
+                "True" => ConditionStatus::True,
+                "False" => ConditionStatus::False,
+                _ => ConditionStatus::Unknown,
             };
             let reason = native
                 .reason
@@ -142,7 +147,7 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
     if !unpredicted.is_empty() {
         set(
             METRICS_PREDICTABLE,
-            Holds::False,
+            ConditionStatus::False,
             "MetricsNotPredictable",
             &unpredicted.join("; "),
         );
@@ -158,7 +163,7 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         let message = format!("{why}; histories are asked for as before");
         set(
             METRIC_RULES_USABLE,
-            Holds::False,
+            ConditionStatus::False,
             "MetricRulesBroken",
             &message,
         );

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::condition::Holds;
+use api::condition::ConditionStatus;
 use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
 use feed::{Forecast, ForecastSeries, MetricForecast};
 use jiff::Timestamp;
@@ -131,7 +131,7 @@ impl Outlook {
     }
 
     /// Whether its history could be read, why in one word, and why not in a sentence.
-    pub(crate) fn history(&self) -> (Holds, &'static str, String) {
+    pub(crate) fn history(&self) -> (ConditionStatus, &'static str, String) {
         let unread = self
             .metrics
             .iter()
@@ -140,7 +140,11 @@ impl Outlook {
             .map(|(identifier, why)| format!("{identifier}: {why}"))
             .collect();
         if !unread.is_empty() {
-            return (Holds::False, "HistoryOutOfReach", unread.join("; "));
+            return (
+                ConditionStatus::False,
+                "HistoryOutOfReach",
+                unread.join("; "),
+            );
         }
         let refused = self.metrics.iter().filter(|metric| metric.is_refused);
         let refused: Vec<String> = refused
@@ -153,12 +157,16 @@ impl Outlook {
             })
             .collect();
         if !refused.is_empty() {
-            return (Holds::False, "MemoryLimitReached", refused.join("; "));
+            return (
+                ConditionStatus::False,
+                "MemoryLimitReached",
+                refused.join("; "),
+            );
         }
         if self.metrics.iter().any(|metric| metric.is_awaited) {
-            return (Holds::Unknown, "HistoryAwaited", String::new());
+            return (ConditionStatus::Unknown, "HistoryPending", String::new());
         }
-        (Holds::True, "HistoryRead", String::new())
+        (ConditionStatus::True, "HistoryRead", String::new())
     }
 
     /// What is told of it at this time. `written` is the status of the object.

@@ -5,7 +5,7 @@
 //! are written when the largest one of the window, which is what is scaled by, moved by more than a
 //! twentieth: readers in a hurry have the feed.
 
-use api::condition::{self, Holds};
+use api::condition::{self, ConditionStatus};
 use api::effective_hpa::READY;
 use api::prediction::{
     HISTORY_READ, MetricPrediction, PredictedSeries, TimeSeriesPredictionStatus,
@@ -49,7 +49,7 @@ pub(super) fn change(
     condition::set(
         &mut conditions,
         READY,
-        Holds::from(is_ready),
+        ConditionStatus::from(is_ready),
         reason,
         &message,
         now,
@@ -95,9 +95,10 @@ pub(super) fn change(
             .map(|was| was.status)
     };
     // That all is well at first goes without saying.
-    let is_unread = is_read == Holds::False;
-    let was_ready = was(READY).is_none_or(|was| was == Holds::True);
-    let is_news = was_ready != is_ready || is_unread != (was(HISTORY_READ) == Some(Holds::False));
+    let is_unread = is_read == ConditionStatus::False;
+    let was_ready = was(READY).is_none_or(|was| was == ConditionStatus::True);
+    let is_news =
+        was_ready != is_ready || is_unread != (was(HISTORY_READ) == Some(ConditionStatus::False));
     let said = if message.is_empty() {
         "all metrics are predicted".to_owned()
     } else {

@@ -8,7 +8,7 @@ mod written;
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-use api::condition::Holds;
+use api::condition::ConditionStatus;
 use api::prediction::{HISTORY_READ, TimeSeriesPredictionStatus};
 use feed::Forecast;
 use jiff::Timestamp;
@@ -134,7 +134,7 @@ impl Stage {
     }
 
     /// Whether it says that the history was read, and since when.
-    fn check_read(&self, holds: Holds, since: i64) {
+    fn check_read(&self, holds: ConditionStatus, since: i64) {
         let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
         let condition = conditions
             .find(|condition| condition.kind == HISTORY_READ)
@@ -155,7 +155,10 @@ impl Stage {
             .and_then(|status| status.conditions.first())
             .expect("a condition");
         assert_eq!(
-            (condition.status == Holds::True, condition.message.as_str()),
+            (
+                condition.status == ConditionStatus::True,
+                condition.message.as_str()
+            ),
             expected
         );
     }

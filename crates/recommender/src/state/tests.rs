@@ -52,8 +52,7 @@ fn no_recommendation_is_written_before_there_is_one() {
 fn stale_after(found: bool, rounds: &[bool]) -> Vec<bool> {
     let mut cluster = Cluster::web(&["web-1"]);
     let mut object = autoscaler("web", "web", "u1", None);
-    let stale =
-        json!({"conditions": [{"type": "SourceStale", "status": "True", "reason": "NoAnswer"}]});
+    let stale = json!({"conditions": [{"type": "SourceStale", "status": "True", "reason": "MetricsUnavailable"}]});
     object.object.status = found.then(|| serde_json::from_value(stale).expect("a status"));
     cluster.view.autoscalers.apply(Arc::new(object));
     cluster.load(0);

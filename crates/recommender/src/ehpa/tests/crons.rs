@@ -70,7 +70,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
         );
         assert_eq!(
             found,
-            (true, Wish::Leave, vec!["InvalidCron", "NothingToScaleBy"]),
+            (true, Wish::Leave, vec!["InvalidCron", "NoScalingMetrics"]),
             "{strategy}: none is made"
         );
     }
@@ -86,7 +86,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
     let plan = wrong("Auto").autoscaler(working(&json!({}))).plan();
     assert_eq!(
         (plan.autoscaler.is_none(), plan.adopts, reasons(&plan)),
-        (true, false, vec!["InvalidCron", "NothingToScaleBy"])
+        (true, false, vec!["InvalidCron", "NoScalingMetrics"])
     );
     // Its own goes on by what it has.
     let own = working(&json!({"ownerReferences": owner("u1")}));
@@ -102,7 +102,7 @@ fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_i
             (matches!(plan.substitute, Wish::Have(_)), reasons(&plan)),
             (
                 strategy == "Preview",
-                vec!["InvalidCron", "NothingToScaleBy"]
+                vec!["InvalidCron", "NoScalingMetrics"]
             )
         );
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::condition::{self, Holds};
+use api::condition::{self, ConditionStatus};
 use api::prediction::HISTORY_READ;
 use serde_json::{Value, json};
 use view::Phase;
@@ -57,7 +57,7 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
     check(Stage::new(&json!({"prediction": null})), 1);
 
     // Nothing follows from its history since then, which can be read, or not, since another time.
-    let unready = |since: &str, read: Option<(Holds, &str)>| {
+    let unready = |since: &str, read: Option<(ConditionStatus, &str)>| {
         let mut stage = stage().predicted(&[("resource.cpu", false, 0)]);
         let status = stage
             .prediction
@@ -74,7 +74,7 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
                 since.parse().expect("a time"),
             );
         };
-        set("Ready", Holds::False, since);
+        set("Ready", ConditionStatus::False, since);
         if let Some((holds, since)) = read {
             set(HISTORY_READ, holds, since);
         }
@@ -85,12 +85,30 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
         "2025-12-31T23:00:09Z",
         "2025-12-31T23:00:11Z",
     );
-    check(unready(under_an_hour, Some((Holds::True, long_ago))), 2);
-    check(unready(over_an_hour, Some((Holds::True, long_ago))), 1);
-    check(unready(over_an_hour, Some((Holds::True, over_an_hour))), 1);
-    check(unready(long_ago, Some((Holds::True, under_an_hour))), 2);
-    check(unready(long_ago, Some((Holds::False, long_ago))), 2);
-    check(unready(long_ago, Some((Holds::Unknown, long_ago))), 2);
+    check(
+        unready(under_an_hour, Some((ConditionStatus::True, long_ago))),
+        2,
+    );
+    check(
+        unready(over_an_hour, Some((ConditionStatus::True, long_ago))),
+        1,
+    );
+    check(
+        unready(over_an_hour, Some((ConditionStatus::True, over_an_hour))),
+        1,
+    );
+    check(
+        unready(long_ago, Some((ConditionStatus::True, under_an_hour))),
+        2,
+    );
+    check(
+        unready(long_ago, Some((ConditionStatus::False, long_ago))),
+        2,
+    );
+    check(
+        unready(long_ago, Some((ConditionStatus::Unknown, long_ago))),
+        2,
+    );
     check(unready(long_ago, None), 2);
 }
 

@@ -1,6 +1,6 @@
 //! Metrics that cannot be predicted are said to be so, once for each version of an object.
 
-use api::condition::Holds;
+use api::condition::ConditionStatus;
 use api::effective_hpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn check(stage: &Stage, predicted: &[&str], others: &[(&str, &str)]) {
         .iter()
         .map(|(metric, why)| format!("{metric}: {why}"))
         .collect();
-    let expected = (!expected.is_empty()).then(|| (Holds::False, expected.join("; ")));
+    let expected = (!expected.is_empty()).then(|| (ConditionStatus::False, expected.join("; ")));
     assert_eq!(
         said.map(|condition| (condition.status, condition.message.clone())),
         expected

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::condition::Holds;
+use api::condition::ConditionStatus;
 use api::prediction::TimeSeriesPredictionStatus;
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -271,13 +271,13 @@ async fn metrics_without_an_answer_say_nothing_of_others() {
         .await;
     sleep(Duration::from_mins(10)).await;
     let outlook = fixture.forecast("shop/web").expect("it is forecast");
-    assert_eq!(outlook.history().0, Holds::True);
+    assert_eq!(outlook.history().0, ConditionStatus::True);
     let silent = fixture
         .book
         .all()
         .and_then(|mut all| all.remove("shop/silent"))
         .expect("it is known");
-    assert_eq!(silent.history().0, Holds::False);
+    assert_eq!(silent.history().0, ConditionStatus::False);
 }
 
 /// Reads all histories at once.
@@ -437,7 +437,7 @@ fn a_refused_metric_waits_until_there_is_clearly_room() {
         api::condition::set(
             &mut status.conditions,
             "Ready",
-            Holds::False,
+            ConditionStatus::False,
             "Any",
             &round.to_string(),
             now,
@@ -522,10 +522,13 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
             .expect("it is there")
     };
     for uid in ["greedy/old", "shop/web"] {
-        assert_eq!(outlook(uid).history().0, Holds::True, "{uid}");
+        assert_eq!(outlook(uid).history().0, ConditionStatus::True, "{uid}");
     }
     let (status, reason, message) = outlook("greedy/new").history();
-    assert_eq!((status, reason), (Holds::False, "MemoryLimitReached"));
+    assert_eq!(
+        (status, reason),
+        (ConditionStatus::False, "MemoryLimitReached")
+    );
     assert!(
         message.contains("--prediction-namespace-memory-limit allows, 1 MiB"),
         "{message}"
@@ -558,5 +561,5 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
         .iter()
         .find(|outlook| outlook.job.uid == "greedy/new")
         .expect("it is there");
-    assert_eq!(outlook.history().0, Holds::True);
+    assert_eq!(outlook.history().0, ConditionStatus::True);
 }

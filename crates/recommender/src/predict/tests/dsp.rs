@@ -82,7 +82,7 @@ async fn our_own_forecasts_go_on_while_a_slow_series_is_looked_at() {
                 (metric.is_ready, metric.reason.as_str()),
                 (false, "its history is being looked at")
             );
-            assert_eq!(outlook.history().0, Holds::Unknown);
+            assert_eq!(outlook.history().0, ConditionStatus::Unknown);
         }
     }
 

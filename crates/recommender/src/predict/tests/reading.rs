@@ -98,7 +98,7 @@ fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
         assert!(outlook.is_known() && outlook.metrics[0].made.is_none() && stage.track.is_due(now));
         assert_eq!(
             outlook.history(),
-            (Holds::Unknown, "HistoryAwaited", String::new())
+            (ConditionStatus::Unknown, "HistoryPending", String::new())
         );
     }
     assert_eq!((parts, next), (3, span.last));

@@ -23,7 +23,7 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
             false,
             &format!("not all metric predicted: resource.cpu: {expected}"),
         ));
-        stage.check_read(Holds::True, now);
+        stage.check_read(ConditionStatus::True, now);
         let status = stage.written.as_ref().expect("it is written");
         assert!(
             !status.prediction_metrics[0].ready
@@ -107,11 +107,11 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
         false,
         "not all metric predicted: resource.cpu: the history cannot be read: nobody answers",
     ));
-    stage.check_read(Holds::False, now + 300);
+    stage.check_read(ConditionStatus::False, now + 300);
     stage.read(now + 3 * HOUR, START);
     stage.write(now + 3 * HOUR).expect("it is there again");
     stage.check((true, ""));
-    stage.check_read(Holds::True, now + 3 * HOUR);
+    stage.check_read(ConditionStatus::True, now + 3 * HOUR);
 }
 
 #[test]
