@@ -115,7 +115,7 @@ fn number_to_message(number: Explanation) -> proto::Explanation {
         with_confidence,
         minimum,
         at_least_minimum,
-        by_own_policy,
+        by_per_vpa_policy,
         rounded,
         in_whole_units,
         capped,
@@ -132,7 +132,7 @@ fn number_to_message(number: Explanation) -> proto::Explanation {
         with_confidence,
         minimum,
         at_least_minimum,
-        by_own_policy,
+        by_own_policy: by_per_vpa_policy,
         rounded: rounded.to_string(),
         in_whole_units: in_whole_units.to_string(),
         capped: capped.to_string(),
@@ -156,7 +156,7 @@ fn number_from_message(message: &proto::Explanation) -> Result<Explanation, Mess
         with_confidence: message.with_confidence,
         minimum: message.minimum,
         at_least_minimum: message.at_least_minimum,
-        by_own_policy: message.by_own_policy,
+        by_per_vpa_policy: message.by_own_policy,
         rounded: quantity(&message.rounded, "rounded")?,
         in_whole_units: quantity(&message.in_whole_units, "in_whole_units")?,
         capped: quantity(&message.capped, "capped")?,
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_what_is_heard() {
+    fn a_message_is_parsed_to_the_same_value() {
         let bounds = [
             (Bound::Target, None),
             (Bound::Lower, Some(Cap::MinAllowed)),
@@ -233,7 +233,7 @@ mod tests {
             with_confidence: 127,
             minimum: 25,
             at_least_minimum: 128,
-            by_own_policy: Some(129),
+            by_per_vpa_policy: Some(129),
             rounded: Quantity::from_milli(129),
             in_whole_units: Quantity::from_milli(1000),
             capped: Quantity::from_milli(500),
@@ -249,13 +249,13 @@ mod tests {
             container_name: "app".to_owned(),
             ..Default::default()
         };
-        let told = Explained {
+        let value = Explained {
             uid: "u-1".to_owned(),
             published,
             is_measured: true,
             explanation,
         };
-        let message = proto::ExplainResponse::from(told.clone());
-        assert_eq!(Explained::try_from(message), Ok(told));
+        let message = proto::ExplainResponse::from(value.clone());
+        assert_eq!(Explained::try_from(message), Ok(value));
     }
 }

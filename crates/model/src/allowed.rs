@@ -1,25 +1,24 @@
-//! What the owner of a workload allows for one of its containers.
+//! Values that a container policy allows.
 
 use crate::ResourceList;
 
-/// The bounds of a container's resource policy, where there is one. A resource that is not listed,
-/// or is zero, has no bound.
+/// Bounds of a container's resource policy, if any. Missing or zero resources have no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed<'a> {
-    /// Requests are not below this.
+    /// Minimum requests.
     pub min: Option<&'a ResourceList>,
-    /// Requests are not above this.
+    /// Maximum requests.
     pub max: Option<&'a ResourceList>,
-    /// Which values follow the recommendation.
+    /// Values that follow the recommendation.
     pub values: ControlledValues,
 }
 
-/// Which values of a container follow its recommendation.
+/// Values of a container that follow its recommendation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ControlledValues {
     /// Requests, and limits in proportion.
     #[default]
     RequestsAndLimits,
-    /// Requests only; limits stay, and bound the requests.
+    /// Requests only; limits stay unchanged and cap the requests.
     RequestsOnly,
 }

@@ -1,5 +1,5 @@
-//! Which nodes a pod may run on: its node selector, its required node affinity, the taints that it
-//! tolerates, and the devices and other extended resources that it needs.
+//! Node constraints of a pod: node selector, required node affinity, tolerations, and extended
+//! resources such as devices.
 //!
 //! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity,
 //! `FindMatchingUntoleratedTaint`).
@@ -12,34 +12,34 @@ pub use taint::{Effect, Taint, Toleration};
 
 use crate::{Labels, ResourceList};
 
-/// Which nodes a pod may run on.
+/// Node constraints of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeConstraints {
-    /// Labels that the node must have.
+    /// Required labels of the node.
     pub selector: Labels,
-    /// The node must meet one of these; none where any node will do.
+    /// Required node affinity, one term of which must match; `None` for any node.
     pub terms: Option<Vec<NodeTerm>>,
-    /// Taints that do not keep the pod away.
+    /// Tolerations of the pod.
     pub tolerations: Vec<Toleration>,
-    /// What the node must have at least of extended resources, such as `nvidia.com/gpu`.
+    /// Required extended resources, such as `nvidia.com/gpu`.
     pub extended: ResourceList,
 }
 
-/// What constraints look at in a node.
+/// Properties of a node relevant for constraints.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeTraits<'a> {
-    /// Its name.
+    /// Name of the node.
     pub name: &'a str,
-    /// Its labels.
+    /// Labels of the node.
     pub labels: &'a Labels,
-    /// What keeps pods away.
+    /// Taints of the node.
     pub taints: &'a [Taint],
-    /// What it has of extended resources.
+    /// Allocatable extended resources.
     pub extended: &'a ResourceList,
 }
 
 impl NodeConstraints {
-    /// Whether a node is one that the pod may run on.
+    /// Whether the pod may run on a node.
     pub fn allow(&self, node: NodeTraits) -> bool {
         let NodeTraits {
             name,

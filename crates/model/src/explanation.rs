@@ -1,79 +1,78 @@
-//! How each number of a recommendation came about, step by step.
+//! Steps of each number of a recommendation.
 
 use std::time::Duration;
 
 use crate::{Quantity, ResourceName};
 
-/// Which of the three numbers of a resource.
+/// Number of a resource's recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// What to ask for.
+    /// Recommended request.
     Target,
-    /// Less is likely too little.
+    /// Requests below this are likely insufficient.
     Lower,
-    /// More is likely wasted.
+    /// Requests above this are likely wasted.
     Upper,
 }
 
-/// Who had the last word on a number that is not what usage asks for.
+/// Limit that determines a number instead of usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
-    /// The least that the container's policy allows.
+    /// Minimum of the container's policy.
     MinAllowed,
-    /// The most that the container's policy allows.
+    /// Maximum of the container's policy.
     MaxAllowed,
-    /// The most that is allowed for every container.
+    /// Global maximum of all containers.
     GlobalMaxAllowed,
-    /// The most that a `LimitRange` of the namespace allows.
+    /// Maximum of a `LimitRange` in the namespace.
     LimitRange,
-    /// What a `ResourceQuota` of the namespace leaves to each pod.
+    /// Room of a `ResourceQuota` per pod.
     Quota,
-    /// What the largest node that the pod may run on has left for it.
+    /// Free resources of the largest node that the pod may run on.
     Node,
 }
 
-/// The steps of one number, in their order. Amounts are thousandths of a core for CPU and bytes for
-/// memory.
+/// Steps of one number, in order. Amounts are millicores for CPU and bytes for memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Of which resource.
+    /// Resource of the number.
     pub resource: ResourceName,
-    /// Which number.
+    /// Kind of the number.
     pub bound: Bound,
-    /// The share of usage below the number that is taken from the history, from 0 to 1.
+    /// Percentile of usage in the history, as a fraction.
     pub percentile: f64,
-    /// That number.
+    /// Value of the percentile.
     pub usage: i64,
-    /// With the safety margin on top.
+    /// Value with the safety margin.
     pub with_margin: i64,
-    /// How much history there is, in intervals of confidence.
+    /// Length of the history in confidence intervals.
     pub confidence: f64,
-    /// With the factor that makes a bound wide while confidence is small; the target has none.
+    /// Value with the confidence factor, which widens bounds while confidence is low; the target
+    /// has none.
     pub with_confidence: i64,
-    /// The least that the container gets.
+    /// Minimum of the container.
     pub minimum: i64,
-    /// The greater one of the last two.
+    /// The greater of the last two.
     pub at_least_minimum: i64,
-    /// What a sizing policy of the object's own makes of it: its target, or the bound widened to
-    /// hold that.
-    pub by_own_policy: Option<i64>,
-    /// As a quantity, rounded as configured.
+    /// Value by a per-VPA sizing policy: its target, or the bound widened to include it.
+    pub by_per_vpa_policy: Option<i64>,
+    /// Value as a quantity, rounded as configured.
     pub rounded: Quantity,
-    /// In whole cores, where the object asks for them.
+    /// Value in whole cores, if requested by the object.
     pub in_whole_units: Quantity,
-    /// Within the limits of policies: this is recommended.
+    /// Value within the policies' limits: the recommendation.
     pub capped: Quantity,
-    /// Who changed it in the last step.
+    /// Limit that changed the value in the last step.
     pub capped_by: Option<Cap>,
-    /// In words what that rests on, where it is no policy; also why a limit that should hold could
-    /// not.
+    /// Explanation of that limit unless it is a policy; also the reason for a limit that could not
+    /// apply.
     pub capped_because: Option<String>,
 }
 
-/// How the recommendation for one container came about.
+/// Explanation of the recommendation for one container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerExplanation {
-    /// How many samples of CPU usage the history has seen.
+    /// Number of CPU samples in the history.
     pub samples: i64,
     /// Time between the first and the last of them.
     pub lifespan: Duration,

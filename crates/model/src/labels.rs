@@ -11,15 +11,14 @@ mod selector;
 
 pub use selector::{ParseSelectorError, Requirement, Selector};
 
-/// The labels of an object; printed as `a=1,b=2` in the order of the keys.
+/// Labels of an object, displayed as `a=1,b=2` in order of the keys.
 ///
-/// Objects have few labels and there are very many objects, so this is a sorted list of exactly the
-/// size it needs.
+/// There are very many objects with few labels, so this is a sorted list of exact size.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 
 impl Labels {
-    /// The value of one label.
+    /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
         let index = self
             .0
@@ -28,12 +27,12 @@ impl Labels {
         Some(&self.0[index].1)
     }
 
-    /// Keys and values in the order of the keys.
+    /// Keys and values in order of the keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether there is no label.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

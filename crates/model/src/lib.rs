@@ -1,11 +1,11 @@
-//! The nouns of the suite: what is measured, asked for and recommended, without Kubernetes
-//! machinery, clocks or input and output.
+//! Value types of the suite: usage, quantities and recommendations, without Kubernetes machinery,
+//! clocks or I/O.
 //!
 //! | formula | file |
 //! |---|---|
 //! | quantities: parsing, rounding, canonical text | `quantity.rs`, `quantity/` |
-//! | which nodes a pod may run on | `constraints.rs` |
-//! | what limit ranges of a namespace ask for together | `namespace_limits.rs` |
+//! | node constraints of a pod | `constraints.rs` |
+//! | combined limit ranges of a namespace | `namespace_limits.rs` |
 
 pub mod quantity;
 

@@ -1,33 +1,32 @@
-//! All `LimitRange`s of a namespace as one: the highest minimum, the lowest maximum, the last
-//! defaults.
+//! Combination of all `LimitRange`s of a namespace: the highest minimum, the lowest maximum, the
+//! last defaults.
 //!
 //! Source: upstream `pkg/utils/limitrange/limit_range_calculator.go`.
 
 use crate::{Quantity, ResourceList, ResourceName};
 
-/// What the `LimitRange`s of a namespace ask of its pods.
+/// Combined limits of a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamespaceLimits {
-    /// Of each container.
+    /// Limits on each container.
     pub containers: Option<Limits>,
-    /// Of the sum over a pod's containers.
+    /// Limits on the sum over a pod's containers.
     pub pods: Option<Limits>,
 }
 
-/// What is asked of containers, or of pods. A list that is there but empty differs from an absent
-/// one.
+/// Limits on containers or pods. An empty list differs from an absent one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// The least that may be asked for.
+    /// Minimum.
     pub min: Option<ResourceList>,
-    /// The most that may be asked for.
+    /// Maximum.
     pub max: Option<ResourceList>,
-    /// Limits of containers without any.
+    /// Default limits of containers.
     pub default: Option<ResourceList>,
 }
 
 impl Limits {
-    /// Several items of the same kind, of one or more objects, as one; none where nothing is asked.
+    /// Combines items of the same kind, of one or more objects; `None` if there are no limits.
     pub fn merged(items: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut merged = Self::default();
         for Self { min, max, default } in items {
@@ -39,7 +38,7 @@ impl Limits {
     }
 }
 
-/// Takes the first list as it is; of later ones only CPU and memory, as upstream does.
+/// Uses the first list unchanged; of later ones only CPU and memory, as upstream.
 fn merge(
     merged: &mut Option<ResourceList>,
     next: Option<ResourceList>,

@@ -1,10 +1,10 @@
-//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and the exact text that
-//! Kubernetes prints.
+//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and Kubernetes' exact
+//! text form.
 //!
-//! A quantity is a decimal number, never finer than a nano, and the family of suffixes it is
-//! printed with. Source: `k8s.io/apimachinery/pkg/api/resource.Quantity`. Two things differ on
-//! purpose: numbers beyond 64 bits saturate in [`Quantity::value`] and [`Quantity::milli_value`]
-//! instead of wrapping, and negative numbers always round away from zero.
+//! A quantity is a decimal number with at most nine decimals, and a suffix family for formatting.
+//! Source: `k8s.io/apimachinery/pkg/api/resource.Quantity`. Two differences are intended: numbers
+//! beyond 64 bits saturate in [`Quantity::value`] and [`Quantity::milli_value`] instead of
+//! wrapping, and negative numbers always round away from zero.
 
 mod decimal;
 mod digits;
@@ -19,7 +19,7 @@ use std::ops::{Add, Sub};
 use decimal::Decimal;
 pub use parse::ParseQuantityError;
 
-/// The family of suffixes that a quantity is printed with.
+/// Suffix family for formatting a quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Powers of a thousand: `n`, `u`, `m`, none, `k`, `M`, `G`, `T`, `P`, `E`.
@@ -31,17 +31,17 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// An exact amount of a resource. Equality, order and hash go by value alone: `1` equals `1000m`.
+/// Exact amount of a resource. Equality, order and hash use the value alone: `1` equals `1000m`.
 #[derive(Clone)]
 pub struct Quantity {
     amount: Decimal,
     format: Format,
-    /// The text it was read from, where Kubernetes prints that back although it is not canonical.
+    /// Original text, if Kubernetes preserves it although it is not canonical.
     written: Option<Box<str>>,
 }
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self {
         amount: Decimal::ZERO,
         format: Format::DecimalSi,
@@ -57,7 +57,7 @@ impl Quantity {
         }
     }
 
-    /// `value` thousandths, printed with decimal suffixes: how CPU is written.
+    /// `value` thousandths with decimal suffixes, as for CPU.
     pub fn from_milli(value: i64) -> Self {
         Self {
             amount: Decimal::new(i128::from(value), -3),
@@ -66,7 +66,7 @@ impl Quantity {
         }
     }
 
-    /// `value` thousandths, printed in `format`.
+    /// `value` thousandths in `format`.
     pub fn from_thousandths(value: i64, format: Format) -> Self {
         Self {
             format,
@@ -74,7 +74,7 @@ impl Quantity {
         }
     }
 
-    /// `value` whole units, printed with binary suffixes: how memory is written.
+    /// `value` whole units with binary suffixes, as for memory.
     pub fn from_bytes(value: i64) -> Self {
         Self::from_units(value, Format::BinarySi)
     }
@@ -84,7 +84,7 @@ impl Quantity {
         self.format
     }
 
-    /// Whether the amount is nothing.
+    /// Whether the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.amount.is_zero()
     }
@@ -163,7 +163,7 @@ impl Quantity {
         }
     }
 
-    /// The number before a binary suffix; none where a binary suffix would lose precision or hide a
+    /// The number before a binary suffix; `None` if a binary suffix would lose precision or hide a
     /// small number.
     fn binary(&self) -> Option<(u128, &'static str)> {
         let number = self
@@ -178,8 +178,8 @@ impl Quantity {
         Some((number >> (power * 10), suffix))
     }
 
-    /// Writes the magnitude as digits before a power of ten that is a multiple of three, and says
-    /// which.
+    /// Writes the digits before a power of ten that is a multiple of three, and returns the
+    /// exponent.
     fn write_thousands(&self, out: &mut impl fmt::Write) -> Result<i64, fmt::Error> {
         let exponent = i64::from(self.amount.exponent());
         let zeros = exponent.rem_euclid(3);
@@ -198,8 +198,8 @@ impl Quantity {
     }
 }
 
-/// Beyond `E` there is no suffix and Kubernetes prints none, whatever that makes of the value; so
-/// does this.
+/// Beyond `E` there is no suffix and Kubernetes omits it, although that changes the value; so does
+/// this.
 fn decimal_suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",

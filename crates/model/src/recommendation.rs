@@ -1,10 +1,11 @@
-//! What a container should ask for, in the shape of `VerticalPodAutoscaler.status.recommendation`.
+//! Recommended requests of containers, in the shape of
+//! `VerticalPodAutoscaler.status.recommendation`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ResourceList;
 
-/// The recommendation for the containers of one workload, in the order of their names.
+/// Recommendation for the containers of one workload, in order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recommendation {
@@ -17,22 +18,22 @@ pub struct Recommendation {
     pub containers: Vec<ContainerRecommendation>,
 }
 
-/// The recommendation for one container.
+/// Recommendation for one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRecommendation {
-    /// The container's name.
+    /// Name of the container.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container_name: String,
-    /// What to ask for.
+    /// Recommended request.
     pub target: ResourceList,
-    /// Less than this is likely too little.
+    /// Requests below this are likely insufficient.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     pub lower_bound: ResourceList,
-    /// More than this is likely wasted.
+    /// Requests above this are likely wasted.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     pub upper_bound: ResourceList,
-    /// The target before policies were applied.
+    /// The target before policies.
     #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
     pub uncapped_target: ResourceList,
 }

@@ -1,4 +1,4 @@
-//! Amounts of CPU and memory, and lists of resource amounts as Kubernetes writes them.
+//! Amounts of CPU and memory, and Kubernetes resource lists.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
 
-/// CPU in thousandths of a core.
+/// CPU in millicores.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -17,17 +17,17 @@ use crate::Quantity;
 pub struct Cpu(i64);
 
 impl Cpu {
-    /// So many thousandths of a core.
+    /// From millicores.
     pub const fn from_millicores(millicores: i64) -> Self {
         Self(millicores)
     }
 
-    /// Thousandths of a core.
+    /// The amount in millicores.
     pub const fn millicores(self) -> i64 {
         self.0
     }
 
-    /// Cores.
+    /// The amount in cores.
     pub fn cores(self) -> f64 {
         self.0 as f64 / 1000.0
     }
@@ -53,12 +53,12 @@ impl From<Cpu> for Quantity {
 pub struct Memory(i64);
 
 impl Memory {
-    /// So many bytes.
+    /// From bytes.
     pub const fn from_bytes(bytes: i64) -> Self {
         Self(bytes)
     }
 
-    /// Bytes.
+    /// The amount in bytes.
     pub const fn bytes(self) -> i64 {
         self.0
     }
@@ -76,19 +76,19 @@ impl From<Memory> for Quantity {
     }
 }
 
-/// The name of a resource; ordered by its text.
+/// Name of a resource, ordered by its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceName {
     /// `cpu`
     Cpu,
     /// `memory`
     Memory,
-    /// Any other, such as `ephemeral-storage`.
+    /// Another resource, such as `ephemeral-storage`.
     Other(Box<str>),
 }
 
 impl ResourceName {
-    /// The name as Kubernetes writes it.
+    /// The name in Kubernetes.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Cpu => "cpu",
@@ -157,18 +157,18 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// Amounts by resource name, in the order of the names. Lists hold two or three entries, so this is
-/// a sorted vector.
+/// Amounts by resource name, in order of the names. A sorted vector, since lists have two or three
+/// entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceList(Vec<(ResourceName, Quantity)>);
 
 impl ResourceList {
-    /// A list without resources.
+    /// An empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// CPU and memory.
+    /// A list of CPU and memory.
     pub fn of(cpu: Cpu, memory: Memory) -> Self {
         Self(vec![
             (ResourceName::Cpu, cpu.into()),
@@ -176,23 +176,23 @@ impl ResourceList {
         ])
     }
 
-    /// Whether no resource is listed.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many resources are listed.
+    /// Number of resources.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The amount of one resource.
+    /// The amount of a resource.
     pub fn get(&self, name: &ResourceName) -> Option<&Quantity> {
         let index = self.position(name).ok()?;
         Some(&self.0[index].1)
     }
 
-    /// The amount of CPU, rounded up to thousandths of a core.
+    /// The amount of CPU, rounded up to millicores.
     pub fn cpu(&self) -> Option<Cpu> {
         self.get(&ResourceName::Cpu).map(Cpu::from)
     }
@@ -202,7 +202,7 @@ impl ResourceList {
         self.get(&ResourceName::Memory).map(Memory::from)
     }
 
-    /// Sets the amount of one resource.
+    /// Sets the amount of a resource.
     pub fn insert(&mut self, name: ResourceName, quantity: Quantity) {
         match self.position(&name) {
             Ok(index) => self.0[index].1 = quantity,
@@ -210,12 +210,12 @@ impl ResourceList {
         }
     }
 
-    /// The resources in the order of their names.
+    /// The resources in order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ResourceName, &Quantity)> {
         self.0.iter().map(|(name, quantity)| (name, quantity))
     }
 
-    /// The resources in the order of their names, with amounts that can be changed.
+    /// The resources in order of their names, with mutable amounts.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&ResourceName, &mut Quantity)> {
         self.0.iter_mut().map(|(name, quantity)| (&*name, quantity))
     }

@@ -1,13 +1,13 @@
-//! What was measured: the usage of one container at one time, and a series of values over time.
+//! Measured usage: of one container at one time, and series of values.
 
 use jiff::Timestamp;
 
 use crate::{Cpu, Memory};
 
-/// The usage of one container at one time. A resource that was not measured is absent, never zero.
+/// Usage of one container at one time. A resource that was not measured is `None`, never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When the usage was measured (the end of the measuring window).
+    /// Time of the measurement (end of its window).
     pub at: Timestamp,
     /// CPU used.
     pub cpu: Option<Cpu>,
@@ -22,8 +22,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// A series of these points, put in the order of time; of points at the same time the last one
-    /// stays.
+    /// Sorts the points by time; of points at the same time the last one is kept.
     pub fn new(mut points: Vec<(Timestamp, f64)>) -> Self {
         points.sort_by_key(|(at, _)| *at);
         points.dedup_by(|later, kept| {
@@ -51,12 +50,12 @@ impl Series {
         self.points.iter().map(|(_, value)| *value)
     }
 
-    /// How many points there are.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// Whether there is no point.
+    /// Whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }

@@ -1,27 +1,27 @@
-//! Which object is meant: a workload, or one container of one pod.
+//! References to workloads and containers.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A workload object: what a pod belongs to, and what an autoscaler points at.
+/// Reference to a workload: the owner of pods and the target of an autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRef {
-    /// Group and version, for example `apps/v1`; empty where the writer left it out.
+    /// Group and version, such as `apps/v1`; empty if omitted.
     #[serde(default)]
     pub api_version: String,
-    /// For example `Deployment`.
+    /// Kind, such as `Deployment`.
     pub kind: String,
-    /// The namespace it lives in.
+    /// Namespace of the workload.
     pub namespace: String,
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
 }
 
 impl WorkloadRef {
-    /// The same without group and version, since not everybody who names a workload names them, or
-    /// the same ones.
+    /// Without group and version, since references to the same workload may omit them or differ in
+    /// them.
     #[must_use]
     pub fn of_any_version(self) -> Self {
         Self {
@@ -37,8 +37,7 @@ impl fmt::Display for WorkloadRef {
     }
 }
 
-/// A [`WorkloadRef`] whose parts are somebody else's. The two hash alike, so that either finds the
-/// other.
+/// Borrowed [`WorkloadRef`]. Both hash alike, so that either finds the other in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Workload<'a> {
     /// Group and version.
@@ -52,7 +51,7 @@ pub struct Workload<'a> {
 }
 
 impl Workload<'_> {
-    /// The same, with parts of its own.
+    /// Converts to an owned reference.
     pub fn to_ref(self) -> WorkloadRef {
         let [api_version, kind, namespace, name] =
             [self.api_version, self.kind, self.namespace, self.name].map(str::to_owned);
@@ -64,8 +63,8 @@ impl Workload<'_> {
         }
     }
 
-    /// The same without group and version, since not everybody who names a workload names them, or
-    /// the same ones.
+    /// Without group and version, since references to the same workload may omit them or differ in
+    /// them.
     #[must_use]
     pub fn of_any_version(self) -> Self {
         Self {
@@ -92,14 +91,14 @@ impl<'a> From<&'a WorkloadRef> for Workload<'a> {
     }
 }
 
-/// One container of one pod.
+/// Reference to one container of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerRef {
-    /// The pod's namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// The pod's name.
+    /// Name of the pod.
     pub pod: String,
-    /// The container's name.
+    /// Name of the container.
     pub container: String,
 }
 

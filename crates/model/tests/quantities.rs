@@ -1,6 +1,6 @@
-//! Quantities against a table recorded by running `k8s.io/apimachinery` v0.36.3 (Go 1.26.8) over
-//! odd inputs. A row's `plus_previous`, `minus_previous` and `cmp_previous` relate it to the last
-//! row before it that has them too (rows with exponents of ten digits have none).
+//! Quantities compared with a table recorded by running `k8s.io/apimachinery` v0.36.3 (Go 1.26.8)
+//! over edge cases. A row's `plus_previous`, `minus_previous` and `cmp_previous` relate it to the
+//! last row before it that has them too (rows with exponents of ten digits have none).
 
 use model::{Quantity, quantity::Format};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ struct Row {
     cmp_previous: Option<i32>,
 }
 
-/// Compares one row; the quantity if the input is one.
+/// Compares one row; returns the quantity if the input is valid.
 fn check(row: &Row, previous: Option<&Quantity>) -> Option<Quantity> {
     let input = &row.input;
     let parsed = match input.parse::<Quantity>() {
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn text_reads_back_to_the_same_value(quantity in any_quantity()) {
         let again: Quantity = quantity.to_string().parse().unwrap();
-        // Beyond the suffix `E` Kubernetes prints no suffix at all, which loses the value; see the
+        // Beyond the suffix `E` Kubernetes omits the suffix, which changes the value; see the
         // table.
         if quantity.value().unsigned_abs() < i64::MAX.unsigned_abs() {
             prop_assert_eq!(&again, &quantity);

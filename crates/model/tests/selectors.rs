@@ -1,11 +1,11 @@
-//! Selectors: what they match, and the text they are read from and printed as.
+//! Selectors: matching, parsing and formatting.
 
 use std::collections::BTreeMap;
 
 use model::{Labels, Selector};
 use proptest::prelude::*;
 
-/// Reads a selector, compares its canonical text, and says which of the label sets it matches.
+/// Parses a selector, compares its canonical text, and checks the label sets that it matches.
 fn check(text: &str, canonical: &str, expected: [bool; 4]) {
     let selector: Selector = text
         .parse()

@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use api::vpa::VerticalPodAutoscaler;
 use model::{NodeConstraints, Recommendation, ResourceList, Selector};
-use sizing::{Ceiling, Fit, Fitting, NodeRooms, Per, Rooms, limit_range_ceilings};
+use sizing::{
+    CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
+};
 use view::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, WellKnown};
 use watch::Watches;
 
@@ -67,9 +69,9 @@ impl Settings {
 pub(crate) struct Schedulable {
     settings: Settings,
     facts: RoomFacts,
-    rooms: Rooms,
+    rooms: NodeHeadrooms,
     /// Of constraints that pods have; nodes are many, constraints few.
-    by_constraints: HashMap<Place, Arc<NodeRooms>>,
+    by_constraints: HashMap<Place, Arc<CandidateNodes>>,
     workloads: BTreeMap<ObjectKey, Workload>,
 }
 
@@ -88,7 +90,7 @@ struct Workload {
     pod: Arc<Pod>,
     default_limits: Resources,
     ceilings: Vec<Ceiling>,
-    nodes: Option<Arc<NodeRooms>>,
+    nodes: Option<Arc<CandidateNodes>>,
 }
 
 impl Schedulable {
@@ -96,7 +98,7 @@ impl Schedulable {
         Self {
             settings,
             facts: RoomFacts::default(),
-            rooms: Rooms::default(),
+            rooms: NodeHeadrooms::default(),
             by_constraints: HashMap::new(),
             workloads: BTreeMap::new(),
         }
@@ -173,7 +175,7 @@ impl Schedulable {
         } = self.workloads.get(&autoscaler.key)?;
         let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
         let policies = policies(&autoscaler.object);
-        let fitting = Fitting {
+        let fitting = FitInput {
             pod: &pod,
             policies: &policies,
             ceilings,
@@ -186,8 +188,8 @@ impl Schedulable {
     fn nodes(
         &mut self,
         pod: &Pod,
-        places: &mut HashMap<Place, Arc<NodeRooms>>,
-    ) -> Option<Arc<NodeRooms>> {
+        places: &mut HashMap<Place, Arc<CandidateNodes>>,
+    ) -> Option<Arc<CandidateNodes>> {
         let place = place(pod)?;
         if let Some(rooms) = places.get(&place) {
             return Some(Arc::clone(rooms));
@@ -286,8 +288,8 @@ fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = 
     ranges_in(view, namespace).flat_map(|range| {
         range.items.iter().flat_map(move |item| {
             let per = match item.kind {
-                LimitType::Container => Per::Container,
-                LimitType::Pod => Per::Pod,
+                LimitType::Container => LimitScope::Container,
+                LimitType::Pod => LimitScope::Pod,
             };
             item.max
                 .iter()

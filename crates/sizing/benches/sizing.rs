@@ -1,7 +1,7 @@
-//! How fast samples enter and recommendations leave, and how much memory a container takes.
+//! Throughput of samples and recommendations, and memory per container.
 //!
-//! `cargo bench -p sizing`. The fleet of the last benches has 100,000 containers, each with an
-//! autoscaler of its own: the worst case, since pods with the same labels share one history.
+//! `cargo bench -p sizing`. The last benches use 100,000 containers, each with its own autoscaler:
+//! the worst case, since pods with the same labels share one history.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -30,7 +30,7 @@ fn shape() -> Shape {
     }
 }
 
-/// Usage that wanders like real containers do: steps of a plain generator, no two containers alike.
+/// Random-walk usage from a plain generator, different for each container.
 fn usage(container: usize, step: usize) -> (Cpu, Memory) {
     let noise = |salt: usize| {
         (container * 7919 + step * 104_729 + salt).wrapping_mul(2_654_435_761) >> 8 & 0xff
@@ -97,7 +97,7 @@ fn fleet() -> Fleet {
     fleet
 }
 
-/// Memory of this process that is in use, in bytes; none where there is no /proc.
+/// Resident memory of this process in bytes, or `None` without /proc.
 fn resident_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -106,7 +106,7 @@ fn resident_bytes() -> Option<usize> {
     Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
-/// Everything counts: histograms, pods, labels, autoscalers and the index.
+/// Memory of everything: histograms, pods, labels, autoscalers and the index.
 fn report_memory(when: &str, before: Option<usize>) {
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
         println!(

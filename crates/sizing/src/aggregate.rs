@@ -1,12 +1,12 @@
-//! The history of one container of a group of like pods: usage histograms, and how long and how
-//! often it was seen.
+//! History of one container name in a group of like pods: usage histograms, first and last sample,
+//! and number of samples.
 //!
 //! Source: upstream `pkg/recommender/model/aggregate_container_state.go`.
 
 use jiff::Timestamp;
 
 use crate::checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
-use crate::decaying::{DecayingHistogram, Shape};
+use crate::decaying_histogram::{DecayingHistogram, Shape};
 use crate::instant::Instant;
 
 /// The weight of one CPU sample.
@@ -14,7 +14,7 @@ pub(crate) const CPU_SAMPLE_WEIGHT: f64 = 0.1;
 /// The weight of one memory peak.
 pub(crate) const MEMORY_PEAK_WEIGHT: f64 = 1.0;
 
-/// How the histograms of both resources are kept.
+/// Histogram parameters of both resources.
 #[derive(Clone, Copy, Debug)]
 pub struct Shapes {
     /// CPU usage in cores.
@@ -26,9 +26,9 @@ pub struct Shapes {
 /// Usage of all containers of one name in one group of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
-    /// CPU usage in cores, weighted by age.
+    /// CPU usage in cores, with decaying weights.
     pub cpu: DecayingHistogram,
-    /// Peaks of memory usage in bytes, weighted by age.
+    /// Memory peaks in bytes, with decaying weights.
     pub memory: DecayingHistogram,
     first_sample: Instant,
     last_sample: Instant,
@@ -48,12 +48,12 @@ impl Default for Aggregate {
 }
 
 impl Aggregate {
-    /// Whether nothing was measured.
+    /// Whether there are no samples.
     pub(crate) fn is_empty(&self) -> bool {
         self.cpu.is_empty() && self.memory.is_empty()
     }
 
-    /// How many CPU samples there were.
+    /// Number of CPU samples.
     pub fn samples(&self) -> i64 {
         self.samples
     }
@@ -98,8 +98,7 @@ impl Aggregate {
         self.samples = self.samples.saturating_add(other.samples);
     }
 
-    /// Makes it older by so many nanoseconds. The first sample keeps its time where it remains the
-    /// first.
+    /// Moves the history back in time. The first sample keeps its time if it remains the first.
     pub(crate) fn move_back(&mut self, shapes: &Shapes, nanoseconds: i64) {
         self.cpu.move_back(shapes.cpu.half_life, nanoseconds);
         self.memory.move_back(shapes.memory.half_life, nanoseconds);
@@ -109,7 +108,7 @@ impl Aggregate {
         }
     }
 
-    /// What is stored of it.
+    /// Converts to a checkpoint.
     pub fn save(&self, now: Timestamp) -> Checkpoint {
         Checkpoint {
             last_update_time: Some(now),
@@ -122,7 +121,7 @@ impl Aggregate {
         }
     }
 
-    /// The history that was stored.
+    /// Restores from a checkpoint.
     pub fn load(stored: &Checkpoint) -> Result<Self, CheckpointError> {
         if stored.version != CHECKPOINT_VERSION {
             return Err(CheckpointError::Version(stored.version.clone()));

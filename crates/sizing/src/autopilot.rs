@@ -1,10 +1,10 @@
-//! Google Autopilot's ways of sizing: statistics over moving windows with a margin, and an ensemble
-//! of models that each weigh usage above the limit against usage below it and against change.
+//! Google Autopilot's sizing methods: statistics over moving windows with a margin, and an ensemble
+//! of models that each weigh usage above the limit against usage below it and against changes.
 //!
 //! Source: Rzadca et al., *Autopilot: workload autoscaling at Google* (`EuroSys` 2020), sections
-//! 3.2.1 to 3.2.3. What the paper leaves open is decided here and said where it is decided: the
-//! buckets are the ones of `buckets.rs` (176 growing by 5 %; the paper has about 400 fixed ones),
-//! each standing for its upper bound.
+//! 3.2.1 to 3.2.3. Choices that the paper leaves open are documented where they are made: the
+//! buckets are those of `buckets.rs` (176 growing by 5 %; the paper has about 400 fixed ones), each
+//! represented by its upper bound.
 
 mod counts;
 mod ensemble;

@@ -1,5 +1,5 @@
-//! Exponential buckets: bucket b holds usage from `first * (r^b - 1) / (r - 1)` on, so that every
-//! bucket is r times as wide as the one before.
+//! Exponential buckets: bucket b starts at `first * (r^b - 1) / (r - 1)`, so that every bucket is r
+//! times as wide as the previous one.
 //!
 //! Usage is in cores or bytes. Source: upstream `histogram_options.go`
 //! (`exponentialHistogramOptions`) and `aggregations_config.go`.
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::float::{ln, power};
 
-/// More buckets than this are a mistake, not a histogram.
+/// Maximum number of buckets, far above any sensible one.
 const MAX_BUCKETS: usize = 10_000;
 
 /// The bucket boundaries of one resource.
@@ -23,15 +23,15 @@ pub struct Buckets {
     starts: Box<[f64]>,
 }
 
-/// Why numbers do not describe buckets.
+/// Errors in bucket parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum BucketsError {
-    /// Some number is not finite, or not above zero, or the ratio is not above one.
+    /// A parameter is not finite or not above zero, or the ratio is not above one.
     #[error(
         "max value and first bucket size must be positive numbers and the ratio greater than 1"
     )]
     OutOfRange,
-    /// The numbers ask for too many buckets.
+    /// The parameters result in too many buckets.
     #[error("the histogram would have more than {MAX_BUCKETS} buckets")]
     TooMany,
 }
@@ -44,7 +44,7 @@ fn production(max: f64, first_size: f64) -> Buckets {
 }
 
 impl Buckets {
-    /// How many buckets both resources have.
+    /// Number of buckets of both resources.
     pub const COUNT: usize = 176;
 
     /// Buckets for CPU: from 0.01 cores to 1000 cores.
@@ -57,8 +57,8 @@ impl Buckets {
         &MEMORY
     }
 
-    /// Buckets that reach `max`, of which the first has size `first_size` and each next one is
-    /// `ratio` times as large.
+    /// Buckets up to `max`. The first has size `first_size`, and each next one is `ratio` times as
+    /// large.
     pub fn exponential(max: f64, first_size: f64, ratio: f64) -> Result<Self, BucketsError> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if !(positive(max) && positive(first_size) && positive(ratio) && ratio > 1.0) {
@@ -81,13 +81,12 @@ impl Buckets {
         })
     }
 
-    /// How many buckets there are.
+    /// Number of buckets.
     pub fn count(&self) -> usize {
         self.starts.len()
     }
 
-    /// The bucket that holds `value`; the first one for anything too small, the last one for
-    /// anything too large.
+    /// The bucket of `value`; the first or last one for values out of range.
     pub fn find(&self, value: f64) -> usize {
         if value < self.first_size || value.is_nan() {
             return 0;
@@ -96,12 +95,12 @@ impl Buckets {
         (bucket as usize).min(self.count() - 1)
     }
 
-    /// Where a bucket starts.
+    /// Start of a bucket.
     pub fn start(&self, bucket: usize) -> f64 {
         self.starts[bucket.min(self.count() - 1)]
     }
 
-    /// Where a bucket ends; the last bucket has no end and gives its start.
+    /// End of a bucket; the start of the last bucket, which has no end.
     pub fn end(&self, bucket: usize) -> f64 {
         self.start(bucket + 1)
     }

@@ -1,15 +1,15 @@
-//! Keeps recommendations within what the policy of their container, and the global maximum, allow.
+//! Caps recommendations by the container policy and the global maximum.
 //!
-//! The maximum wins over the minimum; zero does not limit; the uncapped target stays as it is.
-//! Source: upstream `pkg/recommender/routines/capping_post_processor.go` and
+//! The maximum takes precedence over the minimum; zero is no limit; the uncapped target stays
+//! unchanged. Source: upstream `pkg/recommender/routines/capping_post_processor.go` and
 //! `pkg/utils/vpa/capping.go` (`ApplyVPAPolicy`).
 
 use model::{Cap, ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 
 use crate::policy::{ContainerPolicy, policy_for};
 
-/// Caps the recommendation of every container; the global maximum stands in where a policy names
-/// none for a resource.
+/// Caps the recommendation of every container. The global maximum applies if a policy has none for
+/// a resource.
 pub fn cap(
     recommendation: &mut Recommendation,
     policies: &[ContainerPolicy],
@@ -21,7 +21,7 @@ pub fn cap(
     }
 }
 
-/// Caps every number of one container.
+/// Caps all numbers of one container.
 pub(crate) fn cap_container(
     container: &mut ContainerRecommendation,
     policy: Option<&ContainerPolicy>,
@@ -38,7 +38,7 @@ pub(crate) fn cap_container(
     }
 }
 
-/// Caps one number; says who changed it, if anybody did.
+/// Caps one number. Returns the cap that changed it, if any.
 pub(crate) fn cap_quantity(
     quantity: &mut Quantity,
     name: &ResourceName,

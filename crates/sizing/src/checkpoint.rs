@@ -1,4 +1,4 @@
-//! What is stored of a container's history, in the form of `VerticalPodAutoscalerCheckpoint.status`
+//! Checkpoint of a container's history in the form of `VerticalPodAutoscalerCheckpoint.status`
 //! (format v3).
 //!
 //! Times are written in whole seconds, null for never. Source: upstream
@@ -12,23 +12,23 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// The only format there is.
+/// The only supported format.
 pub const CHECKPOINT_VERSION: &str = "v3";
 
-/// Stored state of one container of one autoscaler.
+/// Checkpoint of one container of one autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// When it was stored.
+    /// Time of the checkpoint.
     #[serde(default, serialize_with = "whole_seconds")]
     pub last_update_time: Option<Timestamp>,
-    /// [`CHECKPOINT_VERSION`].
+    /// Format, [`CHECKPOINT_VERSION`].
     #[serde(default)]
     pub version: String,
-    /// CPU usage.
+    /// Histogram of CPU usage.
     #[serde(default)]
     pub cpu_histogram: HistogramCheckpoint,
-    /// Peaks of memory usage.
+    /// Histogram of memory peaks.
     #[serde(default)]
     pub memory_histogram: HistogramCheckpoint,
     /// Time of the first CPU sample.
@@ -42,49 +42,49 @@ pub struct Checkpoint {
     pub total_samples_count: i64,
 }
 
-/// Stored state of one histogram.
+/// Checkpoint of one histogram.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistogramCheckpoint {
-    /// The time that the weights refer to.
+    /// Reference time of the weights.
     #[serde(default, serialize_with = "whole_seconds")]
     pub reference_timestamp: Option<Timestamp>,
-    /// Weights in proportion to the heaviest bucket, which is 10000.
+    /// Weights relative to the largest one, which is 10000.
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "by_number"
     )]
     pub bucket_weights: BTreeMap<i64, u32>,
-    /// The sum of the weights as they were before they were scaled.
+    /// Sum of the weights before scaling.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub total_weight: f64,
 }
 
-/// Why stored state is refused.
+/// Errors in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CheckpointError {
-    /// Another version than v3.
+    /// The version is not v3.
     #[error("unsupported checkpoint version {0:?}")]
     Version(String),
-    /// A total weight that no samples can have.
+    /// The total weight cannot come from samples.
     #[error("totalWeight {0} is out of range")]
     TotalWeight(f64),
-    /// A bucket that does not exist.
+    /// The bucket does not exist.
     #[error("bucketWeights has no bucket {0}")]
     Bucket(i64),
-    /// A negative number of samples.
+    /// The number of samples is negative.
     #[error("totalSamplesCount {0} is negative")]
     SamplesCount(i64),
-    /// A time so far in the future that later samples would not count.
+    /// A time is so far in the future that later samples would not count.
     #[error("{field} {time} is too far in the future")]
     Future {
-        /// Which time.
+        /// Field of the time.
         field: &'static str,
         /// The time.
         time: Timestamp,
     },
-    /// There is no such autoscaler.
+    /// The autoscaler does not exist.
     #[error("no autoscaler of this name")]
     UnknownAutoscaler,
 }
@@ -93,7 +93,7 @@ fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
     *number == N::default()
 }
 
-/// JSON writes numbers as keys in quotes, and only some readers give them back as numbers.
+/// JSON encodes numeric keys as strings, and only some parsers convert them back.
 fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<i64, u32>, D::Error> {
     let by_text = BTreeMap::<String, u32>::deserialize(deserializer)?;
     let number = |(key, weight): (String, u32)| key.parse().map(|bucket| (bucket, weight));

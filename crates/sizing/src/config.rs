@@ -1,24 +1,23 @@
-//! What can be configured about sizing, with upstream's defaults (the recommender's flags), checked
-//! once.
+//! Settings of sizing, with upstream's defaults (the recommender's flags), validated once.
 
 use model::{Cpu, Memory, ResourceList};
 use thiserror::Error;
 
 use crate::aggregate::Shapes;
 use crate::buckets::Buckets;
-use crate::decaying::{HalfLife, Shape};
+use crate::decaying_histogram::{HalfLife, Shape};
 
 /// Nanoseconds in a day.
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Percentiles of usage that become target and bounds, as fractions.
+/// Percentiles of usage for target and bounds, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentiles {
-    /// For the target.
+    /// Percentile of the target.
     pub target: f64,
-    /// For the lower bound.
+    /// Percentile of the lower bound.
     pub lower_bound: f64,
-    /// For the upper bound.
+    /// Percentile of the upper bound.
     pub upper_bound: f64,
 }
 
@@ -35,68 +34,65 @@ impl Default for Percentiles {
 /// All settings of sizing. Durations in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Share of usage added as safety margin (`--recommendation-margin-fraction`).
+    /// Safety margin as a share of usage (`--recommendation-margin-fraction`).
     pub margin_fraction: f64,
-    /// Least CPU of a pod in thousandths of a core (`--pod-recommendation-min-cpu-millicores`).
+    /// Minimum CPU of a pod in millicores (`--pod-recommendation-min-cpu-millicores`).
     pub pod_min_cpu_millicores: f64,
-    /// Least memory of a pod in MiB (`--pod-recommendation-min-memory-mb`).
+    /// Minimum memory of a pod in MiB (`--pod-recommendation-min-memory-mb`).
     pub pod_min_memory_mib: f64,
     /// Percentiles of CPU usage.
     pub cpu_percentiles: Percentiles,
     /// Percentiles of memory peaks.
     pub memory_percentiles: Percentiles,
-    /// How much history gives a confidence of one in CPU bounds (`--confidence-interval-cpu`).
+    /// Length of history for a confidence of one in the CPU bounds (`--confidence-interval-cpu`).
     pub cpu_confidence_interval_ns: i64,
-    /// The same for memory bounds (`--confidence-interval-memory`).
+    /// Length of history for a confidence of one in the memory bounds
+    /// (`--confidence-interval-memory`).
     pub memory_confidence_interval_ns: i64,
-    /// How fast CPU usage is forgotten (`--cpu-histogram-decay-half-life`).
+    /// Half-life of CPU samples (`--cpu-histogram-decay-half-life`).
     pub cpu_half_life_ns: i64,
-    /// How fast memory peaks are forgotten (`--memory-histogram-decay-half-life`).
+    /// Half-life of memory peaks (`--memory-histogram-decay-half-life`).
     pub memory_half_life_ns: i64,
-    /// How memory peaks are made.
+    /// Rules for memory peaks.
     pub memory: MemoryRules,
     /// Whether autoscalers may set their own [`MemoryRules`] (feature gate `PerVPAConfig`).
     pub per_autoscaler_rules: bool,
-    /// Print memory with two decimals and a binary suffix (`--humanize-memory`).
+    /// Formats memory with two decimals and a binary suffix (`--humanize-memory`).
     pub humanize_memory: bool,
-    /// Round CPU up to a multiple of this (`--round-cpu-millicores`); 1 and anything below change
-    /// nothing.
+    /// Rounds CPU up to a multiple of this (`--round-cpu-millicores`); no effect if 1 or less.
     pub round_cpu_millicores: i64,
-    /// Round memory up to a multiple of this (`--round-memory-bytes`); 1 and anything below change
-    /// nothing.
+    /// Rounds memory up to a multiple of this (`--round-memory-bytes`); no effect if 1 or less.
     pub round_memory_bytes: i64,
-    /// Heed the annotation that asks for whole cores (`--cpu-integer-post-processor-enabled`).
+    /// Whether the annotation for whole cores is honoured (`--cpu-integer-post-processor-enabled`).
     pub integer_cpu: bool,
-    /// What is recommended for containers of which nothing was measured
-    /// (`--minimum-without-usage`).
+    /// Recommendation for containers without usage samples (`--minimum-without-usage`).
     pub without_usage: WithoutUsage,
-    /// No recommendation of one container is above this; absent resources have no limit
+    /// Maximum of a container's recommendation; absent resources have none
     /// (`--container-recommendation-max-allowed-*`).
     pub max_allowed: ResourceList,
 }
 
-/// What is recommended for a container of which nothing was measured.
+/// Recommendation for a container without usage samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WithoutUsage {
-    /// The minimum, as upstream does.
+    /// The minimum, as upstream.
     #[default]
     Minimum,
-    /// Nothing.
+    /// No recommendation.
     Nothing,
 }
 
-/// How memory samples and OOM kills become peaks.
+/// Rules that turn memory samples and OOM kills into peaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemoryRules {
-    /// Length of the window of which only the peak counts (`--memory-aggregation-interval`).
+    /// Length of the window with one peak (`--memory-aggregation-interval`).
     pub interval_ns: i64,
-    /// History is dropped after so many windows without samples
+    /// Number of windows without samples after which history is dropped
     /// (`--memory-aggregation-interval-count`).
     pub interval_count: i64,
-    /// An OOM kill counts as a peak of this many times the memory (`--oom-bump-up-ratio`).
+    /// Minimum factor between memory and the peak of an OOM kill (`--oom-bump-up-ratio`).
     pub oom_bump_up_ratio: f64,
-    /// An OOM kill counts as a peak at least this much higher than the memory
-    /// (`--oom-min-bump-up-bytes`).
+    /// Minimum difference between memory and the peak of an OOM kill (`--oom-min-bump-up-bytes`).
     pub oom_min_bump_up_bytes: f64,
 }
 
@@ -112,7 +108,7 @@ impl Default for MemoryRules {
 }
 
 impl MemoryRules {
-    /// How long history without samples is kept, in nanoseconds.
+    /// Retention of history without samples, in nanoseconds.
     pub(crate) fn retention_ns(&self) -> i64 {
         self.interval_ns.saturating_mul(self.interval_count)
     }
@@ -142,22 +138,22 @@ impl Default for Config {
     }
 }
 
-/// Which setting cannot be used.
+/// Invalid settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// A number that is not finite.
+    /// The number is not finite.
     #[error("{0} must be a finite number of at least 0")]
     NotANumber(&'static str),
-    /// A fraction outside 0 to 1.
+    /// The fraction is outside 0 to 1.
     #[error("{0} must be between 0 and 1")]
     NotAFraction(&'static str),
-    /// A duration or count that is not above zero.
+    /// The duration or count is not above zero.
     #[error("{0} must be greater than 0")]
     NotPositive(&'static str),
 }
 
 impl Config {
-    /// Checks every setting and gives what the histograms need.
+    /// Validates all settings and returns the histogram parameters.
     pub fn validate(&self) -> Result<Shapes, ConfigError> {
         for (name, number) in [
             ("recommendation-margin-fraction", self.margin_fraction),
@@ -227,16 +223,15 @@ impl Config {
         })
     }
 
-    /// The least CPU of a pod.
+    /// Minimum CPU of a pod.
     pub(crate) fn pod_min_cpu(&self) -> Cpu {
-        // Through cores and back, as upstream does: some values lose one thousandth (4007 gives
-        // 4006).
+        // Through cores and back, as upstream: some values lose one millicore (4007 gives 4006).
         Cpu::from_millicores(crate::amount::from_f64(
             self.pod_min_cpu_millicores * 0.001 * 1000.0,
         ))
     }
 
-    /// The least memory of a pod.
+    /// Minimum memory of a pod.
     pub(crate) fn pod_min_memory(&self) -> Memory {
         Memory::from_bytes(crate::amount::from_f64(
             self.pod_min_memory_mib * 1024.0 * 1024.0,

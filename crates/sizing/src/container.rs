@@ -1,8 +1,8 @@
-//! How samples of one running container enter its history.
+//! Aggregation of a running container's samples.
 //!
 //! CPU: every newer sample counts. Memory: one peak per window counts; a higher peak replaces the
 //! lower one of the same window, and the peak is dated at the end of its window. An OOM kill counts
-//! as a peak above what the container was allowed. Source: upstream
+//! as a peak above the container's memory request. Source: upstream
 //! `pkg/recommender/model/container.go`.
 
 use crate::aggregate::{Aggregate, Shapes};
@@ -10,7 +10,7 @@ use crate::amount;
 use crate::config::MemoryRules;
 use crate::instant::Instant;
 
-/// What must be remembered of a running container between two samples. Amounts in bytes.
+/// State of a running container between samples. Amounts in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Container {
     last_cpu_sample: Instant,
@@ -33,7 +33,7 @@ impl Default for Container {
     }
 }
 
-/// Where a peak comes from.
+/// Source of a peak.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Peak {
     Usage,
@@ -41,16 +41,15 @@ enum Peak {
 }
 
 impl Container {
-    /// Forgets samples later than `limit`, which is in the future: a clock that was ahead dated
-    /// them, and right samples would have to wait until their time has come. What they added to the
-    /// history stays.
+    /// Resets sample times later than `limit`, which is in the future. They come from a clock that
+    /// was ahead, and would block correct samples until then. Their effect on the history stays.
     pub(crate) fn forget_after(&mut self, limit: Instant) {
         if self.last_cpu_sample.max(self.last_memory_sample) > limit {
             *self = Self::default();
         }
     }
 
-    /// Adds a CPU sample; false if it is negative or not newer than the last one.
+    /// Adds a CPU sample. Returns false if it is negative or not newer than the last one.
     pub(crate) fn add_cpu(
         &mut self,
         history: &mut Aggregate,
@@ -66,12 +65,12 @@ impl Container {
         true
     }
 
-    /// Whether memory was not measured at this time or later before.
+    /// Whether memory has no sample at this time or later.
     pub(crate) fn is_new_memory(&self, at: Instant) -> bool {
         at > self.last_memory_sample
     }
 
-    /// Adds a memory sample; false if it is negative or older than the last one.
+    /// Adds a memory sample. Returns false if it is negative or older than the last one.
     pub(crate) fn add_memory(
         &mut self,
         history: &mut Aggregate,
@@ -87,8 +86,8 @@ impl Container {
         true
     }
 
-    /// Adds an OOM kill of a container that requested `requested` bytes; false if it is older than
-    /// one window before the last sample.
+    /// Adds an OOM kill of a container that requested `requested` bytes. Returns false if it is
+    /// older than one window before the last sample.
     pub(crate) fn add_oom(
         &mut self,
         history: &mut Aggregate,
@@ -107,25 +106,25 @@ impl Container {
         true
     }
 
-    /// The peak that an OOM kill counts as, of a container that requested `requested` bytes.
+    /// The peak of an OOM kill of a container that requested `requested` bytes.
     pub(crate) fn oom_peak(&self, rules: &MemoryRules, requested: i64) -> i64 {
-        // Not the peak of earlier OOM kills: repeated kills at the same request must not add up
-        // within a window.
+        // Without the peaks of earlier OOM kills: repeated kills at the same request must not add
+        // up within a window.
         let used = requested.max(self.usage_peak);
         let bumped = used.saturating_add(amount::from_f64(rules.oom_min_bump_up_bytes));
         bumped.max(amount::scale(used, rules.oom_bump_up_ratio))
     }
 
-    /// The peak of the window that is open at `now`, and the window's end.
+    /// The peak and the end of the window that is open at `now`.
     pub(crate) fn open_peak(&self, now: Instant) -> Option<(i64, Instant)> {
         (now < self.window_end).then(|| (self.peak(), self.window_end))
     }
 
-    /// Goes on from what the container was before its first sample here. `history` holds the
-    /// samples of both.
+    /// Continues the state of the container before its first sample here. `history` has the samples
+    /// of both.
     ///
-    /// Samples of memory opened a window of their own here. When they fell into the one that was
-    /// open before, that one goes on instead.
+    /// Memory samples here opened their own window. If they belong to the window that was open
+    /// before, that one continues instead.
     pub(crate) fn resume(
         &mut self,
         earlier: &Self,
@@ -169,8 +168,8 @@ impl Container {
             self.window_end = at;
         }
         if at < self.window_end {
-            // Every open window has a peak in the histogram, also one of 0, which upstream takes
-            // for none.
+            // Every open window has a peak in the histogram, even a peak of 0, which upstream
+            // treats as none.
             let old = self.peak();
             if bytes <= old {
                 return;

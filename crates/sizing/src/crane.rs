@@ -1,10 +1,10 @@
-//! Crane's way of sizing: a weighted percentile over linear buckets, a margin, a target
-//! utilisation, protection after OOM kills and, if asked for, the next size of a list.
+//! Crane's sizing method: a weighted percentile over linear buckets, a margin, a target
+//! utilisation, protection after OOM kills and optionally the next size of a list.
 //!
 //! Source: gocrane/crane `pkg/prediction/percentile` and `pkg/recommendation/recommender/resource`.
 //! Differences, with reasons: a size of the list keeps its exact value (there it is printed with
-//! two decimals, so that 0.125 cores become 0.12), and settings that make no sense are refused
-//! instead of being replaced by defaults.
+//! two decimals, so that 0.125 cores become 0.12), and invalid settings are errors instead of being
+//! replaced by defaults.
 
 mod duration;
 mod histogram;

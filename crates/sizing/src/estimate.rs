@@ -1,14 +1,14 @@
-//! From history to amounts: percentile, plus margin, times confidence, at least the minimum; whole
-//! numbers after every step.
+//! Estimates from history: percentile, plus margin, times confidence, at least the minimum;
+//! integers after every step.
 //!
 //! * target = percentile + margin
 //! * lower bound = (percentile + margin) * (1 + 0.001 / confidence)^-2
 //! * upper bound = (percentile + margin) * (1 + 1 / confidence)
 //!
-//! Confidence is the shorter of the time between first and last CPU sample and the time that the
-//! number of samples would take at one per minute, both in confidence intervals. Without samples it
-//! is 0: the upper bound is as large as it gets, the lower one is the minimum. Source: upstream
-//! `pkg/recommender/logic/recommender.go` and `estimator.go`.
+//! Confidence is the shorter of the time between first and last CPU sample and the number of
+//! samples in minutes, both in confidence intervals. Without samples it is 0: the upper bound is
+//! the maximum, the lower one the minimum. Source: upstream `pkg/recommender/logic/recommender.go`
+//! and `estimator.go`.
 
 use model::{Cpu, Memory};
 
@@ -31,23 +31,23 @@ pub struct Amounts {
 /// Target and bounds of one container, before rounding and policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// What to ask for.
+    /// Recommended request.
     pub target: Amounts,
-    /// Less is likely too little.
+    /// Requests below this are likely insufficient.
     pub lower_bound: Amounts,
-    /// More is likely wasted.
+    /// Requests above this are likely wasted.
     pub upper_bound: Amounts,
 }
 
-/// The steps of one number, in their order. Amounts in millicores or bytes.
+/// The steps of one number, in order. Amounts in millicores or bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Steps {
-    /// The share of usage below `usage`.
+    /// Percentile of usage.
     pub(crate) percentile: f64,
     pub(crate) usage: i64,
     pub(crate) with_margin: i64,
     pub(crate) with_confidence: i64,
-    /// The greater one of that and the minimum.
+    /// The greater of the previous step and the minimum.
     pub(crate) amount: i64,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Derivation {
     pub(crate) upper_bound: Steps,
 }
 
-/// The least a container gets when a pod of so many containers has the configured minimum.
+/// Minimum of a container: the configured minimum of a pod divided by its containers.
 pub(crate) fn minimum(config: &Config, containers: usize) -> Amounts {
     let share = 1.0 / containers as f64;
     Amounts {
@@ -90,7 +90,7 @@ pub(crate) fn estimate(
     }
 }
 
-/// The steps to target and bounds of CPU, in thousandths of a core.
+/// The steps to target and bounds of CPU, in millicores.
 pub(crate) fn derive_cpu(
     config: &Config,
     shapes: &Shapes,
@@ -158,7 +158,7 @@ fn derive(
     }
 }
 
-/// How much history there is, in confidence intervals.
+/// Length of the history in confidence intervals.
 pub(crate) fn confidence(history: &Aggregate, interval_ns: i64) -> f64 {
     let lifespan = history.lifespan() as f64 / interval_ns as f64;
     let whole_minutes = (interval_ns / MINUTE_NS) as f64;

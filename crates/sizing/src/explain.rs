@@ -1,6 +1,5 @@
-//! Every step from a container's history to each of its recommended numbers: the steps of
-//! `estimate.rs`, what a sizing policy of the object's own makes of them, then those of
-//! `publish.rs`. No formula is here.
+//! Steps from a container's history to each of its recommended numbers: those of `estimate.rs`, the
+//! override by a per-VPA sizing policy, then those of `publish.rs`. No formulas here.
 
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use crate::aggregate::{Aggregate, Shapes};
 use crate::estimate::{Amounts, Derivation, Estimate, Steps, derive_cpu, derive_memory};
 use crate::publish::{Published, Publishing};
 
-/// The steps of every number of one container; `own` is what its autoscaler's own sizing policy
-/// comes to, if it has one.
+/// The steps of every number of one container; `own` is the result of the autoscaler's per-VPA
+/// sizing policy, if any.
 pub(crate) fn explain(
     publishing: Publishing<'_>,
     shapes: &Shapes,
@@ -68,7 +67,7 @@ fn explain_resource(
         (Bound::Lower, lower_bound, own[1]),
         (Bound::Upper, upper_bound, own[2]),
     ];
-    numbers.map(|(bound, steps, by_own_policy)| {
+    numbers.map(|(bound, steps, by_per_vpa_policy)| {
         let Steps {
             percentile,
             usage,
@@ -81,7 +80,7 @@ fn explain_resource(
             in_whole_units,
             capped,
             capped_by,
-        } = publish(by_own_policy.unwrap_or(amount));
+        } = publish(by_per_vpa_policy.unwrap_or(amount));
         Explanation {
             resource: resource.clone(),
             bound,
@@ -92,7 +91,7 @@ fn explain_resource(
             with_confidence,
             minimum,
             at_least_minimum: amount,
-            by_own_policy,
+            by_per_vpa_policy,
             rounded,
             in_whole_units,
             capped,

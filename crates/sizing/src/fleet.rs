@@ -1,24 +1,24 @@
-//! Everything one recommender knows: pods, the history of their containers, and autoscalers, in
-//! memory and without input or output.
+//! Cluster state of one recommender: pods, histories of their containers, and autoscalers, in
+//! memory and without I/O.
 //!
-//! Pods and autoscalers are told with `apply`, `delete` and `reset`; usage with `add_sample` and
-//! `record_oom`. Work per call does not grow with the size of the fleet: selectors and labels find
-//! each other through an index, and groups without pods and history are forgotten. Source: upstream
-//! `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, rules that an autoscaler sets for
-//! a container end with the autoscaler or the field, stored history survives a change of the
-//! selector, and merging changes nothing that is shared.
+//! Pods and autoscalers change with `apply`, `delete` and `reset`; usage comes with `add_sample`
+//! and `record_oom`. The cost of a call does not depend on the number of objects: an index links
+//! selectors and labels, and groups without pods and history are dropped. Source: upstream
+//! `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, per-VPA rules of a container end
+//! with the autoscaler or the field, checkpoints survive a change of the selector, and merging
+//! changes no shared state.
 
 mod abandoned;
 mod autoscaler;
+mod backfill;
 mod bounds;
-mod earlier;
 mod garbage;
 mod group;
 mod ingest;
 mod label_index;
 mod links;
 mod namespace;
-mod own_policy;
+mod per_vpa_policy;
 mod pod;
 mod policy_history;
 mod recommend;
@@ -49,23 +49,23 @@ pub struct Fleet {
     last_garbage_collection: Instant,
 }
 
-/// How much a fleet holds.
+/// Number of entries of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FleetSize {
     /// Pods.
     pub pods: usize,
-    /// Sets of labels that pods or histories have.
+    /// Distinct label sets of pods or histories.
     pub label_sets: usize,
-    /// Histories: one per container name and set of labels.
+    /// Histories: one per container name and label set.
     pub histories: usize,
     /// Autoscalers.
     pub autoscalers: usize,
-    /// Entries of the indices that find selectors by labels and labels by selectors.
+    /// Entries of the indices between selectors and labels.
     pub index_entries: usize,
 }
 
 impl Fleet {
-    /// A fleet without pods and autoscalers.
+    /// Creates an empty state.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let shapes = config.validate()?;
         let last_garbage_collection = Instant::NEVER;
@@ -77,9 +77,9 @@ impl Fleet {
         })
     }
 
-    /// A fleet with the same settings and nothing in it.
+    /// An empty state with the same settings.
     #[must_use]
-    pub fn without_content(&self) -> Self {
+    pub fn empty_copy(&self) -> Self {
         let (config, shapes) = (self.config.clone(), self.shapes);
         Self {
             config,
@@ -94,22 +94,22 @@ impl Fleet {
         &self.config
     }
 
-    /// How histograms are kept.
+    /// Histogram parameters.
     pub fn shapes(&self) -> &Shapes {
         &self.shapes
     }
 
-    /// Adds a pod or takes over its changes. Containers keep their state by name.
+    /// Adds or updates a pod. Containers keep their state by name.
     pub fn apply_pod(&mut self, pod: PodSpec, now: Timestamp) {
         self.namespace_mut(&pod.namespace).apply_pod(pod, now);
     }
 
-    /// Forgets a pod; the history of its containers stays.
+    /// Removes a pod. The history of its containers stays.
     pub fn delete_pod(&mut self, namespace: &str, name: &str) {
         self.update(namespace, |namespace| namespace.delete_pod(name));
     }
 
-    /// Makes these the only pods.
+    /// Replaces all pods.
     pub fn reset_pods(&mut self, pods: Vec<PodSpec>, now: Timestamp) {
         let kept: HashSet<_> = pods
             .iter()
@@ -130,7 +130,7 @@ impl Fleet {
         }
     }
 
-    /// Adds an autoscaler or takes over its changes.
+    /// Adds or updates an autoscaler.
     pub fn apply_autoscaler(&mut self, id: &AutoscalerId, mut spec: AutoscalerSpec) {
         if !self.config.per_autoscaler_rules {
             spec.policies
@@ -141,14 +141,14 @@ impl Fleet {
             .apply_autoscaler(&id.name, spec);
     }
 
-    /// Forgets an autoscaler with the history that was stored for it.
+    /// Removes an autoscaler with its checkpoints.
     pub fn delete_autoscaler(&mut self, id: &AutoscalerId) {
         self.update(&id.namespace, |namespace| {
             namespace.delete_autoscaler(&id.name)
         });
     }
 
-    /// Makes these the only autoscalers.
+    /// Replaces all autoscalers.
     pub fn reset_autoscalers(&mut self, autoscalers: HashMap<AutoscalerId, AutoscalerSpec>) {
         let gone: Vec<_> = self
             .autoscaler_ids()
@@ -162,7 +162,7 @@ impl Fleet {
         }
     }
 
-    /// All autoscalers, in no particular order.
+    /// The autoscalers, in no particular order.
     pub fn autoscaler_ids(&self) -> impl Iterator<Item = AutoscalerId> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
             let id = |name: &str| AutoscalerId {
@@ -173,7 +173,7 @@ impl Fleet {
         })
     }
 
-    /// How many pods the autoscaler selects; absent when there is no such autoscaler.
+    /// Number of pods selected by an autoscaler; `None` if it does not exist.
     pub fn pod_count(&self, id: &AutoscalerId) -> Option<usize> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let groups = autoscaler
@@ -183,7 +183,7 @@ impl Fleet {
         Some(groups.map(|group| group.pods.len()).sum())
     }
 
-    /// The autoscalers that select a pod; none when there is no such pod.
+    /// The autoscalers that select a pod; empty if the pod does not exist.
     pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<AutoscalerId> {
         let content = self.namespaces.get(namespace).into_iter();
         let names = content.flat_map(|content| content.autoscalers_of(pod));
@@ -195,7 +195,7 @@ impl Fleet {
             .collect()
     }
 
-    /// How much there is of everything.
+    /// Number of entries of each kind.
     pub fn size(&self) -> FleetSize {
         self.namespaces
             .values()
@@ -209,8 +209,7 @@ impl Fleet {
             })
     }
 
-    /// How many places for pods, sets of labels and autoscalers there are, used or free. Free ones
-    /// are used again.
+    /// Allocated slots for pods, label sets and autoscalers, used or free. Free ones are reused.
     pub fn slots(&self) -> usize {
         self.namespaces.values().map(Namespace::slots).sum()
     }

@@ -1,10 +1,8 @@
-//! Elementary functions that give the same bits everywhere, whatever mathematics library the
-//! machine has.
+//! Elementary functions with bit-identical results on all platforms.
 //!
-//! Stored weights and bucket boundaries are compared across restarts, machines and with upstream's
-//! checkpoints, where the last bit of `exp2`, `ln` and a power decides. These are the published
-//! FreeBSD msun algorithms in the variant that Go's `math` package runs in software (`Exp2`, `Log`,
-//! `Pow`).
+//! Weights and bucket boundaries are compared across restarts, machines and with upstream's
+//! checkpoints, where the last bit of `exp2`, `ln` and a power matters. These are the FreeBSD msun
+//! algorithms in the variant of Go's portable `math` package (`Exp2`, `Log`, `Pow`).
 
 mod exp2;
 mod ln;
@@ -14,9 +12,9 @@ pub(crate) use exp2::exp2;
 pub(crate) use ln::ln;
 pub(crate) use power::power;
 
-/// The upper part of ln 2: a multiple of any small integer is exact.
+/// The high part of ln 2: multiples by small integers are exact.
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
-/// What [`LN2_HIGH`] lacks.
+/// The low part of ln 2.
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
 const EXPONENT_BITS: u64 = 0x7ff << 52;

@@ -1,4 +1,4 @@
-//! From amounts to the quantities that are published: rounded up to a step if configured, CPU with
+//! Conversion of amounts to published quantities: rounded up to a step if configured, CPU with
 //! decimal suffixes, memory with binary ones.
 //!
 //! Source: upstream `pkg/recommender/model/types.go` (`ResourcesAsResourceList`,
@@ -8,12 +8,12 @@ use model::{Cpu, Memory, Quantity};
 
 use crate::config::Config;
 
-/// The published amount of CPU.
+/// The published quantity of CPU.
 pub fn cpu(config: &Config, cpu: Cpu) -> Quantity {
     Quantity::from_milli(round_up(cpu.millicores(), config.round_cpu_millicores))
 }
 
-/// The published amount of memory.
+/// The published quantity of memory.
 pub fn memory(config: &Config, memory: Memory) -> Quantity {
     let bytes = round_up(memory.bytes(), config.round_memory_bytes);
     if config.humanize_memory {
@@ -23,7 +23,7 @@ pub fn memory(config: &Config, memory: Memory) -> Quantity {
     }
 }
 
-/// The next multiple of `step`; unchanged where the step is below one.
+/// The next multiple of `step`; unchanged if the step is below one.
 fn round_up(amount: i64, step: i64) -> i64 {
     if step <= 1 || amount <= 0 {
         return amount;
@@ -32,12 +32,12 @@ fn round_up(amount: i64, step: i64) -> i64 {
     steps.saturating_mul(step)
 }
 
-/// Two decimals and the largest binary suffix up to Ti, read back as a quantity: `1.33Gi` is not a
-/// whole number of bytes.
+/// Formats with two decimals and the largest binary suffix up to Ti and parses the result: `1.33Gi`
+/// is not a whole number of bytes.
 fn humanized(bytes: i64) -> Quantity {
     let units = [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
     let Some((power, suffix)) = units.into_iter().find(|(power, _)| bytes >= 1 << power) else {
-        // A text without suffix reads as a decimal number.
+        // Without a suffix the format is decimal.
         return Quantity::from_units(bytes, model::quantity::Format::DecimalSi);
     };
     let text = format!("{:.2}{suffix}", bytes as f64 / f64::from(power).exp2());

@@ -1,32 +1,32 @@
-//! A histogram of weights over buckets, and its percentiles.
+//! Weights over buckets, and their percentiles.
 //!
-//! Only the buckets between the first and the last one ever touched take memory (8 bytes each).
-//! Buckets below [`EPSILON`] at the ends hold weight but are invisible: they count in the total and
-//! do not take part in percentiles. Source: upstream `pkg/recommender/util/histogram.go`, operation
-//! for operation, so that every weight has the same bits.
+//! Only buckets between the first and the last one ever used take memory (8 bytes each). Buckets
+//! below [`EPSILON`] at the ends have weight but are invisible: they count in the total, but not in
+//! percentiles. Source: upstream `pkg/recommender/util/histogram.go`, operation for operation, so
+//! that every weight is bit-identical.
 
 use std::collections::BTreeMap;
 
 use crate::Buckets;
 
-/// Weights below this count as nothing: a thousandth of the weight of one CPU sample.
+/// Minimum visible weight: a thousandth of the weight of one CPU sample.
 pub const EPSILON: f64 = 1e-4;
 
 const LAST: u16 = Buckets::COUNT as u16 - 1;
 
-/// What the heaviest bucket weighs in a saved histogram.
+/// Largest weight in a checkpoint.
 const SAVED_MAX: f64 = 10_000.0;
 
 /// Weights of the buckets of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
-    /// Weights of the buckets from `offset` on; those outside are zero.
+    /// Weights of the buckets from `offset`; those outside are zero.
     weights: Vec<f64>,
     total: f64,
     offset: u16,
-    /// The first visible bucket; the last bucket when none is.
+    /// The first visible bucket; the last bucket if none is.
     min: u16,
-    /// The last visible bucket; the first bucket when none is.
+    /// The last visible bucket; the first bucket if none is.
     max: u16,
 }
 
@@ -59,7 +59,7 @@ impl Histogram {
     }
 
     /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
-    /// 0 when empty.
+    /// 0 if empty.
     pub fn percentile(&self, buckets: &Buckets, fraction: f64) -> f64 {
         if self.is_empty() {
             return 0.0;
@@ -88,7 +88,7 @@ impl Histogram {
         }
     }
 
-    /// Takes weight of at least zero from a bucket; what falls below [`EPSILON`] becomes zero.
+    /// Subtracts weight of at least zero from a bucket. Results below [`EPSILON`] become zero.
     pub(crate) fn subtract(&mut self, bucket: u16, weight: f64) {
         self.total = subtract_down_to_zero(self.total, weight);
         let held = self.weight_mut(bucket);
@@ -107,8 +107,8 @@ impl Histogram {
         self.narrow();
     }
 
-    /// Adds the visible weights of another histogram as they would be after `other.scale(factor)`;
-    /// 1 changes nothing.
+    /// Adds the visible weights of another histogram, multiplied by `factor`. The other one is not
+    /// changed.
     pub(crate) fn merge(&mut self, other: &Self, factor: f64) {
         let (min, max) = other.bounds_after(factor);
         if min <= max {
@@ -128,8 +128,8 @@ impl Histogram {
         self.max = self.max.max(max);
     }
 
-    /// The visible weights in proportion to the heaviest one, which is 10000; buckets that round to
-    /// nothing are left out.
+    /// The visible weights relative to the largest one, which is 10000; buckets that round to zero
+    /// are left out.
     pub(crate) fn save(&self) -> BTreeMap<i64, u32> {
         let heaviest = (self.min..=self.max)
             .map(|bucket| self.weight(bucket))
@@ -146,7 +146,7 @@ impl Histogram {
             .collect()
     }
 
-    /// Adds saved weights, scaled so that they sum up to `total`. All buckets must exist.
+    /// Adds saved weights, scaled to the sum `total`. All buckets must exist.
     pub(crate) fn load(&mut self, saved: &BTreeMap<i64, u32>, total: f64) {
         let sum: i64 = saved.values().map(|weight| i64::from(*weight)).sum();
         if sum == 0 {
@@ -164,7 +164,7 @@ impl Histogram {
     }
 
     fn weight(&self, bucket: u16) -> f64 {
-        // Below the offset this wraps to an index far beyond the end.
+        // Below the offset the index wraps to a value beyond the end.
         self.weights
             .get(usize::from(bucket.wrapping_sub(self.offset)))
             .copied()
@@ -176,7 +176,7 @@ impl Histogram {
         &mut self.weights[usize::from(bucket - self.offset)]
     }
 
-    /// Gives memory to the buckets from `first` to `last`.
+    /// Allocates the buckets from `first` to `last`.
     fn reserve(&mut self, first: u16, last: u16) {
         if self.weights.is_empty() {
             self.offset = first;
@@ -202,7 +202,7 @@ impl Histogram {
         (self.min <= self.max && first <= last).then_some((first, last))
     }
 
-    /// Moves the bounds inwards over buckets that are no longer visible.
+    /// Moves the bounds inwards over invisible buckets.
     fn narrow(&mut self) {
         while self.min < LAST && self.weight(self.min) < EPSILON {
             self.min += 1;
@@ -212,7 +212,7 @@ impl Histogram {
         }
     }
 
-    /// The bounds that scaling by `factor` would leave; merging unscaled leaves them alone.
+    /// The bounds after scaling by `factor`; merging unscaled leaves them unchanged.
     #[expect(clippy::float_cmp, reason = "exactly one means unscaled")]
     fn bounds_after(&self, factor: f64) -> (u16, u16) {
         let (mut min, mut max) = (self.min, self.max);

@@ -1,8 +1,8 @@
 //! Points in time as 64-bit nanoseconds since 1970, with a "never" before all others.
 //!
-//! "Never" stands for upstream's zero time (year 1): no sample yet, no reference yet. It is
-//! infinitely far from every other point, as upstream's saturating subtraction makes it. Times
-//! outside the years 1678 to 2261 are cut to that range.
+//! "Never" represents upstream's zero time (year 1): no sample yet, no reference yet. Its distance
+//! to every other point is infinite, due to upstream's saturating subtraction. Times outside the
+//! years 1678 to 2261 are clamped.
 
 use jiff::Timestamp;
 
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(i64);
 
-/// Nanoseconds from 0001-01-01T00:00:00Z, from which upstream counts multiples of a duration, to
+/// Nanoseconds between 0001-01-01T00:00:00Z, upstream's origin for multiples of a duration, and
 /// 1970.
 const YEAR_ONE: i128 = 62_135_596_800_000_000_000;
 
@@ -21,7 +21,7 @@ impl Instant {
         self == Self::NEVER
     }
 
-    /// Nanoseconds from `earlier` to here, cut to 64 bits.
+    /// Nanoseconds since `earlier`, clamped to 64 bits.
     pub(crate) fn since(self, earlier: Self) -> i64 {
         match (self.is_never(), earlier.is_never()) {
             (true, true) => 0,
@@ -31,7 +31,7 @@ impl Instant {
         }
     }
 
-    /// The point so many nanoseconds later; never stays never.
+    /// The point `nanoseconds` later; never stays never.
     pub(crate) fn plus(self, nanoseconds: i64) -> Self {
         if self.is_never() {
             self
@@ -53,12 +53,12 @@ impl Instant {
         }
     }
 
-    /// The point so many nanoseconds after 1970.
+    /// The point `nanoseconds` after 1970.
     pub(crate) fn from_nanoseconds(nanoseconds: i64) -> Self {
         Self(nanoseconds.max(i64::MIN + 1))
     }
 
-    /// How many whole steps of so many nanoseconds lie between 1970 and here. `step` is positive.
+    /// Number of whole steps since 1970. `step` is positive.
     pub(crate) fn whole(self, step: i64) -> i64 {
         self.0.div_euclid(step)
     }

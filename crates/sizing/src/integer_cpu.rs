@@ -1,5 +1,4 @@
-//! Whole cores for containers that ask for them by annotation, for example because they are pinned
-//! to cores.
+//! Whole cores for containers selected by annotation, for example because they are pinned to cores.
 //!
 //! Source: upstream `pkg/recommender/routines/cpu_integer_post_processor.go`.
 
@@ -10,8 +9,8 @@ use model::Quantity;
 const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
 const SUFFIX: &str = "_integerCPU";
 
-/// The containers for which the annotation
-/// `vpa-post-processor.kubernetes.io/<container>_integerCPU` is `"true"`.
+/// The containers whose annotation `vpa-post-processor.kubernetes.io/<container>_integerCPU` is
+/// `"true"`.
 pub fn integer_cpu_containers<'a>(
     annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> BTreeSet<String> {

@@ -1,28 +1,28 @@
-//! How big should a container be? From usage samples to target and bounds, bit-equal to upstream's
-//! Vertical Pod Autoscaler.
+//! Container sizes: from usage samples to target and bounds, bit-identical to upstream's Vertical Pod
+//! Autoscaler.
 //!
-//! Pure: no input or output, no clock. Time is an argument. Where each formula lives:
+//! Pure: no input or output, no clock. Time is an argument. Formulas by file:
 //!
 //! | formula | file |
 //! |---|---|
 //! | bucket boundaries, bucket of a value | `buckets.rs` |
-//! | adding, taking back, merging weights; percentile | `histogram.rs` |
-//! | decay by half-life | `decaying.rs` |
-//! | stored form of a history | `checkpoint.rs` |
+//! | adding, subtracting, merging weights; percentile | `histogram.rs` |
+//! | exponential decay | `decaying_histogram.rs` |
+//! | checkpoint of a history | `checkpoint.rs` |
 //! | CPU samples, memory peaks per window, OOM bump | `container.rs` |
 //! | history of like containers | `aggregate.rs` |
-//! | history that comes late, put before what was seen | `fleet/earlier.rs` |
+//! | backfilled history | `fleet/backfill.rs` |
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
 //! | rounding and published quantities | `format.rs` |
 //! | whole cores by annotation | `integer_cpu.rs` |
 //! | from an amount to a published quantity | `publish.rs` |
-//! | every step of one number | `explain.rs` |
-//! | which policy a container has | `policy.rs` |
+//! | steps of one number | `explain.rs` |
+//! | policy of a container | `policy.rs` |
 //! | minimum and maximum allowed | `capping.rs` |
-//! | what nodes leave to a pod | `schedulable/node_room.rs` |
-//! | what quotas and limit ranges leave | `schedulable/quota.rs`, `schedulable/limit_range.rs` |
-//! | how the containers of a pod share that | `schedulable/share.rs`, `schedulable/fit.rs` |
-//! | what each container of one pod gets, held to limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/cap.rs` |
+//! | free resources of nodes | `schedulable/node_headroom.rs` |
+//! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable/limit_range.rs` |
+//! | division among the containers of a pod | `schedulable/share.rs`, `schedulable/fit.rs` |
+//! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/cap.rs` |
 //! | limits in proportion | `pod_size/proportion.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
@@ -30,11 +30,11 @@
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
-//! | which of these an autoscaler asks for | `sizing_policy.rs` |
-//! | how many container names and histories are kept | `fleet/bounds.rs` |
-//! | what is kept while little is known | `fleet/own_policy.rs` |
-//! | all pods, histories and autoscalers | `fleet.rs`, `fleet/` |
-//! | exp2, ln, power with the same bits everywhere | `float.rs`, `float/` |
+//! | sizing policy of an autoscaler | `sizing_policy.rs` |
+//! | limits on container names and histories | `fleet/bounds.rs` |
+//! | published values kept without enough history | `fleet/per_vpa_policy.rs` |
+//! | pods, histories and autoscalers | `fleet.rs`, `fleet/` |
+//! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
 
 mod aggregate;
 mod amount;
@@ -45,7 +45,7 @@ mod checkpoint;
 mod config;
 mod container;
 mod crane;
-mod decaying;
+mod decaying_histogram;
 mod estimate;
 mod explain;
 mod fleet;
@@ -72,7 +72,7 @@ pub use crane::{
     PercentileSettings, Specification, SpecificationError, Specifications, WeightedHistogram,
     protected_memory,
 };
-pub use decaying::{DecayingHistogram, HalfLife, Shape};
+pub use decaying_histogram::{DecayingHistogram, HalfLife, Shape};
 pub use estimate::{Amounts, Estimate};
 pub use fleet::{
     Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES,
@@ -86,7 +86,8 @@ pub use pod_size::{
 };
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
 pub use schedulable::{
-    Ceiling, ContainerShape, DaemonFacts, Fit, Fitting, Most, NodeFacts, NodeRooms, Per, PodShape,
-    QuotaFacts, Room, Rooms, Values, limit_range_ceilings,
+    CandidateNodes, Ceiling, ContainerShape, DaemonSetInfo, Fit, FitInput, LimitScope,
+    LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodShape, QuotaUsage,
+    limit_range_ceilings,
 };
 pub use sizing_policy::{SizingMethod, SizingPolicy, SizingPolicyError};

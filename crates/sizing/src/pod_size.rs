@@ -1,5 +1,5 @@
-//! What each container of one pod gets: a recommendation held to what the pod's namespace and the
-//! owner of the workload allow, and limits in proportion.
+//! Sizes of one pod's containers: a recommendation capped by the namespace's limits and the
+//! container policies, and limits in proportion.
 //!
 //! Source: upstream `pkg/utils/vpa/capping.go`, `pkg/utils/limitrange`,
 //! `pkg/utils/vpa/limit_and_request_scaling.go` and
@@ -18,30 +18,31 @@ use model::{
 
 pub use proportion::{ProportionalLimits, proportional_limits};
 
-/// One container of a pod as it is now.
+/// Current state of a pod's container.
 #[derive(Clone, Copy, Debug)]
 pub struct PodContainer<'a> {
-    /// Its name.
+    /// Name of the container.
     pub name: &'a str,
-    /// Requests in effect: those that the kubelet reports, else those of the specification.
+    /// Effective requests: those reported by the kubelet, else those of the specification.
     pub requests: &'a ResourceList,
-    /// Limits in effect.
+    /// Effective limits.
     pub limits: &'a ResourceList,
-    /// What the owner of the workload allows.
+    /// Range and resources allowed by the container policy.
     pub allowed: Allowed<'a>,
 }
 
-/// What is recommended for one container, of which [`pod_sizes`] looks at nothing else.
+/// Recommended requests of one container, the only part of a recommendation that [`pod_sizes`]
+/// needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The container's name.
+    /// Name of the container.
     pub container: &'a str,
-    /// What to ask for.
+    /// Recommended requests.
     pub requests: &'a ResourceList,
 }
 
 impl<'a> Target<'a> {
-    /// Those of a recommendation.
+    /// The targets of a recommendation.
     pub fn all(recommendation: &'a Recommendation) -> Vec<Self> {
         let target = |of: &'a ContainerRecommendation| Self {
             container: &of.container_name,
@@ -51,40 +52,40 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A recommendation held to what one pod may have.
+/// A recommendation capped for one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CappedRecommendation {
-    /// The recommendation for containers that the pod has.
+    /// The recommendation for the pod's containers.
     pub recommendation: Recommendation,
-    /// By container, what changed its target.
+    /// By container, the reasons for changes of its target.
     pub notes: BTreeMap<String, Vec<String>>,
 }
 
-/// What one container gets. What is not listed stays as it is.
+/// Size of one container. Absent resources stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSize {
     /// New requests.
     pub requests: ResourceList,
     /// New limits.
     pub limits: ResourceList,
-    /// What changed them on the way.
+    /// Reasons for the changes.
     pub notes: Vec<String>,
 }
 
-/// Holds a recommendation to what one pod may have: first the limits of pods in its namespace, then
-/// those of containers, then the policy of each container, so that the policy wins.
+/// Caps a recommendation for one pod: first by the namespace's limits on pods, then by those on
+/// containers, then by the policy of each container, so that the policy wins.
 ///
-/// An object with a resource policy but without a recommendation counts as one with an empty
-/// recommendation; without either there is nothing to hold.
+/// With a resource policy but without a recommendation, the recommendation counts as empty; without
+/// either there is nothing to cap.
 pub fn cap_for_pod(
     recommendation: &Recommendation,
     containers: &[PodContainer<'_>],
     limits: &NamespaceLimits,
 ) -> CappedRecommendation {
-    hold(recommendation.containers.clone(), containers, limits)
+    cap_containers(recommendation.containers.clone(), containers, limits)
 }
 
-/// What each container of a pod gets, in the order of `containers`.
+/// The size of each container of a pod, in the order of `containers`.
 pub fn pod_sizes(
     targets: &[Target<'_>],
     containers: &[PodContainer<'_>],
@@ -95,7 +96,7 @@ pub fn pod_sizes(
         target: target.requests.clone(),
         ..ContainerRecommendation::default()
     });
-    let mut capped = hold(recommended.collect(), containers, limits);
+    let mut capped = cap_containers(recommended.collect(), containers, limits);
     let default = limits
         .containers
         .as_ref()
@@ -108,13 +109,13 @@ pub fn pod_sizes(
     sizes.collect()
 }
 
-fn hold(
+fn cap_containers(
     mut recommended: Vec<ContainerRecommendation>,
     containers: &[PodContainer<'_>],
     limits: &NamespaceLimits,
 ) -> CappedRecommendation {
     if let Some(range) = &limits.pods {
-        pod_total::hold(&mut recommended, containers, range);
+        pod_total::cap_total(&mut recommended, containers, range);
     }
     let mut capped = CappedRecommendation::default();
     for mut recommended in recommended {
@@ -135,8 +136,8 @@ fn hold(
     capped
 }
 
-/// Where upstream holds the sum over a pod, it gives zero to what is not `listed`, which is no
-/// reason to take away what is requested now.
+/// Upstream sets resources that are not `listed` to zero when it caps the sum over a pod. Zeros do
+/// not remove current requests.
 fn size(
     capped: &mut CappedRecommendation,
     container: &PodContainer<'_>,

@@ -1,52 +1,51 @@
-//! What an autoscaler's owner decided about single containers
-//! (`spec.resourcePolicy.containerPolicies`).
+//! Container policies of an autoscaler (`spec.resourcePolicy.containerPolicies`).
 
 use model::{Quantity, ResourceList, ResourceName};
 
 use crate::config::MemoryRules;
 
-/// The container name that stands for every container without a policy of its own.
+/// Container name of the policy for all containers without one of their own.
 pub const DEFAULT_CONTAINER: &str = "*";
 
-/// Peaks are dated at the end of their window. Longer windows than this (100 days) would date them
-/// so far ahead that all other history vanished beside them.
+/// Maximum length of a memory window (100 days). Peaks are dated at the end of their window, and
+/// longer ones would outweigh all other history.
 const MAX_INTERVAL_NS: i64 = 100 * 86_400_000_000_000;
 
-/// Whether a container is sized at all.
+/// Whether a container is sized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingMode {
-    /// It is.
+    /// The container is sized.
     #[default]
     Auto,
-    /// It gets no recommendation.
+    /// The container gets no recommendation.
     Off,
 }
 
-/// The policy for one container, or for all others when the name is [`DEFAULT_CONTAINER`].
+/// Policy of one container, or of all others if the name is [`DEFAULT_CONTAINER`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerPolicy {
-    /// Which container.
+    /// Name of the container.
     pub container_name: String,
-    /// Whether it is sized.
+    /// Whether the container is sized.
     pub mode: ScalingMode,
-    /// No recommendation is below this; zero does not limit.
+    /// Minimum recommendation; zero is no limit.
     pub min_allowed: ResourceList,
-    /// No recommendation is above this; zero does not limit.
+    /// Maximum recommendation; zero is no limit.
     pub max_allowed: ResourceList,
-    /// The resources that are recommended; absent means CPU and memory.
+    /// Resources with recommendations; `None` means CPU and memory.
     pub controlled_resources: Option<Vec<ResourceName>>,
-    /// Its own [`MemoryRules::oom_bump_up_ratio`].
+    /// Override of [`MemoryRules::oom_bump_up_ratio`].
     pub oom_bump_up_ratio: Option<Quantity>,
-    /// Its own [`MemoryRules::oom_min_bump_up_bytes`].
+    /// Override of [`MemoryRules::oom_min_bump_up_bytes`].
     pub oom_min_bump_up: Option<Quantity>,
-    /// Its own [`MemoryRules::interval_ns`], in seconds.
+    /// Override of [`MemoryRules::interval_ns`], in seconds.
     pub memory_aggregation_interval_seconds: Option<i32>,
-    /// Its own [`MemoryRules::interval_count`].
+    /// Override of [`MemoryRules::interval_count`].
     pub memory_aggregation_interval_count: Option<i64>,
 }
 
 impl ContainerPolicy {
-    /// Whether this resource is recommended.
+    /// Whether this resource gets recommendations.
     pub fn controls(&self, resource: &ResourceName) -> bool {
         match &self.controlled_resources {
             Some(controlled) => controlled.contains(resource),
@@ -54,7 +53,7 @@ impl ContainerPolicy {
         }
     }
 
-    /// Removes the policy's own rules for memory.
+    /// Removes the policy's overrides of memory rules.
     pub(crate) fn clear_rules(&mut self) {
         self.oom_bump_up_ratio = None;
         self.oom_min_bump_up = None;
@@ -62,7 +61,7 @@ impl ContainerPolicy {
         self.memory_aggregation_interval_count = None;
     }
 
-    /// Puts this policy's own rules over the given ones; values that make no sense are left out.
+    /// Applies this policy's overrides; invalid values are ignored.
     pub(crate) fn overlay(&self, rules: &mut MemoryRules) {
         if let Some(ratio) = self
             .oom_bump_up_ratio
@@ -93,7 +92,7 @@ impl ContainerPolicy {
     }
 }
 
-/// The policy for a container: the first one with its name, else the last one for all others.
+/// The policy of a container: the first one with its name, else the last default one.
 pub fn policy_for<'a>(
     policies: &'a [ContainerPolicy],
     container: &str,
@@ -112,7 +111,7 @@ pub fn policy_for<'a>(
 mod tests {
     use super::*;
 
-    /// Names of policies in order, the container, and the index of the policy that it gets.
+    /// Expects the index of the policy for a container, given the policies' names in order.
     fn check(names: &[&str], container: &str, expected: Option<usize>) {
         let policies: Vec<_> = names
             .iter()

@@ -1,5 +1,5 @@
-//! From an amount to the quantity that is published: rounded, in whole cores where asked for,
-//! within the limits of policies.
+//! Conversion of amounts to published quantities: rounding, whole cores if requested, and policy
+//! limits.
 
 use model::{Cap, ContainerRecommendation, Cpu, Memory, Quantity, ResourceList, ResourceName};
 
@@ -9,16 +9,16 @@ use crate::estimate::{Amounts, Estimate};
 use crate::policy::ContainerPolicy;
 use crate::{format, integer_cpu};
 
-/// What applies to one container.
+/// Settings for one container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Publishing<'a> {
     pub(crate) config: &'a Config,
     pub(crate) policy: Option<&'a ContainerPolicy>,
-    /// Whether the container gets whole cores.
+    /// Whether CPU is rounded to whole cores.
     pub(crate) whole_cores: bool,
 }
 
-/// The steps of one number, in their order.
+/// The steps of one number, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Published {
     pub(crate) rounded: Quantity,
@@ -43,7 +43,7 @@ impl Publishing<'_> {
         }
     }
 
-    /// Whether a resource is recommended at all.
+    /// Whether a resource gets recommendations.
     pub(crate) fn controls(self, resource: &ResourceName) -> bool {
         self.policy.is_none_or(|policy| policy.controls(resource))
     }
@@ -76,7 +76,7 @@ impl Publishing<'_> {
     fn cap(self, name: &ResourceName, rounded: Quantity, in_whole_units: Quantity) -> Published {
         let mut capped = in_whole_units.clone();
         let capped_by = cap_quantity(&mut capped, name, self.policy, &self.config.max_allowed);
-        // A maximum may bring a number back from a greater minimum to what it was.
+        // A maximum may restore a number that a greater minimum changed.
         let capped_by = capped_by.filter(|_| capped != in_whole_units);
         Published {
             rounded,

@@ -1,24 +1,24 @@
-//! How much of a recommendation can be had: what nodes, quotas and limit ranges leave to one pod of
-//! a workload.
+//! Feasible part of a recommendation: the room that nodes, quotas and limit ranges leave for one
+//! pod of a workload.
 //!
-//! * `pod_shape.rs`: what one pod asks for apart from what is recommended
-//! * `node_room.rs`: what nodes have left beside `DaemonSets` and a margin
-//! * `quota.rs`, `limit_range.rs`: what a namespace allows
-//! * `share.rs`: how containers share what there is
-//! * `fit.rs`: from all this to the most that each container may get
+//! * `pod_shape.rs`: requests of one pod apart from the recommendation
+//! * `node_headroom.rs`: free resources of nodes after `DaemonSets` and a margin
+//! * `quota.rs`, `limit_range.rs`: limits of a namespace
+//! * `share.rs`: division of a limit among containers
+//! * `fit.rs`: maximum of each container from all of these
 
 mod arithmetic;
 mod ceiling;
 mod fit;
 mod limit_range;
-mod node_room;
+mod node_headroom;
 mod pod_shape;
 mod quota;
 mod share;
 
-pub use ceiling::{Ceiling, Per, Values};
-pub use fit::{Fit, Fitting, Most};
+pub use ceiling::{Ceiling, LimitScope, LimitedValues};
+pub use fit::{Fit, FitInput, Maximum};
 pub use limit_range::limit_range_ceilings;
-pub use node_room::{DaemonFacts, NodeFacts, NodeRooms, Room, Rooms};
+pub use node_headroom::{CandidateNodes, DaemonSetInfo, NodeHeadroom, NodeHeadrooms, NodeInfo};
 pub use pod_shape::{ContainerShape, PodShape};
-pub use quota::QuotaFacts;
+pub use quota::QuotaUsage;

@@ -1,5 +1,5 @@
-//! Which way of sizing an autoscaler asks for, by annotation: `plimsoll.dev/sizing-policy`, and the
-//! policy's settings as `plimsoll.dev/sizing-<key>`.
+//! Sizing policy of an autoscaler, selected by the annotation `plimsoll.dev/sizing-policy`, with
+//! settings as `plimsoll.dev/sizing-<key>`.
 //!
 //! | policy | settings |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
 //! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
 //!
-//! All but `vpa` know `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
-//! absent): until so much is known of a container, what was published before is only raised, never
-//! lowered. Nothing is half obeyed: one wrong setting, and the whole policy is refused.
+//! All but `vpa` have `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
+//! absent): until a container has that much history, its published recommendation is only raised,
+//! never lowered. One invalid setting makes the whole policy invalid.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +23,16 @@ const PREFIX: &str = "plimsoll.dev/sizing-";
 const POLICY: &str = "policy";
 const MINIMUM_HISTORY: &str = "minimum-history";
 const DAY_NS: i64 = 86_400_000_000_000;
-/// No history is longer than the retention of samples; waiting longer would be waiting for ever.
+/// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
 const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
 
-/// A way of sizing other than the VPA's.
+/// A sizing policy other than the VPA's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizingPolicy {
-    /// How it is done.
+    /// Method and its settings.
     pub method: SizingMethod,
-    /// How long a container must have been measured before its recommendation may fall below what
-    /// was published before.
+    /// Length of history that a container needs before its recommendation may fall below the
+    /// published one.
     pub minimum_history_ns: i64,
 }
 
@@ -45,19 +45,19 @@ pub enum SizingMethod {
     Autopilot(AutopilotMethod),
 }
 
-/// Why annotations are no policy.
+/// Errors in the annotations.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SizingPolicyError {
-    /// The name of the policy.
+    /// Unknown policy.
     #[error("{PREFIX}{POLICY} must be vpa, crane, autopilot-window or autopilot-ml, not {0:?}")]
     Unknown(String),
-    /// A setting that the policy does not have.
+    /// Unknown setting of the policy.
     #[error("{PREFIX}{0} is not a setting of the sizing policy {1}")]
     UnknownSetting(String, String),
-    /// A setting whose value cannot be used.
+    /// Invalid value of a setting.
     #[error("{PREFIX}{0} has a value that cannot be used: {1:?}")]
     Value(&'static str, String),
-    /// A setting of Crane's.
+    /// Invalid setting of Crane's method.
     #[error(transparent)]
     Crane(#[from] CraneConfigError),
 }
@@ -65,7 +65,7 @@ pub enum SizingPolicyError {
 type Settings<'a> = BTreeMap<&'a str, &'a str>;
 
 impl SizingPolicy {
-    /// The policy that annotations ask for; none for the VPA's.
+    /// The policy selected by annotations; `None` for the VPA's.
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Option<Self>, SizingPolicyError> {
@@ -97,10 +97,10 @@ impl SizingPolicy {
         }
     }
 
-    /// Whether what was remembered for the other policy serves this one as well.
-    pub(crate) fn keeps_history_like(&self, other: &Self) -> bool {
+    /// Whether a history recorded for the other policy is usable for this one.
+    pub(crate) fn shares_history_with(&self, other: &Self) -> bool {
         match (&self.method, &other.method) {
-            (SizingMethod::Crane(new), SizingMethod::Crane(old)) => new.keeps_history_like(old),
+            (SizingMethod::Crane(new), SizingMethod::Crane(old)) => new.shares_history_with(old),
             (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {
                 std::mem::discriminant(new) == std::mem::discriminant(old)
             }
@@ -160,7 +160,7 @@ fn minimum_history(settings: &mut Settings) -> Result<i64, SizingPolicyError> {
     Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
 }
 
-/// A share or a weight; a larger one than this would drown everything else.
+/// A share or a weight within a sensible range.
 fn number(text: &str) -> Option<f64> {
     text.parse()
         .ok()
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_setting() {
         check_error(
             &[(NAME, "magic")],
             r#"plimsoll.dev/sizing-policy must be vpa, crane, autopilot-window or autopilot-ml, not "magic""#,
@@ -353,8 +353,12 @@ mod tests {
             ("plimsoll.dev/sizing-cpu-statistic", "average"),
         ]);
         let ensemble = policy(&[(NAME, "autopilot-ml")]);
-        assert!(crane.keeps_history_like(&other_percentile) && average.keeps_history_like(&window));
-        assert!(!crane.keeps_history_like(&other_buckets) && !ensemble.keeps_history_like(&window));
-        assert!(!crane.keeps_history_like(&window));
+        assert!(
+            crane.shares_history_with(&other_percentile) && average.shares_history_with(&window)
+        );
+        assert!(
+            !crane.shares_history_with(&other_buckets) && !ensemble.shares_history_with(&window)
+        );
+        assert!(!crane.shares_history_with(&window));
     }
 }

@@ -1,6 +1,5 @@
-//! A thousand rounds in which pods come under new names and with new labels, and autoscalers come
-//! and go: what the fleet holds stays within what eight days of them leave, and goes when they are
-//! over.
+//! Churn of pods and autoscalers over a thousand rounds, with new names and labels. The state stays
+//! within the retention of eight days, and is empty after it.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
@@ -8,15 +7,14 @@ use sizing::{AutoscalerId, AutoscalerSpec, Config, Fleet, FleetSize, Phase, PodS
 
 const ROUNDS: i64 = 1000;
 const HALF_HOUR: SignedDuration = SignedDuration::from_mins(30);
-/// History is kept for eight days: so many rounds.
+/// Rounds in the retention of eight days.
 const RETENTION: i64 = 8 * 48;
-/// Garbage is collected once an hour.
+/// Rounds between garbage collections, one hour.
 const COLLECTED_EVERY: i64 = 2;
 /// Pods of one round.
 const PODS: i64 = 4;
 
-/// Pods come to a namespace for so many rounds, then to another one, so that whole namespaces come
-/// and go.
+/// Rounds after which the pods move to a new namespace, so that whole namespaces come and go.
 const ROUNDS_OF_NAMESPACE: i64 = 100;
 
 fn namespace(round: i64) -> String {
@@ -27,7 +25,7 @@ fn time(round: i64) -> Timestamp {
     "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + HALF_HOUR * i32::try_from(round).unwrap()
 }
 
-/// As jobs do it: each pod has labels that no other ever has.
+/// Like pods of jobs: with labels that no other pod has.
 fn pod(round: i64, number: i64) -> PodSpec {
     let name = format!("job-{round}-{number}");
     PodSpec {
@@ -47,8 +45,8 @@ fn autoscaler(round: i64) -> AutoscalerId {
     }
 }
 
-/// The pods of the round come, are measured, change a label and are measured again; those of the
-/// round before go.
+/// Creates and measures the pods of a round, changes a label and measures again, and deletes the
+/// pods of the previous round.
 fn round(fleet: &mut Fleet, round: i64) {
     let now = time(round);
     let before = round - 1;
@@ -98,9 +96,9 @@ fn round(fleet: &mut Fleet, round: i64) {
 #[test]
 fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention_and_nothing_after_it() {
     let mut fleet = Fleet::new(Config::default()).unwrap();
-    // Two sets of labels per pod; the last rounds before a collection come on top.
+    // Two label sets per pod, plus the rounds since the last collection.
     let kept = usize::try_from((RETENTION + COLLECTED_EVERY) * PODS * 2).unwrap();
-    // Free places go with their namespace, of which five are there at a time.
+    // Free slots end with their namespace, of which five exist at a time.
     let places = usize::try_from(
         (RETENTION / ROUNDS_OF_NAMESPACE + 2) * (ROUNDS_OF_NAMESPACE + 2) * PODS * 2,
     )

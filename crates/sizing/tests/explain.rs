@@ -1,5 +1,4 @@
-//! The steps of `explain` end in the numbers that `recommend` publishes, whatever the settings,
-//! policies and usage.
+//! The steps of `explain` end in the numbers of `recommend`, for all settings, policies and usage.
 
 use std::sync::Arc;
 
@@ -90,7 +89,7 @@ fn list(cpu: Option<i64>, memory: Option<i64>) -> ResourceList {
     cpu.into_iter().chain(memory).collect()
 }
 
-/// Every explained number is the published one, and every published one is explained.
+/// Expects explained and published numbers to match in both directions.
 fn check(fleet: &Fleet) {
     for published in fleet.recommend(&id()).unwrap().containers {
         let explained = fleet.explain(&id(), &published.container_name).unwrap();
@@ -205,7 +204,7 @@ fn an_hour_at_100_millicores_is_explained_step_by_step() {
 }
 
 #[test]
-fn who_capped_a_number_is_said() {
+fn the_cap_of_a_number_is_explained() {
     let check = |min: Option<i64>, max: Option<i64>, global: Option<i64>, expected: Option<Cap>| {
         let policy = ContainerPolicy {
             container_name: "*".to_owned(),
@@ -244,11 +243,11 @@ fn what_is_not_sized_has_no_explanation() {
     let fleet = fleet(Config::default(), vec![off], false, &[(100, 100)]);
     assert_eq!(fleet.explain(&id(), "app"), None);
     assert_eq!(fleet.explain(&id(), "other"), None);
-    let nobody = AutoscalerId {
+    let unknown = AutoscalerId {
         namespace: "shop".to_owned(),
         name: "other".to_owned(),
     };
-    assert_eq!(fleet.explain(&nobody, "app"), None);
+    assert_eq!(fleet.explain(&unknown, "app"), None);
     assert!(fleet.explain(&id(), "side").is_some());
 }
 
@@ -269,9 +268,10 @@ fn a_sizing_policy_of_the_objects_own_is_a_step() {
     let fleet = fleet_of(Config::default(), spec, &[(250, 100); 60]);
     check(&fleet);
     let number = cpu_target(&fleet);
-    // The VPA's way says 258m and 15 %; Crane's, which counts in tenths of a core, 300m and 15 %.
+    // The VPA's method results in 258m and 15 %; Crane's, with buckets of a tenth of a core, in
+    // 300m and 15 %.
     assert_eq!(
-        (number.at_least_minimum, number.by_own_policy),
+        (number.at_least_minimum, number.by_per_vpa_policy),
         (296, Some(345))
     );
     assert_eq!(number.capped.to_string(), "345m");

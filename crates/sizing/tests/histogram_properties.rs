@@ -1,4 +1,4 @@
-//! What holds for every decaying histogram.
+//! Properties of all decaying histograms.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
@@ -14,7 +14,7 @@ fn shape() -> Shape {
     }
 }
 
-/// CPU samples (cores, seconds) of a few days, of the weight that the recommender gives them.
+/// CPU samples (cores, seconds) of a few days, with the recommender's weight.
 fn histogram() -> impl Strategy<Value = DecayingHistogram> {
     vec((0.0..1500.0_f64, 0..5 * DAY), 0..60).prop_map(|samples| {
         let start: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();

@@ -1,5 +1,4 @@
-//! What the containers of a pod get: upstream's documented numbers, and what must hold for any
-//! numbers.
+//! Sizes of a pod's containers: upstream's documented numbers, and properties of all numbers.
 
 use model::{
     Allowed, ContainerRecommendation, ControlledValues, Limits, NamespaceLimits, Quantity,
@@ -47,7 +46,8 @@ fn total(limits: &[(&str, &str)]) -> NamespaceLimits {
     }
 }
 
-/// Three containers whose limits are their requests, what the sum must be, and what each gets.
+/// Three containers whose limits equal their requests: targets, limits on the sum, and resulting
+/// sizes.
 fn check(targets: [&str; 3], limits: &[(&str, &str)], expected: [&str; 3]) {
     let one = cpu("1");
     let containers = NAMES.map(|name| PodContainer {
@@ -86,7 +86,7 @@ fn the_sum_over_a_pod_is_shared_in_proportion() {
 }
 
 #[test]
-fn what_nothing_is_recommended_for_is_not_requested_away() {
+fn resources_without_a_recommendation_keep_their_requests() {
     let memory: ResourceList = [(ResourceName::Memory, Quantity::from_bytes(5 << 20))]
         .into_iter()
         .collect();
@@ -153,8 +153,7 @@ fn limits() -> impl Strategy<Value = Option<Limits>> {
 }
 
 proptest! {
-    /// Whatever the numbers are, nothing panics, what a policy allows holds, and only containers of
-    /// the pod get anything.
+    /// No input panics, the policy limits are kept, and only the pod's containers get sizes.
     #[test]
     fn a_policy_holds_whatever_else_is_asked(
         targets in prop::collection::vec((0..5_usize, list(), list(), list()), 0..5),

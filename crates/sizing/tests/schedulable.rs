@@ -1,5 +1,4 @@
-//! What is left of recommendations so that pods can be scheduled: tables of small pods, and
-//! properties of all.
+//! Feasible part of recommendations: tables of small pods, and properties of all.
 
 use model::{
     Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Explanation, Labels, Memory,
@@ -8,8 +7,8 @@ use model::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{
-    Amounts, Ceiling, ContainerPolicy, ContainerShape, Fit, Fitting, NodeFacts, NodeRooms, Per,
-    PodShape, Rooms, Values,
+    Amounts, CandidateNodes, Ceiling, ContainerPolicy, ContainerShape, Fit, FitInput, LimitScope,
+    LimitedValues, NodeHeadrooms, NodeInfo, PodShape,
 };
 
 const MIB: i64 = 1 << 20;
@@ -43,7 +42,7 @@ fn pod(names: &[&str]) -> PodShape {
     }
 }
 
-/// Targets in millicores and MiB; the bounds are half and twice of it.
+/// Targets in millicores and MiB; the bounds are half and twice the target.
 fn recommend(targets: &[(&str, i64, i64)]) -> Recommendation {
     let container = |(name, cpu, memory): &(&str, i64, i64)| ContainerRecommendation {
         container_name: (*name).to_owned(),
@@ -57,11 +56,11 @@ fn recommend(targets: &[(&str, i64, i64)]) -> Recommendation {
     }
 }
 
-fn nodes(sizes: &[(i64, i64)]) -> NodeRooms {
+fn nodes(sizes: &[(i64, i64)]) -> CandidateNodes {
     let facts = sizes
         .iter()
         .enumerate()
-        .map(|(index, (cpu, memory))| NodeFacts {
+        .map(|(index, (cpu, memory))| NodeInfo {
             name: format!("node-{index}"),
             labels: Labels::default(),
             taints: Vec::new(),
@@ -69,10 +68,10 @@ fn nodes(sizes: &[(i64, i64)]) -> NodeRooms {
             extended: ResourceList::new(),
             bound: Amounts::default(),
         });
-    Rooms::new(facts.collect(), Vec::new(), 0.0).for_pods(&NodeConstraints::default())
+    NodeHeadrooms::new(facts.collect(), Vec::new(), 0.0).for_pods(&NodeConstraints::default())
 }
 
-fn ceiling(values: Values, per: Per, millicores: i64) -> Ceiling {
+fn ceiling(values: LimitedValues, per: LimitScope, millicores: i64) -> Ceiling {
     let (by, object, because) = (
         Cap::Quota,
         "compute".to_owned(),
@@ -89,8 +88,8 @@ fn ceiling(values: Values, per: Per, millicores: i64) -> Ceiling {
     }
 }
 
-/// `expected` are lower bound, target and upper bound of CPU of each container.
-fn check(fitting: Fitting, targets: &[(&str, i64, i64)], expected: &[[i64; 3]]) -> Fit {
+/// Expects lower bound, target and upper bound of CPU of each container.
+fn check(fitting: FitInput, targets: &[(&str, i64, i64)], expected: &[[i64; 3]]) -> Fit {
     let mut recommendation = recommend(targets);
     let fit = fitting.fit(&recommendation);
     fit.apply(&mut recommendation);
@@ -124,7 +123,7 @@ fn a_pod_is_cut_to_the_largest_node_and_its_containers_share() {
         pod(&["app", "side", "fixed"]),
         nodes(&[(1000, 900), (4100, 4096)]),
     );
-    let fitting = Fitting {
+    let fitting = FitInput {
         pod: &pod,
         policies: &[],
         ceilings: &[],
@@ -140,7 +139,7 @@ fn a_pod_is_cut_to_the_largest_node_and_its_containers_share() {
         .map(|(name, resource, most)| (name, resource.as_str(), most.amount))
         .collect();
     assert_eq!(cuts, [("app", "cpu", 3000), ("side", "cpu", 1000)]);
-    // Where the targets fit, bounds are held where the others leave off.
+    // If the targets fit, bounds are capped at the rest left by the others.
     check(
         fitting,
         &[("app", 2000, 100), ("side", 1000, 100)],
@@ -162,14 +161,14 @@ fn a_minimum_of_the_owner_is_kept_as_long_as_it_fits() {
         ..ContainerPolicy::default()
     };
     let targets = [("app", 6000, 100), ("side", 2000, 100)];
-    // The minimum is below, at, and above what there is.
+    // The minimum is below, at, and above the available amount.
     for (least, expected) in [
         (500, [[3000, 3000, 3000], [1000, 1000, 1000]]),
         (2000, [[2000, 2000, 2000], [1000, 2000, 2000]]),
         (1500, [[2500, 2500, 2500], [1000, 1500, 1500]]),
     ] {
         let policies = [policy(least)];
-        let fitting = Fitting {
+        let fitting = FitInput {
             pod: &pod,
             policies: &policies,
             ceilings: &[],
@@ -178,7 +177,7 @@ fn a_minimum_of_the_owner_is_kept_as_long_as_it_fits() {
         check(fitting, &targets, &expected);
     }
     let policies = [policy(9000)];
-    let fitting = Fitting {
+    let fitting = FitInput {
         pod: &pod,
         policies: &policies,
         ceilings: &[],
@@ -198,7 +197,7 @@ fn containers_without_recommendation_keep_what_they_ask_for() {
         ..pod(&["app", "side"])
     };
     let rooms = nodes(&[(4000, 4096)]);
-    let fitting = Fitting {
+    let fitting = FitInput {
         pod: &pod,
         policies: &[],
         ceilings: &[],
@@ -220,10 +219,10 @@ fn limits_that_follow_count_with_their_proportion() {
         pod.containers[0].limits_follow = limits_follow;
         pod
     };
-    let ceilings = [ceiling(Values::Limits, Per::Pod, 4000)];
+    let ceilings = [ceiling(LimitedValues::Limits, LimitScope::Pod, 4000)];
     for (follow, expected) in [(true, [1000, 1000, 1000]), (false, [1000, 2000, 4000])] {
         let pod = with_limit(follow);
-        let fitting = Fitting {
+        let fitting = FitInput {
             pod: &pod,
             policies: &[],
             ceilings: &ceilings,
@@ -237,9 +236,9 @@ fn limits_that_follow_count_with_their_proportion() {
     }
     let (pod, ceilings) = (
         with_limit(true),
-        [ceiling(Values::Limits, Per::Container, 3000)],
+        [ceiling(LimitedValues::Limits, LimitScope::Container, 3000)],
     );
-    let fitting = Fitting {
+    let fitting = FitInput {
         pod: &pod,
         policies: &[],
         ceilings: &ceilings,
@@ -257,7 +256,7 @@ fn whole_cores_stay_whole() {
     let mut pod = pod(&["app"]);
     pod.containers[0].whole_cores = true;
     let rooms = nodes(&[(3900, 4096)]);
-    let fitting = Fitting {
+    let fitting = FitInput {
         pod: &pod,
         policies: &[],
         ceilings: &[],
@@ -265,9 +264,9 @@ fn whole_cores_stay_whole() {
     };
     check(fitting, &[("app", 6000, 100)], &[[3000, 3000, 3000]]);
     check(fitting, &[("app", 2000, 100)], &[[1000, 2000, 3000]]);
-    let ceilings = [ceiling(Values::Requests, Per::Container, 700)];
+    let ceilings = [ceiling(LimitedValues::Requests, LimitScope::Container, 700)];
     check(
-        Fitting {
+        FitInput {
             nodes: None,
             ceilings: &ceilings,
             ..fitting
@@ -278,7 +277,7 @@ fn whole_cores_stay_whole() {
 }
 
 #[test]
-fn what_would_leave_nothing_is_left_out_and_told() {
+fn ceilings_that_leave_nothing_are_skipped_and_reported() {
     let (pod, targets) = (pod(&["app", "side"]), [("app", 2000, 100)]);
     let unchanged = [[1000, 2000, 4000]];
     for (rooms, ceilings, why) in [
@@ -294,11 +293,11 @@ fn what_would_leave_nothing_is_left_out_and_told() {
         ),
         (
             nodes(&[(9000, 4096)]),
-            vec![ceiling(Values::Requests, Per::Pod, 100)],
+            vec![ceiling(LimitedValues::Requests, LimitScope::Pod, 100)],
             "at most 100",
         ),
     ] {
-        let fitting = Fitting {
+        let fitting = FitInput {
             pod: &pod,
             policies: &[],
             ceilings: &ceilings,
@@ -311,9 +310,9 @@ fn what_would_leave_nothing_is_left_out_and_told() {
 }
 
 #[test]
-fn explanations_say_who_had_the_last_word_and_why() {
+fn explanations_name_the_last_cap_and_its_reason() {
     let (pod, rooms) = (pod(&["app"]), nodes(&[(1500, 4096)]));
-    let fitting = Fitting {
+    let fitting = FitInput {
         pod: &pod,
         policies: &[],
         ceilings: &[],
@@ -330,7 +329,7 @@ fn explanations_say_who_had_the_last_word_and_why() {
         with_confidence: 0,
         minimum: 0,
         at_least_minimum: 0,
-        by_own_policy: None,
+        by_per_vpa_policy: None,
         rounded: Quantity::from_milli(millicores),
         in_whole_units: Quantity::from_milli(millicores),
         capped: Quantity::from_milli(millicores),
@@ -358,7 +357,7 @@ fn explanations_say_who_had_the_last_word_and_why() {
     let because = explanation.numbers[1].capped_because.as_deref();
     assert_eq!(
         because,
-        Some("node node-0 has 1500m cpu left for one pod beside 0 DaemonSet pods")
+        Some("node node-0 has 1500m cpu left for one pod after 0 DaemonSet pods")
     );
 }
 
@@ -374,8 +373,8 @@ fn any_container() -> impl Strategy<Value = (i64, i64, i64, i64, bool, bool)> {
 }
 
 proptest! {
-    /// Containers: target, request, limit in CPU, memory target; whether they are sized and whether
-    /// their limits follow.
+    /// Containers: target, request, limit in CPU, memory target; whether they are sized and have
+    /// proportional limits.
     #[test]
     fn a_pod_fits_or_nothing_can_make_it(
         containers in vec(any_container(), 1..5),
@@ -398,12 +397,12 @@ proptest! {
             .collect();
         let before = recommend(&targets);
         let ceilings: Vec<_> = quota
-            .map(|most| ceiling(Values::Requests, Per::Pod, most))
+            .map(|most| ceiling(LimitedValues::Requests, LimitScope::Pod, most))
             .into_iter()
-            .chain(limits.map(|most| ceiling(Values::Limits, Per::Container, most)))
+            .chain(limits.map(|most| ceiling(LimitedValues::Limits, LimitScope::Container, most)))
             .collect();
         let rooms = nodes(&sizes);
-        let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: Some(&rooms) };
+        let fitting = FitInput { pod: &pod, policies: &[], ceilings: &ceilings, nodes: Some(&rooms) };
         let fit = fitting.fit(&before);
         let mut after = before.clone();
         let cuts = fit.apply(&mut after);

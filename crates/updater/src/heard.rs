@@ -81,7 +81,7 @@ impl Ear {
 
 /// What the feed tells of an object, if that goes before its status.
 fn of<'a>(
-    following: &'a Following,
+    following: &'a Subscription,
     autoscaler: &Autoscaler,
 ) -> Option<&'a Arc<feed::Recommendation>> {
     let status = autoscaler.object.status.as_ref();
@@ -201,7 +201,7 @@ mod tests {
                 .iter()
                 .map(|value| (value.uid.clone(), heard(value)))
                 .collect();
-            Following::from_parts(vec![feed::client::Part {
+            Subscription::from_leaders(vec![feed::client::LeaderState {
                 values,
                 stale_since: None,
             }])

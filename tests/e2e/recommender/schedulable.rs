@@ -203,7 +203,7 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
         })
         .collect();
     let because =
-        format!("node {NODE} has {LEFT_BY_DAEMON} cpu left for one pod beside 1 DaemonSet pods");
+        format!("node {NODE} has {LEFT_BY_DAEMON} cpu left for one pod after 1 DaemonSet pods");
     assert_eq!(
         found,
         [(

@@ -1,46 +1,46 @@
-//! Required node affinity: conditions on the labels and the name of a node.
+//! Required node affinity: requirements on the labels and the name of a node.
 
 use crate::Labels;
 
-/// Conditions of which all must hold.
+/// Requirements, all of which must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeTerm {
-    /// On labels (`matchExpressions`).
+    /// Requirements on labels (`matchExpressions`).
     pub labels: Vec<NodeRequirement>,
-    /// On fields (`matchFields`), of which there is one: `metadata.name`.
+    /// Requirements on fields (`matchFields`), of which only `metadata.name` exists.
     pub fields: Vec<NodeRequirement>,
 }
 
-/// One condition.
+/// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeRequirement {
-    /// The label or field.
+    /// Key of the label or field.
     pub key: String,
-    /// How it is compared.
+    /// Operator of the comparison.
     pub operator: NodeOperator,
-    /// With what.
+    /// Values of the comparison.
     pub values: Vec<String>,
 }
 
-/// How a label of a node is compared.
+/// Operator of a requirement on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeOperator {
-    /// It has one of the values.
+    /// The label has one of the values.
     In,
-    /// It is missing, or has none of the values.
+    /// The label is missing or has none of the values.
     NotIn,
-    /// It is there.
+    /// The label exists.
     Exists,
-    /// It is missing.
+    /// The label is missing.
     DoesNotExist,
-    /// It is a whole number above the value.
+    /// The label is an integer above the value.
     GreaterThan,
-    /// It is a whole number below the value.
+    /// The label is an integer below the value.
     LessThan,
 }
 
 impl NodeTerm {
-    /// Whether all conditions hold; a term without conditions holds for no node.
+    /// Whether all requirements match; a term without requirements matches no node.
     pub(super) fn holds(&self, name: &str, labels: &Labels) -> bool {
         let field = |key: &str| (key == "metadata.name").then_some(name);
         !(self.labels.is_empty() && self.fields.is_empty())

@@ -1,38 +1,38 @@
-//! Taints of nodes and what pods tolerate of them.
+//! Taints of nodes and tolerations of pods.
 
-/// What a taint does. Taints that only make a node less welcome keep no pod away and are left out.
+/// Effect of a taint. `PreferNoSchedule` excludes no pod and is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
-    /// No new pod comes.
+    /// New pods are not scheduled.
     NoSchedule,
-    /// No new pod comes, and those that are there have to leave.
+    /// New pods are not scheduled, and running ones are evicted.
     NoExecute,
 }
 
-/// Keeps pods away from a node.
+/// Taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
-    /// Its key.
+    /// Key of the taint.
     pub key: String,
-    /// Its value, possibly empty.
+    /// Value of the taint, possibly empty.
     pub value: String,
-    /// What it does.
+    /// Effect of the taint.
     pub effect: Effect,
 }
 
-/// Lets a pod come in spite of a taint.
+/// Toleration of a taint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
-    /// The taint's key; empty for every key.
+    /// Key of the taint; empty for every key.
     pub key: String,
-    /// The taint's value; none for every value.
+    /// Value of the taint; `None` for every value.
     pub value: Option<String>,
-    /// The taint's effect; none for every effect.
+    /// Effect of the taint; `None` for every effect.
     pub effect: Option<Effect>,
 }
 
 impl Toleration {
-    /// Whether it is about this taint.
+    /// Whether it tolerates this taint.
     pub fn covers(&self, taint: &Taint) -> bool {
         (self.key.is_empty() || self.key == taint.key)
             && self

@@ -1,4 +1,4 @@
-//! Selectors: conditions on labels that must all hold.
+//! Selectors: requirements on labels that must all match.
 //!
 //! Source: `labels.Selector` and `metav1.LabelSelectorAsSelector` in `k8s.io/apimachinery`.
 
@@ -10,25 +10,25 @@ use thiserror::Error;
 
 use super::Labels;
 
-/// One condition on one label.
+/// Requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Requirement {
-    /// The label is there with one of the values.
+    /// The label has one of the values.
     In(String, BTreeSet<String>),
-    /// The label is missing, or has none of the values.
+    /// The label is missing or has none of the values.
     NotIn(String, BTreeSet<String>),
-    /// The label is there.
+    /// The label exists.
     Exists(String),
     /// The label is missing.
     DoesNotExist(String),
-    /// The label is there, and is a whole number above this one.
+    /// The label is an integer above this one.
     GreaterThan(String, i64),
-    /// The label is there, and is a whole number below this one.
+    /// The label is an integer below this one.
     LessThan(String, i64),
 }
 
 impl Requirement {
-    /// The label's key.
+    /// Key of the label.
     pub fn key(&self) -> &str {
         match self {
             Self::In(key, _)
@@ -53,29 +53,28 @@ impl Requirement {
     }
 }
 
-/// Conditions that must all hold; equal selectors are equal values, whatever order they were
-/// written in.
+/// Requirements that must all match. Equal selectors are equal values, independent of the order in
+/// which they were written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Selector(Option<Vec<Requirement>>);
 
-/// Why a text is not a selector.
+/// Errors in a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseSelectorError {
-    /// A condition that is none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`,
+    /// Invalid requirement: none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`,
     /// `key notin (values)`, `key>number`, `key<number`.
     #[error("unable to parse selector requirement {0:?}")]
     Requirement(String),
-    /// A match expression with an operator that does not exist, or without the values that it
-    /// needs.
+    /// Match expression with an unknown operator, or without the required values.
     #[error(
         "invalid match expression for label {key:?}: operator {operator:?} with {values} values"
     )]
     Expression {
-        /// The label's key.
+        /// Key of the label.
         key: String,
         /// The operator as written.
         operator: String,
-        /// How many values were given.
+        /// Number of values.
         values: usize,
     },
 }
@@ -91,7 +90,7 @@ impl Selector {
         Self(None)
     }
 
-    /// Selects the objects for which every condition holds.
+    /// Selects objects that meet every requirement.
     pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Self {
         let mut requirements: Vec<_> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key().cmp(b.key()).then_with(|| a.cmp(b)));
@@ -110,8 +109,8 @@ impl Selector {
         )
     }
 
-    /// The selector that an API object holds. Its expressions are key, operator (`In`, `NotIn`,
-    /// `Exists`, `DoesNotExist`) and values.
+    /// Converts an API object's selector. Expressions are key, operator (`In`, `NotIn`, `Exists`,
+    /// `DoesNotExist`) and values.
     pub fn from_parts(
         labels: &BTreeMap<String, String>,
         expressions: impl IntoIterator<Item = (String, String, Vec<String>)>,
@@ -127,12 +126,12 @@ impl Selector {
         ))
     }
 
-    /// Whether an object with these labels is selected.
+    /// Whether it selects an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.matches_where(|key| labels.get(key))
     }
 
-    /// Whether an object is selected, of whose labels `label` tells the values.
+    /// Whether it selects an object whose label values `label` returns.
     pub fn matches_where<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.as_ref().is_some_and(|requirements| {
             requirements
@@ -141,13 +140,12 @@ impl Selector {
         })
     }
 
-    /// Whether no object can be selected, whatever its labels, because this is
-    /// [`Selector::nothing`].
+    /// Whether this is [`Selector::nothing`].
     pub fn is_nothing(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The conditions in the order of their keys; none for both "everything" and "nothing".
+    /// The requirements in order of their keys; empty for both "everything" and "nothing".
     pub fn requirements(&self) -> &[Requirement] {
         self.0.as_deref().unwrap_or_default()
     }
@@ -231,7 +229,7 @@ fn condition(text: &str) -> Result<Requirement, ParseSelectorError> {
     requirement.filter(is_well_formed).ok_or_else(bad)
 }
 
-/// `key in (a, b` or `key notin (a, b`, the closing parenthesis already removed.
+/// Parses `key in (a, b` or `key notin (a, b`, without the closing parenthesis.
 fn set_condition(text: &str) -> Option<Requirement> {
     let (head, values) = text.split_once('(')?;
     let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
@@ -246,7 +244,8 @@ fn set_condition(text: &str) -> Option<Requirement> {
     }
 }
 
-/// Keys are needed, and neither keys nor values hold characters of the selector language.
+/// Keys must not be empty, and neither keys nor values may contain characters of the selector
+/// language.
 fn is_well_formed(requirement: &Requirement) -> bool {
     let plain = |text: &str| {
         text.bytes()

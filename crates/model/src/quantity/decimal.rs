@@ -1,4 +1,4 @@
-//! Exact signed decimal numbers: digits times a power of ten, never finer than 1e-9 (nano).
+//! Exact signed decimal numbers: digits times a power of ten, with at most nine decimals (nano).
 //!
 //! Most amounts fit 64 bits; longer ones, which the Kubernetes API accepts as well, are kept as
 //! decimal digits. Source: the amounts behind `k8s.io/apimachinery/pkg/api/resource.Quantity`
@@ -9,11 +9,11 @@ use std::fmt;
 
 use super::digits;
 
-/// The finest power of ten that is kept; anything finer is rounded away from zero.
+/// The smallest power of ten; finer numbers are rounded away from zero.
 const NANO: i64 = -9;
 
-/// Two numbers further apart than this many decimal places are not added: the smaller one is
-/// dropped. It bounds the memory that `1e2000000000 + 1` would need.
+/// Maximum distance in decimal places for an addition; beyond it the smaller number is dropped. It
+/// limits the memory of `1e2000000000 + 1`.
 const MAX_ALIGNED_PLACES: i64 = 4096;
 
 /// A sign, an integer without trailing zeros, and a power of ten. Zero is `0 * 10^0`, so equal
@@ -48,8 +48,7 @@ impl Decimal {
         small.unwrap_or_else(|| Self::from_digits(value < 0, &digits::of(magnitude), exponent))
     }
 
-    /// The same for most numbers, which need no list of digits; none where it would have to be
-    /// rounded.
+    /// Fast path for most numbers, without a list of digits; `None` if rounding is needed.
     fn of_small(negative: bool, mut magnitude: u64, mut exponent: i64) -> Option<Self> {
         if magnitude == 0 {
             return Some(Self::ZERO);
@@ -97,7 +96,7 @@ impl Decimal {
         self.negative
     }
 
-    /// The power of ten after all trailing zeros moved into it.
+    /// The power of ten including all trailing zeros.
     pub(super) fn exponent(&self) -> i32 {
         self.exponent
     }
@@ -135,7 +134,7 @@ impl Decimal {
         u128::from(value).checked_mul(10_u128.checked_pow(u32::try_from(self.exponent).ok()?)?)
     }
 
-    /// How many times `10^exponent` this is, rounded away from zero and saturated to 64 bits.
+    /// The multiple of `10^exponent`, rounded away from zero and saturated to 64 bits.
     pub(super) fn in_units_of(&self, exponent: i32) -> i64 {
         let shift = i64::from(self.exponent) - i64::from(exponent);
         let magnitude = match self.magnitude {
@@ -159,7 +158,7 @@ impl Decimal {
         digits::to_u128(&kept, shift.max(0).unsigned_abs()).unwrap_or(u128::MAX)
     }
 
-    /// The next multiple of `10^exponent` away from zero, or the number itself when it is one.
+    /// The next multiple of `10^exponent` away from zero, or the number itself if it is one.
     pub(super) fn round_up(&self, exponent: i32) -> Self {
         if self.exponent >= exponent {
             return self.clone();
@@ -185,7 +184,7 @@ impl Decimal {
         self.add_digits(other)
     }
 
-    /// The signed integer that times `10^exponent` gives this number, when it surely fits 127 bits.
+    /// The integer that times `10^exponent` equals this number, if it fits 127 bits.
     fn aligned(&self, exponent: i32) -> Option<i128> {
         let Magnitude::Small(value) = self.magnitude else {
             return None;
@@ -268,7 +267,7 @@ fn power_of_ten(exponent: i64) -> Option<u64> {
 /// Compares `value * 10^exponent` of two numbers that are not zero.
 fn cmp_small((a, a_exponent): (u64, i32), (b, b_exponent): (u64, i32)) -> Ordering {
     let gap = a_exponent.abs_diff(b_exponent);
-    // A power of ten that 128 bits do not hold is above whatever 64 bits hold.
+    // A power of ten beyond 128 bits exceeds every 64-bit number.
     let raised = |value: u64| {
         10_u128
             .checked_pow(gap)

@@ -1,7 +1,6 @@
-//! School arithmetic on decimal digits, most significant first, for numbers that no machine integer
-//! holds.
+//! Long arithmetic on decimal digits, most significant first, for numbers beyond machine integers.
 
-/// The digits of `value`; none for zero.
+/// The digits of `value`; empty for zero.
 pub(super) fn of(value: u128) -> Vec<u8> {
     if value == 0 {
         Vec::new()
@@ -23,7 +22,7 @@ pub(super) fn trim_leading_zeros(digits: &[u8]) -> &[u8] {
     &digits[start..]
 }
 
-/// Removes trailing zeros and says how many there were.
+/// Removes trailing zeros and returns their number.
 pub(super) fn drop_trailing_zeros(digits: &mut Vec<u8>) -> i64 {
     let kept = digits
         .iter()

@@ -1,5 +1,4 @@
-//! Reads a quantity from text, with the exact tolerance of Kubernetes: what its API server accepts
-//! is accepted, nothing else.
+//! Parser for quantities that accepts exactly what the Kubernetes API server accepts.
 //!
 //! Source: `ParseQuantity` and `parseQuantityString` in `k8s.io/apimachinery/pkg/api/resource`.
 
@@ -7,15 +6,15 @@ use thiserror::Error;
 
 use super::{Format, Quantity, decimal::Decimal, digits};
 
-/// Why a text is not a quantity. The texts are those of Kubernetes, which users and tests know.
+/// Errors in a quantity, with Kubernetes' messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParseQuantityError {
-    /// The text does not look like a number with a suffix.
+    /// The text is not a number with a suffix.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
-    /// There is no digit in the number.
+    /// The number has no digit.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
     /// The suffix is neither a unit nor an exponent.
@@ -23,22 +22,22 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// The largest magnitude of a quantity with a binary suffix; larger ones are cut to it.
+/// The largest magnitude of a quantity with a binary suffix; larger ones are clamped.
 const MAX_BINARY: i128 = i64::MAX as i128;
 
-/// The parts of a text, each without interpretation.
+/// Uninterpreted parts of a text.
 struct Parts<'a> {
     negative: bool,
     /// Digits before the decimal point, without leading zeros.
     whole: &'a str,
     /// Digits after the decimal point.
     fraction: &'a str,
-    /// Whether any digit was written, also a leading zero.
+    /// Whether there are digits, including leading zeros.
     has_digits: bool,
     suffix: &'a str,
 }
 
-/// What a suffix means: a power of two (binary) or of ten (the others).
+/// Value of a suffix: a power of two (binary) or of ten (others).
 struct Suffix {
     format: Format,
     exponent: i32,
@@ -74,8 +73,8 @@ fn in_full(text: &str) -> Result<Quantity, ParseQuantityError> {
     Ok(parsed)
 }
 
-/// What is written nearly always, and read without any list of digits: a whole number that does not
-/// begin with zero, and a unit. Such a text is canonical, or not kept.
+/// Fast path for the common form, without a list of digits: an integer without leading zeros, and a
+/// unit. Such a text is canonical or not preserved.
 fn plain(text: &str) -> Option<Quantity> {
     let (number, suffix) = split_digits(text);
     if number.starts_with('0') {
@@ -147,8 +146,7 @@ fn interpret(suffix: &str) -> Option<Suffix> {
         "Ti" => (Format::BinarySi, 40),
         "Pi" => (Format::BinarySi, 50),
         "Ei" => (Format::BinarySi, 60),
-        // Kubernetes cuts a 64-bit exponent to 32 bits without a word; doing the same keeps the
-        // values equal.
+        // Kubernetes truncates a 64-bit exponent to 32 bits; doing the same keeps the values equal.
         _ => (
             Format::DecimalExponent,
             suffix.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32,
@@ -157,8 +155,8 @@ fn interpret(suffix: &str) -> Option<Suffix> {
     Some(Suffix { format, exponent })
 }
 
-/// Whether Kubernetes reads the text with machine integers. Only then does it keep the text as it
-/// was written, and only then does a number without digits count as zero.
+/// Whether Kubernetes uses machine integers for the text. Only then does it preserve the text, and
+/// only then is a number without digits zero.
 fn is_short(parts: &Parts<'_>, suffix: &Suffix) -> bool {
     let whole = parts.whole.len().max(1) as i64;
     let fraction = parts.fraction.len() as i64;
@@ -180,13 +178,12 @@ fn binary_fits(parts: &Parts<'_>, suffix: &Suffix) -> bool {
         .is_some()
 }
 
-/// The digits before the point, of which a short number has at most 18.
+/// The digits before the point, at most 18 for a short number.
 fn whole_number(parts: &Parts<'_>) -> i64 {
     parts.whole.parse().unwrap_or(0)
 }
 
-/// Kubernetes prints these texts as they were written, although not all of them are canonical
-/// (`+1`, `01`, `1.500`).
+/// Kubernetes preserves these texts, although not all of them are canonical (`+1`, `01`, `1.500`).
 fn keeps_writing(parts: &Parts<'_>, suffix: &Suffix) -> bool {
     if suffix.format == Format::BinarySi {
         return whole_number(parts) & 7 != 0;

@@ -1,5 +1,5 @@
-//! Quantities in JSON: written as their text; read from text, a number or null (zero), as the API
-//! server does.
+//! Quantities in JSON: written as text; read from text, a number or null (zero), as in the API
+//! server.
 
 use std::fmt;
 

@@ -13,7 +13,7 @@ use api::vpa::{
 };
 use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
-use sizing::{Fit, Most};
+use sizing::{Fit, Maximum};
 
 /// A condition that upstream does not have.
 const CAPPED: &str = "RecommendationCapped";
@@ -94,7 +94,7 @@ fn capped(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscaler
         .find(|condition| condition.kind == CAPPED)
 }
 
-type Cut<'a> = (&'a str, &'a ResourceName, &'a Most);
+type Cut<'a> = (&'a str, &'a ResourceName, &'a Maximum);
 
 fn reason(cuts: &[Cut]) -> String {
     let words: BTreeSet<&str> = cuts

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::vpa::{ContainerControlledValues, VerticalPodAutoscaler};
-use sizing::{Amounts, ContainerShape, DaemonFacts, NodeFacts, PodShape, Rooms};
+use sizing::{Amounts, ContainerShape, DaemonSetInfo, NodeHeadrooms, NodeInfo, PodShape};
 use view::{Container, Daemon, Node, ObjectKey, Pod, Resources, View, WellKnown};
 
 use crate::policies::integer_cpu;
@@ -64,8 +64,8 @@ impl RoomFacts {
         facts
     }
 
-    pub(super) fn rooms(&self, margin: f64) -> Rooms {
-        let nodes = self.nodes.iter().map(|node| NodeFacts {
+    pub(super) fn rooms(&self, margin: f64) -> NodeHeadrooms {
+        let nodes = self.nodes.iter().map(|node| NodeInfo {
             name: node.name.clone(),
             labels: node.labels.clone(),
             taints: node.taints.clone(),
@@ -79,13 +79,13 @@ impl RoomFacts {
                 .get(&daemon.key)
                 .copied()
                 .unwrap_or_default();
-            DaemonFacts {
+            DaemonSetInfo {
                 key: (daemon.key.namespace.clone(), daemon.key.name.clone()),
                 constraints: daemon.constraints.clone(),
                 requests: amounts(daemon.asked.requests).max(pods),
             }
         });
-        Rooms::new(nodes.collect(), daemons.collect(), margin)
+        NodeHeadrooms::new(nodes.collect(), daemons.collect(), margin)
     }
 }
 

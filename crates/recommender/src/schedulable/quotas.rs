@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sizing::{Amounts, Ceiling, QuotaFacts};
+use sizing::{Amounts, Ceiling, QuotaUsage};
 use view::{ObjectKey, Pod, Quota, View};
 
 use super::facts::amounts;
@@ -44,7 +44,7 @@ impl<'a> Quotas<'a> {
         let ceilings = counting.flat_map(|(key, (quota, all))| {
             let own: Vec<_> = counted(quota, pods.iter().copied()).collect();
             let sum = sum(own.iter().copied());
-            let facts = QuotaFacts {
+            let facts = QuotaUsage {
                 name: &key.name,
                 hard: &quota.hard,
                 others: (all.0 - sum.0, all.1 - sum.1),

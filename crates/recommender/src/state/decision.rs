@@ -179,7 +179,7 @@ impl State {
             .into();
         self.fleet
             .keep_unmeasured(id, &mut recommendation, &published);
-        if self.fleet.has_own_policy(id) {
+        if self.fleet.has_per_vpa_policy(id) {
             self.fleet
                 .keep_published(id, &mut recommendation, &published);
         }

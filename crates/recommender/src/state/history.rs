@@ -38,7 +38,7 @@ impl State {
         let autoscalers = self.autoscalers.iter().filter(|(key, _)| own(key));
         let pods = self.pods.iter().filter(|(key, _)| own(key));
         Scene {
-            fleet: self.fleet.without_content(),
+            fleet: self.fleet.empty_copy(),
             autoscalers: autoscalers
                 // Other ways of sizing keep no past, so the VPA's alone is rebuilt.
                 .map(|(key, tracked)| (id(key), spec(&tracked.autoscaler, &tracked.target, None)))
@@ -56,7 +56,7 @@ impl State {
 
     /// The history that was missing, as a recommender would know it that had run all the time.
     pub(crate) fn add_history(&mut self, gap: &Gap, earlier: &Fleet, now: Timestamp) {
-        self.fleet.put_before(earlier, now);
+        self.fleet.prepend_history(earlier, now);
         self.no_history(gap);
     }
 

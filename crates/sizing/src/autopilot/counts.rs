@@ -1,6 +1,6 @@
-//! How many samples of one window fell into each bucket: the paper's s[t].
+//! Number of samples per bucket in one window: the paper's s[t].
 
-/// Counts by bucket, in the order of the buckets; those without a sample are left out.
+/// Counts in bucket order, without empty buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Counts(Vec<(u8, u32)>);
 

@@ -1,44 +1,43 @@
-//! Autopilot's second recommender of one resource: sixteen models, of which the one that has been
-//! cheapest so far sets the limit.
+//! Autopilot's second recommender of one resource: sixteen models, of which the cheapest so far
+//! sets the limit.
 //!
-//! A model is a speed of fading and a margin (`model.rs`). The chosen one has the least of
+//! A model is a decay rate and a margin (`model.rs`). The choice minimises
 //! `cost + w_dm * [it is not the last chosen one] + w_dL * [its limit is not the last limit]`
 //! (equation 9). The paper publishes neither the models nor the weights. Here: half-lives of 1, 4,
 //! 16 and 64 hours, and margins of 0, 1, 2 and 4 buckets (0, 5, 10 and 22 %), since a margin that
-//! grows with the limit suits buckets that do.
+//! grows with the limit suits exponential buckets.
 //!
-//! The default weights come from a sweep of some thirty combinations over two months of 60 virtual
-//! machines (Bitbrains, one sample per window, applied hourly when 10 % off). They hold usage above
-//! the limit for as little time as the moving window does (0.48 % against 0.50 %), with a seventh
-//! of its limit changes (0.23 against 1.53 per day) but more slack (0.72 against 0.67 of all
-//! limits); for memory, 0.03 OOM kills per machine and day at a slack of 0.86 against 0.24 at 0.81.
-//! The paper's advantage in slack did not appear: it had a sample per second. Memory: at most 5.6
-//! KiB of shares (4 x 8 bytes per bucket up to the highest usage) and 512 bytes of models. Source:
-//! section 3.2.3.
+//! The default weights come from a sweep of about thirty combinations over two months of 60 virtual
+//! machines (Bitbrains, one sample per window, applied hourly when 10 % off). Usage exceeds the
+//! limit as rarely as with the moving window (0.48 % against 0.50 %), with a seventh of its limit
+//! changes (0.23 against 1.53 per day) but more slack (0.72 against 0.67 of all limits); for
+//! memory, 0.03 OOM kills per machine and day at a slack of 0.86 against 0.24 at 0.81. The paper's
+//! advantage in slack did not appear: it had a sample per second. Memory: at most 5.6 KiB of shares
+//! (4 x 8 bytes per bucket up to the highest usage) and 512 bytes of models. Source: section 3.2.3.
 
 use super::counts::Counts;
 use super::model::{FadedShares, Model, differs};
 use crate::Buckets;
 
-/// What a window of five minutes takes away from older ones: `1 - 2^(-1 / windows per half-life)`
-/// for 1, 4, 16 and 64 hours.
+/// Decay per window of five minutes: `1 - 2^(-1 / windows per half-life)` for 1, 4, 16 and 64
+/// hours.
 const SPEEDS: [f64; 4] = [0.056_126, 0.014_337, 0.003_603_8, 0.000_902_13];
 
-/// Buckets on top of the cheapest one.
+/// Margins in buckets above the cheapest one.
 const MARGINS: [u8; 4] = [0, 1, 2, 4];
 
-/// Weights of the costs, for shares of a window's samples.
+/// Cost weights, for shares of a window's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EnsembleConfig {
-    /// Of usage above the limit: `w_o`.
+    /// Weight of usage above the limit: `w_o`.
     pub overrun: f64,
-    /// Of usage below the limit: `w_u`.
+    /// Weight of usage below the limit: `w_u`.
     pub underrun: f64,
-    /// Of another limit than before: `w_dL`.
+    /// Weight of a changed limit: `w_dL`.
     pub limit_change: f64,
-    /// Of another model than before: `w_dm`.
+    /// Weight of a changed model: `w_dm`.
     pub model_change: f64,
-    /// How much of a model's older cost a new window takes away: d.
+    /// Decay of a model's cost per window: d.
     pub cost_speed: f64,
 }
 
@@ -54,7 +53,7 @@ impl Default for EnsembleConfig {
     }
 }
 
-/// What is remembered of one resource of one container.
+/// State of one resource of one container.
 #[derive(Clone, Debug)]
 pub(super) struct Ensemble {
     shares: [FadedShares; SPEEDS.len()],
@@ -72,7 +71,7 @@ impl Ensemble {
         }
     }
 
-    /// Takes up what was counted in a window.
+    /// Adds the samples of a closed window.
     pub(super) fn close(&mut self, config: &EnsembleConfig, counts: &Counts) {
         if counts.is_empty() {
             return;
@@ -114,7 +113,7 @@ impl Ensemble {
         self.chosen = best.map(|(_, index, limit)| (index, limit));
     }
 
-    /// The limit as a bound of the buckets; none before the first window.
+    /// The limit as a bucket bound; `None` before the first window.
     pub(super) fn limit(&self, buckets: &Buckets) -> Option<f64> {
         self.chosen
             .map(|(_, limit)| buckets.end(usize::from(limit)))
@@ -202,7 +201,7 @@ mod tests {
         fn more_replicas_that_do_the_same_change_nothing(
             windows in prop::collection::vec(prop::collection::vec(20_u8..100, 1..6), 1..60),
         ) {
-            // Four times: no digit of a share changes.
+            // Repeated four times: a power of two keeps every bit of a share.
             let replicas: Vec<Vec<u8>> = windows.iter().map(|window| window.repeat(4)).collect();
             prop_assert_eq!(limits(&replicas), limits(&windows));
         }

@@ -1,9 +1,9 @@
-//! What Autopilot's recommenders remember of one container, and the recommendation that follows.
+//! Autopilot history of one container and its recommendation.
 //!
-//! A recommendation changes when a window of five minutes is over, that is with the first sample of
-//! the next one. A kill for want of memory counts at once: for an hour memory is at least what the
-//! killed container would have needed, and that need is a memory peak of its window. The paper
-//! leaves kills to its statistics.
+//! A recommendation changes when a window of five minutes closes, which is with the first sample of
+//! the next one. An OOM kill counts at once: for an hour memory is at least the need of the killed
+//! container, and that need is a memory peak of its window. The paper leaves OOM kills to its
+//! statistics.
 
 use model::{Cpu, Memory};
 
@@ -16,7 +16,7 @@ use crate::amount;
 use crate::config::MemoryRules;
 use crate::instant::Instant;
 
-/// Which recommender, with its settings.
+/// Recommender and its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AutopilotMethod {
     /// Statistics over moving windows.
@@ -25,12 +25,12 @@ pub enum AutopilotMethod {
     Ensemble(EnsembleConfig),
 }
 
-/// What is remembered of one container name of one workload, over all its pods.
+/// History of one container name of one workload, over all its pods.
 #[derive(Clone, Debug)]
 pub(crate) struct AutopilotHistory {
     open: Option<OpenWindow>,
     recommenders: Recommenders,
-    /// What killed containers needed in the last hour, in bytes.
+    /// Needs of OOM-killed containers in the last hour, in bytes.
     needs: RecentMaximum,
 }
 
@@ -79,7 +79,7 @@ impl AutopilotHistory {
         self.open_window(method, at).add_memory(pod, bytes);
     }
 
-    /// Adds a kill of a container that requested so many bytes.
+    /// Adds an OOM kill of a container that requested `request` bytes.
     pub(crate) fn add_oom(
         &mut self,
         method: &AutopilotMethod,
@@ -96,7 +96,7 @@ impl AutopilotHistory {
         self.needs.push(window, needed);
     }
 
-    /// The recommendation; none before both resources were measured over a whole window.
+    /// The recommendation; `None` before both resources have a whole window of samples.
     pub(crate) fn recommend(&self) -> Option<(Cpu, Memory)> {
         let (cores, bytes) = match &self.recommenders {
             Recommenders::MovingWindow { cpu, memory } => (cpu.limit()?, memory.limit()?),
@@ -110,7 +110,7 @@ impl AutopilotHistory {
         Some((Cpu::from_millicores(millicores), Memory::from_bytes(bytes)))
     }
 
-    /// The window of this time, or a later one that is open already. Closes the one before.
+    /// The window of this time, or a later open one. Closes the previous one.
     fn open_window(&mut self, method: &AutopilotMethod, at: Instant) -> &mut OpenWindow {
         let open = self.open.get_or_insert_with(|| OpenWindow::new(at));
         if let Some(closed) = open.advance(at) {
@@ -126,7 +126,7 @@ impl AutopilotHistory {
                     cpu.close(config, &closed.cpu);
                     memory.close(config, &closed.memory);
                 }
-                // A history is made for its method and replaced with it.
+                // A history is created for its method and replaced with it.
                 (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {}
             }
             self.needs.forget_before(open.number);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_container_needed_counts_at_once_and_for_an_hour() {
+    fn an_oom_kill_counts_at_once_and_for_an_hour() {
         for method in METHODS.map(|method| method()) {
             let mut history = AutopilotHistory::new(&method);
             // A week, so that one peak does not decide.
@@ -195,7 +195,7 @@ mod tests {
             let kill = 2016 * 5;
             add(&mut history, &method, kill, 300.0);
             history.add_oom(&method, &MemoryRules::default(), 1, 100.0 * MIB, at(kill));
-            // The usage was above the request: 300 and 100 MiB.
+            // Usage was above the request: 300 and 100 MiB.
             assert_eq!(memory(&history), Some(400 << 20), "{method:?}");
             for window in 1..12 {
                 add(&mut history, &method, kill + window * 5, 300.0);

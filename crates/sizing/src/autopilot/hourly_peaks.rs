@@ -1,11 +1,11 @@
-//! The peak of the last seven days, kept as the highest bucket of each of 168 hours.
+//! Peak of the last seven days, kept as the highest bucket of each of 168 hours.
 //!
-//! The paper takes the maximum over a fixed number of windows that it does not name; seven days
-//! hold a week's rhythm. One byte per hour.
+//! The paper takes the maximum over an unspecified number of windows; seven days cover a weekly
+//! pattern. One byte per hour.
 
 const HOURS: usize = 168;
 
-/// The highest bucket of each of the last hours, plus one; zero where there was none.
+/// The highest bucket of each of the last hours, plus one; zero if empty.
 #[derive(Clone, Debug)]
 pub(super) struct HourlyPeaks {
     newest: i64,
@@ -20,7 +20,7 @@ impl HourlyPeaks {
         }
     }
 
-    /// Notes a bucket of an hour since 1970; hours do not go back.
+    /// Records a bucket of an hour since 1970. Hours must not decrease.
     pub(super) fn add(&mut self, hour: i64, bucket: u8) {
         let skipped = hour.saturating_sub(self.newest).clamp(0, HOURS as i64);
         for hour in hour - skipped + 1..=hour {

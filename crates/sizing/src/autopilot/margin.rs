@@ -1,15 +1,15 @@
-//! The safety margin: 15 % for small limits, 10 % for large ones, in between falling with the
-//! logarithm.
+//! Safety margin: 15 % for small limits, 10 % for large ones, decreasing with the logarithm in
+//! between.
 //!
-//! The paper says "10 to 15 %, less for large limits". What is small and large is decided here: up
-//! to 1 core or 1 GiB, from 16 cores or 64 GiB on.
+//! The paper says "10 to 15 %, less for large limits". The thresholds are chosen here: up to 1 core
+//! or 1 GiB, and from 16 cores or 64 GiB.
 
 use crate::float::ln;
 
 const SMALL: f64 = 0.15;
 const LARGE: f64 = 0.10;
 
-/// Between which limits the margin falls.
+/// Range of limits in which the margin decreases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) small: f64,
@@ -27,7 +27,7 @@ pub(super) const MEMORY: Range = Range {
     large: 68_719_476_736.0,
 };
 
-/// The share of a limit that is added to it.
+/// Margin as a share of the limit.
 pub(super) fn margin(limit: f64, range: Range) -> f64 {
     if limit <= range.small {
         return SMALL;

@@ -1,22 +1,22 @@
-//! One model of the ensemble: the limit with the least cost by usage that fades at the model's own
-//! speed, some buckets higher by its margin.
+//! One model of the ensemble: the limit with the least cost for usage decayed at the model's own
+//! rate, plus the model's margin in buckets.
 //!
-//! With h the faded shares of usage by bucket, the model takes the bucket L of least
+//! With h the decayed shares of usage by bucket, the model takes the bucket L of least
 //! `w_o * h(above L) + w_u * h(below L) + w_dL * [L is not the last one]` (equations 4 to 7). Its
-//! own cost counts only the last window, and fades (equation 8). Shares are of the window's
-//! samples, so that costs do not depend on how many replicas there are and how often they are
-//! measured; the fade is corrected for its start (divided by the weight of all windows so far), so
-//! that a young model is no special case. The paper says neither. Source: section 3.2.3.
+//! own cost uses only the last window, and decays (equation 8). Shares are relative to the window's
+//! samples, so that costs do not depend on the number of replicas and the sampling rate. The decay
+//! is bias-corrected (divided by the weight of all windows so far), so that a young model needs no
+//! special case. The paper specifies neither. Source: section 3.2.3.
 
 use super::ensemble::EnsembleConfig;
 
-/// The share of usage in each bucket, faded.
+/// Decayed share of usage in each bucket.
 #[derive(Clone, Debug)]
 pub(super) struct FadedShares {
-    /// How much of every older window a new one takes away: the paper's `d_m`.
+    /// Decay of older windows per new one: the paper's `d_m`.
     speed: f64,
     shares: Vec<f64>,
-    /// What the shares sum up to.
+    /// Sum of the shares.
     mass: f64,
 }
 
@@ -45,8 +45,8 @@ impl FadedShares {
         }
     }
 
-    /// The bucket of least cost, the lowest of several. Above the highest usage costs only rise, so
-    /// none is looked at there.
+    /// The bucket of least cost, the lowest of several. Costs only rise above the highest usage, so
+    /// the search ends there.
     pub(super) fn cheapest(&self, config: &EnsembleConfig, last: Option<u8>) -> u8 {
         let mut best = (f64::INFINITY, 0);
         let mut below = 0.0;
@@ -63,20 +63,19 @@ impl FadedShares {
     }
 }
 
-/// What is remembered of one model.
+/// State of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Model {
     /// The cheapest bucket of the last window: the paper's L'.
     pub(super) cheapest: Option<u8>,
-    /// That bucket with the margin.
+    /// The cheapest bucket plus the margin.
     pub(super) limit: Option<u8>,
-    /// Its faded cost; none before the first window.
+    /// Decayed cost; `None` before the first window.
     pub(super) cost: Option<f64>,
 }
 
 impl Model {
-    /// Takes up a window: the bucket that is cheapest now, the margin in buckets, and the window's
-    /// shares.
+    /// Adds a window: its cheapest bucket, the margin in buckets, and its shares.
     pub(super) fn update(
         &mut self,
         config: &EnsembleConfig,
@@ -106,7 +105,7 @@ impl Model {
     }
 }
 
-/// One if there is an old value and it differs; the paper's D.
+/// 1 if there is an old value and it differs, else 0: the paper's D.
 pub(super) fn differs<T: PartialEq + Copy>(old: Option<T>, new: T) -> f64 {
     if old.is_some_and(|old| old != new) {
         1.0
@@ -170,7 +169,7 @@ mod tests {
         // 0.2 above, a quarter of 0.5 below, no change yet.
         assert!((model.cost.unwrap_or(0.0) - 0.325).abs() < 1e-12);
         model.update(&CONFIG, 8, 1, 175, &[(9, 1.0)]);
-        // Half of a change, half of before.
+        // Half of a change, half of the previous cost.
         assert!((model.cost.unwrap_or(0.0) - 0.2125).abs() < 1e-12);
         model.update(&CONFIG, 175, 1, 175, &[(9, 1.0)]);
         assert_eq!(model.limit, Some(175));

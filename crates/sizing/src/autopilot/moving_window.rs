@@ -1,8 +1,8 @@
-//! Autopilot's moving-window recommender of one resource: a statistic over usage that fades, a
-//! margin, and the maximum of the last hour.
+//! Autopilot's moving-window recommender of one resource: a statistic over decayed usage, a margin,
+//! and the maximum of the last hour.
 //!
-//! Weights halve in 12 hours for CPU and in 48 hours for memory. A limit can only go down an hour
-//! after the statistic did. Memory: at most 1.4 KiB of weights (8 bytes per bucket between the
+//! Half-lives are 12 hours for CPU and 48 hours for memory. A limit decreases an hour after the
+//! statistic at the earliest. Memory: at most 1.4 KiB of weights (8 bytes per bucket between the
 //! lowest and the highest usage), 168 bytes of peaks and 192 bytes of limits. Source: section
 //! 3.2.2.
 
@@ -13,7 +13,7 @@ use super::open_window::WINDOW_NS;
 use super::recent_maximum::RecentMaximum;
 use super::statistic::Statistic;
 use crate::Buckets;
-use crate::decaying::{DecayingHistogram, HalfLife, Shape};
+use crate::decaying_histogram::{DecayingHistogram, HalfLife, Shape};
 use crate::instant::Instant;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -21,7 +21,7 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 const CPU_HALF_LIFE: i64 = 12 * HOUR_NS;
 const MEMORY_HALF_LIFE: i64 = 48 * HOUR_NS;
 
-/// Which statistics become limits.
+/// Statistics that become limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MovingWindowConfig {
     /// For CPU: the 95th percentile of load, the paper's choice for serving work.
@@ -29,7 +29,7 @@ pub struct MovingWindowConfig {
     /// For memory: the 98th percentile of load, the paper's choice for a low tolerance of OOM
     /// kills.
     pub memory: Statistic,
-    /// The share added to limits; by default 15 to 10 %, less for large limits.
+    /// Margin as a share of the limit; by default 15 to 10 %, less for large limits.
     pub margin: Option<f64>,
 }
 
@@ -43,7 +43,7 @@ impl Default for MovingWindowConfig {
     }
 }
 
-/// What the recommender of one resource goes by.
+/// Parameters of one resource.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     statistic: Statistic,
@@ -79,7 +79,7 @@ fn shape(buckets: &'static Buckets, half_life_ns: i64) -> Shape {
     }
 }
 
-/// What is remembered of one resource of one container.
+/// State of one resource of one container.
 #[derive(Clone, Debug)]
 pub(super) struct MovingWindow {
     usage: DecayingHistogram,
@@ -96,7 +96,7 @@ impl MovingWindow {
         }
     }
 
-    /// Takes up what was counted in a window.
+    /// Adds the samples of a closed window.
     pub(super) fn close(&mut self, rule: &Rule, window: i64, counts: &Counts) {
         let Some(highest) = counts.highest() else {
             return;
@@ -111,7 +111,7 @@ impl MovingWindow {
         self.limits.push(window, self.statistic_with_margin(rule));
     }
 
-    /// The limit; none before the first window.
+    /// The limit; `None` before the first window.
     pub(super) fn limit(&self) -> Option<f64> {
         self.limits.get()
     }
@@ -155,7 +155,7 @@ mod tests {
         Buckets::cpu().end(Buckets::cpu().find(cores))
     }
 
-    /// Windows and the cores that were used in them, one sample each.
+    /// Windows with the cores used in them, one sample each.
     fn check(statistic: Statistic, usage: &[(i64, f64)], expected: f64) {
         let rule = rule(statistic);
         let mut recommender = MovingWindow::new();
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_window_counts_half_as_much_after_a_half_life() {
         check(Statistic::Average, &[(0, 1.0)], bound(1.0));
-        // Far enough that the last hour holds only the second value: (1/2 * a + b) / (3/2).
+        // Far enough that the last hour has only the second value: (1/2 * a + b) / (3/2).
         check(
             Statistic::Average,
             &[(0, 1.0), (HALF_LIFE, 4.0)],

@@ -1,9 +1,8 @@
-//! The window of five minutes that is filling: all CPU samples count; of memory only the highest of
-//! each pod.
+//! The open window of five minutes: all CPU samples, and the memory peak of each pod.
 //!
-//! Samples come from many pods and not quite in order, so one that is late for its window counts in
-//! the open one. Memory: 8 bytes per bucket with a sample and some 30 bytes per pod, until the
-//! window closes. Source: section 3.2.1.
+//! Samples come from many pods and slightly out of order, so a late one counts in the open window.
+//! Memory: 8 bytes per bucket with a sample and about 30 bytes per pod, until the window closes.
+//! Source: section 3.2.1.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +13,18 @@ use crate::instant::Instant;
 /// The length of a window in nanoseconds.
 pub(super) const WINDOW_NS: i64 = 300_000_000_000;
 
-/// What was measured since the last window closed.
+/// Samples since the last window closed.
 #[derive(Clone, Debug)]
 pub(super) struct OpenWindow {
     pub(super) number: i64,
     cpu: Counts,
     /// By pod.
     peaks: BTreeMap<u32, f64>,
-    /// Peaks that no pod measured: what killed containers would have needed.
+    /// Needs of OOM-killed containers, which count as peaks without a pod.
     needed: Vec<f64>,
 }
 
-/// What was measured in a window.
+/// Samples of a closed window.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClosedWindow {
     pub(super) number: i64,
@@ -33,7 +32,7 @@ pub(super) struct ClosedWindow {
     pub(super) memory: Counts,
 }
 
-/// Kills in one window beyond this many tell nothing new.
+/// Maximum number of OOM kills per window; more add no information.
 const MAX_NEEDS: usize = 1000;
 
 impl OpenWindow {
@@ -46,7 +45,7 @@ impl OpenWindow {
         }
     }
 
-    /// Opens the window of this time if it is a later one, and gives the one that was open.
+    /// Opens the window of this time if it is a later one. Returns the previous one.
     pub(super) fn advance(&mut self, at: Instant) -> Option<ClosedWindow> {
         if number(at) <= self.number {
             return None;
@@ -73,7 +72,7 @@ impl OpenWindow {
         *peak = peak.max(bytes);
     }
 
-    /// The highest memory usage of a pod so far; 0 when there was none.
+    /// The memory peak of a pod so far; 0 without samples.
     pub(super) fn peak(&self, pod: u32) -> f64 {
         self.peaks.get(&pod).copied().unwrap_or(0.0)
     }
@@ -85,7 +84,7 @@ impl OpenWindow {
     }
 }
 
-/// The number of the window that a time falls into.
+/// Number of the window of a time.
 fn number(at: Instant) -> i64 {
     at.whole(WINDOW_NS)
 }

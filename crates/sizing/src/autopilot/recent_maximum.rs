@@ -1,18 +1,18 @@
-//! The largest value of the last hour, that is of the last twelve windows: a limit that goes down
-//! waits for an hour. Source: section 3.2.2.
+//! Maximum of the last hour, which is the last twelve windows: a limit decreases an hour later.
+//! Source: section 3.2.2.
 
 use std::collections::VecDeque;
 
 /// Windows in an hour.
 const WINDOWS: i64 = 12;
 
-/// Values by window, the oldest first, at most one per window of the last hour.
+/// Values by window, oldest first, at most one per window of the last hour.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecentMaximum(VecDeque<(i64, f64)>);
 
 impl RecentMaximum {
-    /// Notes the value of a window; windows do not go back. Of several values in one window the
-    /// largest counts.
+    /// Records the value of a window. Windows must not decrease. Of several values in one window
+    /// the largest counts.
     pub(super) fn push(&mut self, window: i64, value: f64) {
         self.forget_before(window);
         match self.0.back_mut() {
@@ -21,7 +21,7 @@ impl RecentMaximum {
         }
     }
 
-    /// Drops what is an hour older than a window.
+    /// Drops values an hour older than a window.
     pub(super) fn forget_before(&mut self, window: i64) {
         self.0.retain(|(known, _)| *known > window - WINDOWS);
     }

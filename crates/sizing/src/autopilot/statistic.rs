@@ -1,14 +1,14 @@
 //! Statistics over weighted buckets: average, percentile of load-adjusted usage, peak. Source:
 //! section 3.2.2.
 //!
-//! In load-adjusted usage a bucket weighs as much as the usage in it, so that the percentile says
-//! below which limit that share of all *work* was done, not of all time: with a load of 1 for nine
-//! units of time and of 10 for one unit, the 90th percentile of time is 1, of load 10.
+//! In load-adjusted usage the weight of a bucket is multiplied by its usage, so that a percentile
+//! refers to the share of all *work* instead of time: with a load of 1 for nine units of time and
+//! of 10 for one unit, the 90th percentile of time is 1, of load 10.
 
-/// What becomes the limit, before margin.
+/// Statistic that becomes the limit, before the margin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistic {
-    /// The weighted average: for batch work, which may wait.
+    /// Weighted average, for batch work.
     Average,
     /// A percentile (fraction) of load-adjusted usage.
     LoadPercentile(f64),
@@ -19,8 +19,8 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// The statistic over pairs of bucket bound (in rising order) and weight; 0 without weight. The
-    /// peak is kept apart, because it does not fade.
+    /// The statistic over pairs of bucket bound (ascending) and weight; 0 without weight. The peak
+    /// is passed separately, because it does not decay.
     pub(super) fn of(self, usage: &[(f64, f64)], peak: f64) -> f64 {
         match self {
             Self::Average => average(usage),
@@ -106,7 +106,7 @@ mod tests {
             fraction in 0.0_f64..1.0,
             power in -20..20,
         ) {
-            // A power of two changes no digit.
+            // A power of two keeps every bit.
             let factor = f64::from(power).exp2();
             let usage: Vec<_> = weights.iter().zip(1..).map(|(weight, bound)| (f64::from(bound), *weight)).collect();
             let scaled: Vec<_> = usage.iter().map(|(bound, weight)| (bound * factor, *weight)).collect();

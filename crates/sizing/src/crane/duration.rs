@@ -1,11 +1,10 @@
-//! Durations as Crane writes them: whole days (`7d`), or Go's form (`168h`, `1h30m`, `1.5m`); not
-//! both in one text.
+//! Crane's durations: whole days (`7d`), or Go's form (`168h`, `1h30m`, `1.5m`), not both combined.
 //!
 //! Source: `pkg/utils/time.go` (`ParseDuration`) and Go's `time.ParseDuration`.
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Nanoseconds; none for a text that is no duration, or that does not fit.
+/// Parses to nanoseconds; `None` if invalid or out of range.
 pub fn parse(text: &str) -> Option<i64> {
     if let Some(days) = text.strip_suffix('d') {
         return whole(days)?.parse::<i64>().ok()?.checked_mul(DAY_NS);

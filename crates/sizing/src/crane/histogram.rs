@@ -1,4 +1,4 @@
-//! Weights over linear or exponential buckets, without forgetting. Only buckets with weight take
+//! Histogram over linear or exponential buckets, without decay. Only buckets with weight take
 //! memory.
 //!
 //! Source: VPA 0.10 `pkg/recommender/util/histogram.go` and `histogram_options.go`, the version
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::{Buckets, BucketsError};
 
-/// More linear buckets than this are a mistake: 100 GB in steps of 5 MB.
+/// Maximum number of linear buckets: 100 GB in steps of 5 MB.
 const MAX_BUCKETS: f64 = 20_000.0;
 
-/// Where buckets start, and from which weight on a bucket at either end counts.
+/// Bucket boundaries, and the minimum weight that counts at either end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     scale: Scale,
@@ -23,12 +23,12 @@ pub struct Layout {
 enum Scale {
     /// Bucket n starts at `n * size`.
     Linear { size: f64, last: u16 },
-    /// Bucket n is `ratio` times as wide as the one before.
+    /// Bucket n is `ratio` times as wide as the previous one.
     Exponential(Arc<Buckets>),
 }
 
 impl Layout {
-    /// Buckets of one size, up to `max`.
+    /// Equal buckets up to `max`.
     pub fn linear(max: f64, size: f64, epsilon: f64) -> Result<Self, BucketsError> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if !(positive(max) && positive(size) && positive(epsilon)) {
@@ -47,7 +47,7 @@ impl Layout {
         })
     }
 
-    /// Growing buckets, up to `max`; the first one has `first_size`, each next one is `ratio` times
+    /// Growing buckets up to `max`. The first has `first_size`, and each next one is `ratio` times
     /// as wide.
     pub fn exponential(
         max: f64,
@@ -65,7 +65,7 @@ impl Layout {
         })
     }
 
-    /// The bucket of a value; what is too small or too large goes to the first or the last one.
+    /// The bucket of a value; the first or last one for values out of range.
     fn find(&self, value: f64) -> u16 {
         match &self.scale {
             Scale::Linear { size, last } => ((value / size) as u16).min(*last),
@@ -73,7 +73,7 @@ impl Layout {
         }
     }
 
-    /// Where a bucket ends; for the last one, which has no end, where it starts.
+    /// End of a bucket; the start of the last one, which has no end.
     fn end(&self, bucket: u16) -> f64 {
         match &self.scale {
             Scale::Linear { size, last } => size * f64::from(bucket.saturating_add(1).min(*last)),
@@ -90,7 +90,7 @@ pub struct WeightedHistogram {
 }
 
 impl WeightedHistogram {
-    /// Adds weight at a value. Weights below zero and what is not finite are ignored.
+    /// Adds weight at a value. Ignores negative weights and values that are not finite.
     pub fn add(&mut self, layout: &Layout, value: f64, weight: f64) {
         if value.is_finite() && weight.is_finite() && weight >= 0.0 {
             *self.weights.entry(layout.find(value)).or_default() += weight;
@@ -98,7 +98,7 @@ impl WeightedHistogram {
         }
     }
 
-    /// How many buckets have weight.
+    /// Number of buckets with weight.
     pub fn buckets(&self) -> usize {
         self.weights.len()
     }
@@ -112,7 +112,7 @@ impl WeightedHistogram {
     }
 
     /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
-    /// 0 when empty.
+    /// 0 if empty.
     pub fn percentile(&self, layout: &Layout, fraction: f64) -> f64 {
         let visible =
             |(bucket, weight): (&u16, &f64)| (*weight >= layout.epsilon).then_some(*bucket);

@@ -1,10 +1,9 @@
-//! Usage of the last days as Crane's predictor sees it, kept as it comes in.
+//! Usage of the last days for Crane's predictor, aggregated online.
 //!
-//! Crane reads the whole history from its store at every run. Here it is a row of seven blocks, and
-//! the one that is filling, per resource, each a histogram of its own: the oldest block is dropped
-//! as a whole, so that between seven and eight sevenths of the history length count. A block holds
-//! at most as many entries as its layout has buckets (1001 by default; a steady container touches a
-//! handful).
+//! Crane reads the whole history from its store in every run. Here each resource has seven complete
+//! blocks and an open one, each a histogram: the oldest block is dropped as a whole, so that
+//! between seven and eight sevenths of the history length count. A block has at most as many
+//! entries as its layout has buckets (1001 by default; a steady container uses a few).
 
 use std::collections::VecDeque;
 
@@ -18,7 +17,7 @@ use crate::instant::Instant;
 
 const BLOCKS: i64 = 7;
 
-/// What is remembered of one container.
+/// History of one container.
 #[derive(Clone, Debug)]
 pub(crate) struct CraneHistory {
     cpu: Blocks,
@@ -26,7 +25,7 @@ pub(crate) struct CraneHistory {
     killed: Option<(Instant, Memory)>,
 }
 
-/// Histograms of one resource by block number, the oldest first.
+/// Histograms of one resource by block number, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Blocks(VecDeque<(i64, WeightedHistogram)>);
 
@@ -47,7 +46,7 @@ impl CraneHistory {
         self.memory.add(&config.memory, bytes, at);
     }
 
-    /// Remembers a kill. Of several the largest request counts, as long as it is not too old.
+    /// Records an OOM kill. Of several the largest request counts, until it is too old.
     pub(crate) fn add_oom(&mut self, request: Memory, at: Instant) {
         let kept = self
             .killed
@@ -75,8 +74,7 @@ impl Blocks {
             self.0.push_back((number, WeightedHistogram::default()));
             self.0.retain(|(kept, _)| *kept >= number - BLOCKS);
         }
-        // Of a container that is sampled late, the sample goes to its own block as long as there is
-        // one.
+        // A late sample goes to its own block if that still exists.
         if let Some((_, histogram)) = self.0.iter_mut().rev().find(|(kept, _)| *kept <= number) {
             predictor.add(histogram, value);
         }

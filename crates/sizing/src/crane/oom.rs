@@ -1,5 +1,5 @@
-//! Protection after an OOM kill: for seven days memory is at least what the killed container asked
-//! for, times a factor, and at least 100 MiB more.
+//! Protection after an OOM kill: for seven days memory is at least the killed container's request
+//! times a factor, and at least 100 MiB above it.
 //!
 //! Source: `pkg/recommendation/recommender/resource/recommend.go` (`MemoryOOMProtection`). Seven
 //! days are fixed there as well.
@@ -8,13 +8,13 @@ use model::Memory;
 
 use crate::amount;
 
-/// How long a kill counts.
+/// Time for which an OOM kill counts.
 pub(super) const PROTECTION_NS: i64 = 7 * 86_400_000_000_000;
 
-/// The least that is added.
+/// Minimum increase.
 const MIN_BUMP_UP_BYTES: i64 = 100 << 20;
 
-/// The memory that a container needs of which one was killed with this request.
+/// Memory needed by a container that was OOM-killed with this request.
 pub fn protected_memory(request: Memory, ratio: f64) -> Memory {
     let more = request.bytes().saturating_add(MIN_BUMP_UP_BYTES);
     Memory::from_bytes(more.max(amount::scale(request.bytes(), ratio)))

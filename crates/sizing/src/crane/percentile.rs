@@ -1,11 +1,10 @@
 //! Crane's percentile predictor: percentile of weighted usage, plus margin, over target
 //! utilisation.
 //!
-//! A sample weighs as much as its own value (at least a small minimum), so busy times count more
-//! than idle ones. Nothing fades: the half-life that the settings ask for is checked and, as in
-//! Crane, without effect. Source: `pkg/prediction/percentile/config.go`, `estimator.go` and
-//! `aggregate_signal.go`; the one-off path that recommenders use, in which settings that cannot be
-//! read are an error.
+//! The weight of a sample is its own value (at least a small minimum), so busy times count more
+//! than idle ones. Nothing decays: as in Crane, the half-life setting is validated and has no
+//! effect. Source: `pkg/prediction/percentile/config.go`, `estimator.go` and `aggregate_signal.go`;
+//! the one-off path of recommenders, in which invalid settings are an error.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -14,67 +13,66 @@ use super::duration;
 use super::histogram::{Layout, WeightedHistogram};
 use crate::BucketsError;
 
-/// The predictor's settings as a `TimeSeriesPrediction` object has them: all texts, empty for a
-/// default.
+/// Settings of the predictor in a `TimeSeriesPrediction`: strings, empty for a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PercentileSettings {
-    /// Whether all series make one value, instead of one each.
+    /// Whether all series form one value, instead of one each.
     pub aggregated: bool,
-    /// How far back usage counts, such as `7d`.
+    /// Length of the history, such as `7d`.
     pub history_length: String,
-    /// How far apart samples are, such as `1m`.
+    /// Distance between samples, such as `1m`.
     pub sample_interval: String,
-    /// Share of usage added as safety margin.
+    /// Safety margin as a share of usage.
     pub margin_fraction: String,
-    /// How much of a request is to be used.
+    /// Target utilisation of a request.
     pub target_utilization: String,
-    /// Which percentile, as a fraction.
+    /// Percentile as a fraction.
     pub percentile: String,
-    /// The least that a sample weighs.
+    /// Minimum weight of a sample.
     pub min_sample_weight: String,
-    /// The buckets.
+    /// Bucket settings.
     pub histogram: HistogramSettings,
 }
 
-/// The buckets as texts.
+/// Bucket settings as strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistogramSettings {
     /// The largest value.
     pub max_value: String,
-    /// Weight from which on a bucket at either end counts.
+    /// Minimum weight of a bucket at either end.
     pub epsilon: String,
-    /// Checked, without effect.
+    /// Validated, without effect.
     pub half_life: String,
-    /// Width of all buckets.
+    /// Width of equal buckets.
     pub bucket_size: String,
-    /// Width of the first bucket, where they grow.
+    /// Width of the first of growing buckets.
     pub first_bucket_size: String,
-    /// By which share of its width a bucket is wider than the one before.
+    /// Growth of the width from bucket to bucket, as a share.
     pub bucket_size_growth_ratio: String,
 }
 
-/// Why settings cannot be used.
+/// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum PercentileError {
-    /// A text that is no duration.
+    /// Invalid duration.
     #[error("{0} is not a duration: {1:?}")]
     Duration(&'static str, String),
-    /// A text that is no number, or one out of range.
+    /// Invalid number, or one out of range.
     #[error("{0} is not a number in its range: {1:?}")]
     Number(&'static str, String),
-    /// Buckets that cannot be made.
+    /// Invalid buckets.
     #[error("histogram: {0}")]
     Buckets(#[from] BucketsError),
 }
 
-/// Settings that can be used.
+/// Validated settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PercentilePredictor {
-    /// Whether all series make one value.
+    /// Whether all series form one value.
     pub aggregated: bool,
-    /// How far back usage counts.
+    /// Length of the history.
     pub(super) history_ns: i64,
     pub(super) layout: Layout,
     pub(super) min_sample_weight: f64,
@@ -84,7 +82,7 @@ pub struct PercentilePredictor {
 }
 
 impl PercentilePredictor {
-    /// Reads the settings.
+    /// Parses the settings.
     pub fn parse(settings: &PercentileSettings) -> Result<Self, PercentileError> {
         let written = &settings.histogram;
         positive_duration("sampleInterval", &settings.sample_interval)?;
@@ -126,16 +124,16 @@ impl PercentilePredictor {
         percentile * (1.0 + self.margin_fraction) / self.target_utilization
     }
 
-    /// Whether a history that was kept for the other predictor serves this one as well.
-    pub(super) fn keeps_history_like(&self, other: &Self) -> bool {
+    /// Whether a history recorded for the other predictor is usable for this one.
+    pub(super) fn shares_history_with(&self, other: &Self) -> bool {
         self.history_ns == other.history_ns
             && self.layout == other.layout
             && self.min_sample_weight.to_bits() == other.min_sample_weight.to_bits()
     }
 }
 
-/// Growing buckets where all their settings are there, else linear ones, else a hundred units in
-/// tenths.
+/// Growing buckets if all their settings are present, else linear ones, else 0 to 100 in steps of a
+/// tenth.
 fn layout(written: &HistogramSettings) -> Result<Layout, PercentileError> {
     let positive = |value: f64| value > 0.0;
     let max = |default| number("maxValue", &written.max_value, default, positive);

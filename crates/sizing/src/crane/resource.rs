@@ -1,7 +1,7 @@
-//! Crane's resource recommender: what one container should ask for, from its weighted usage.
+//! Crane's resource recommender: requests of one container from its weighted usage.
 //!
-//! CPU and memory are predicted on their own; memory is at least what protection after an OOM kill
-//! asks for; then both together become a size of the list, if a list is used and one fits. Source:
+//! CPU and memory are predicted separately; memory is at least the OOM protection's; then both
+//! become a size of the list, if a list is used and one fits. Source:
 //! `pkg/recommendation/recommender/resource/recommend.go` and `registry.go` (settings and their
 //! defaults).
 
@@ -16,7 +16,7 @@ use super::percentile::{
 use super::specification::{SpecificationError, Specifications};
 use crate::amount;
 
-/// The sizes that Crane comes with.
+/// Crane's default sizes.
 const SPECIFICATIONS: &str = "0.25c0.25g,0.25c0.5g,0.25c1g,0.5c0.5g,0.5c1g,1c1g,1c2g,1c4g,1c8g,2c2g,2c4g,2c8g,2c16g,4c4g,4c8g,4c16g,\
                               4c32g,8c8g,8c16g,8c32g,8c64g,16c32g,16c64g,16c128g,32c64g,32c128g,32c256g,64c128g,64c256g";
 
@@ -29,29 +29,29 @@ pub struct CraneConfig {
     specifications: Option<Specifications>,
 }
 
-/// Why a setting cannot be used.
+/// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CraneConfigError {
-    /// One of CPU prediction.
+    /// Invalid setting of CPU prediction.
     #[error("cpu: {0}")]
     Cpu(PercentileError),
-    /// One of memory prediction.
+    /// Invalid setting of memory prediction.
     #[error("memory: {0}")]
     Memory(PercentileError),
-    /// The list of sizes.
+    /// Invalid list of sizes.
     #[error("specification-config: {0}")]
     Specifications(#[from] SpecificationError),
-    /// A switch that is neither on nor off.
+    /// A switch is neither on nor off.
     #[error("{0} must be true or false")]
     Switch(&'static str),
-    /// The factor after an OOM kill.
+    /// Invalid factor after an OOM kill.
     #[error("oom-bump-ratio must be a number of at least 0")]
     OomBumpRatio,
 }
 
 impl CraneConfig {
-    /// The settings that can be given, by Crane's names. Those without effect here are missing:
-    /// sample intervals and `oom-history-length`.
+    /// Supported settings by Crane's names. Settings without effect here are missing: sample
+    /// intervals and `oom-history-length`.
     pub const KEYS: [&'static str; 15] = [
         "cpu-request-percentile",
         "cpu-request-margin-fraction",
@@ -69,10 +69,11 @@ impl CraneConfig {
         "oom-bump-ratio",
         "specification",
     ];
-    /// The list of sizes, apart from the other keys because it is only used with `specification`.
+    /// The list of sizes, separate from the other keys because it is only used with
+    /// `specification`.
     pub const SPECIFICATION_KEY: &'static str = "specification-config";
 
-    /// Settings given by name; those that are not given have Crane's defaults.
+    /// Reads settings by name, with Crane's defaults for missing ones.
     pub fn new<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Result<Self, CraneConfigError> {
         let predictor = |resource: &str, half_life: &str, bucket_size: &str, max_value: &str| {
             let text = |key: &str, default: &str| {
@@ -83,7 +84,7 @@ impl CraneConfig {
             PercentilePredictor::parse(&PercentileSettings {
                 aggregated: true,
                 history_length: text("model-history-length", "168h"),
-                // Samples come as often as usage is measured.
+                // Samples come at the rate of usage measurements.
                 sample_interval: "1m".to_owned(),
                 margin_fraction: text("request-margin-fraction", "0.15"),
                 target_utilization: text("target-utilization", "1.0"),
@@ -107,7 +108,8 @@ impl CraneConfig {
                 .ok_or(CraneConfigError::OomBumpRatio)?,
         };
         let normalises = switch(&setting, "specification", false)?;
-        // Read even when it is not used: a wrong list would only show when the switch is turned on.
+        // Validated even if unused: otherwise an error would only appear when the switch is turned
+        // on.
         let list =
             Specifications::parse(setting(Self::SPECIFICATION_KEY).unwrap_or(SPECIFICATIONS))?;
         Ok(Self {
@@ -119,18 +121,18 @@ impl CraneConfig {
         })
     }
 
-    /// How CPU is predicted, in cores.
+    /// CPU predictor, in cores.
     pub fn cpu(&self) -> &PercentilePredictor {
         &self.cpu
     }
 
-    /// How memory is predicted, in bytes.
+    /// Memory predictor, in bytes.
     pub fn memory(&self) -> &PercentilePredictor {
         &self.memory
     }
 
     /// The recommendation from usage in cores and bytes, and the request of a container that was
-    /// killed for want of memory in the last seven days. None while no memory was measured.
+    /// OOM-killed in the last seven days. `None` without memory samples.
     pub fn recommend(
         &self,
         cpu: &WeightedHistogram,
@@ -154,9 +156,9 @@ impl CraneConfig {
         Some(size.unwrap_or((millicores, bytes)))
     }
 
-    /// Whether a history that was kept for the other settings serves these as well.
-    pub(crate) fn keeps_history_like(&self, other: &Self) -> bool {
-        self.cpu.keeps_history_like(&other.cpu) && self.memory.keeps_history_like(&other.memory)
+    /// Whether a history recorded for the other settings is usable for these.
+    pub(crate) fn shares_history_with(&self, other: &Self) -> bool {
+        self.cpu.shares_history_with(&other.cpu) && self.memory.shares_history_with(&other.memory)
     }
 }
 

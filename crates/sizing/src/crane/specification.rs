@@ -1,5 +1,5 @@
-//! Sizes that machines or teams sell: the smallest CPU class that holds the CPU and has a memory
-//! size that holds the memory.
+//! Machine sizes: the smallest CPU class that fits the CPU and has a memory size that fits the
+//! memory.
 //!
 //! Source: `pkg/recommendation/recommender/resource/resource_spec.go`. There the result is printed
 //! with two decimals; here it is exact.
@@ -7,7 +7,7 @@
 use model::{Cpu, Memory};
 use thiserror::Error;
 
-/// A list longer than this is a mistake.
+/// Maximum length of a list.
 const MAX_ITEMS: usize = 1000;
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -21,11 +21,11 @@ pub struct Specification {
     pub gibibytes: f64,
 }
 
-/// A list of sizes, in the order of CPU, then memory.
+/// A list of sizes, ordered by CPU, then memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Specifications(Vec<Specification>);
 
-/// Why a text is no list of sizes.
+/// Errors in a list of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecificationError {
     /// An item without exactly two numbers.
@@ -37,8 +37,8 @@ pub enum SpecificationError {
 }
 
 impl Specifications {
-    /// Reads a list such as `0.25c0.5g,1c2g`: items are separated by commas, and the two numbers of
-    /// an item by anything else.
+    /// Parses a list such as `0.25c0.5g,1c2g`: items are separated by commas, and the two numbers
+    /// of an item by anything else.
     pub fn parse(text: &str) -> Result<Self, SpecificationError> {
         let mut list = text.split(',').map(item).collect::<Result<Vec<_>, _>>()?;
         if list.len() > MAX_ITEMS {
@@ -57,7 +57,7 @@ impl Specifications {
         &self.0
     }
 
-    /// The first size that holds both; none when no size does.
+    /// The first size that fits both, if any.
     pub fn fit(&self, cpu: Cpu, memory: Memory) -> Option<(Cpu, Memory)> {
         let holds = |size: &&Specification| {
             size.cores >= cpu.cores() && size.gibibytes >= memory.bytes() as f64 / GIB
@@ -65,7 +65,7 @@ impl Specifications {
         let size = self.0.iter().find(holds)?;
         let millicores = (size.cores * 1000.0).ceil() as i64;
         let bytes = (size.gibibytes * GIB).ceil() as i64;
-        // A size of nothing is no size.
+        // Sizes of zero are invalid.
         (millicores > 0 && bytes > 0)
             .then(|| (Cpu::from_millicores(millicores), Memory::from_bytes(bytes)))
     }

@@ -1,10 +1,9 @@
-//! Histories of containers that were taken out of their workload: when they end, and how they are
-//! forgotten.
+//! Garbage collection of histories of containers that were removed from their workload.
 //!
-//! Upstream keeps what was stored of such a container for as long as its autoscaler lives, so that
-//! a container that was renamed years ago still takes its share of a pod's minimum. Here it ends as
-//! live history does: once it is as old as the memory windows together, and never while no pod runs
-//! to show that the container is really gone.
+//! Upstream keeps the checkpoint of such a container as long as its autoscaler exists, so that a
+//! container renamed years ago still takes its share of a pod's minimum. Here it ends like live
+//! history: once it is as old as all memory windows together, and only while a running pod shows
+//! that the container is really gone.
 
 use jiff::Timestamp;
 
@@ -17,9 +16,8 @@ use crate::config::MemoryRules;
 use crate::policy::{ContainerPolicy, policy_for};
 
 impl Fleet {
-    /// Whether a container is in none of the autoscaler's pods, while some run, and nothing was
-    /// heard of it for as long as history is kept: neither here nor, as far as others know, since
-    /// `last_heard`.
+    /// Whether no pod of the autoscaler has the container while some run, and it has no samples
+    /// within the retention: neither here nor since `last_heard`, as reported by others.
     pub fn is_abandoned(
         &self,
         id: &AutoscalerId,
@@ -60,8 +58,7 @@ impl Fleet {
             && !pods().any(|pod| pod.has_container(container))
     }
 
-    /// Forgets what is kept by name for the container of an autoscaler, and the live history that
-    /// is too old.
+    /// Drops the checkpoint of an autoscaler's container, and its expired live history.
     pub fn forget_container(&mut self, id: &AutoscalerId, container: &str, now: Timestamp) {
         self.update(&id.namespace, |namespace| {
             namespace.forget_container(&id.name, container, now)
@@ -100,7 +97,7 @@ impl Namespace {
     }
 }
 
-/// How long history of a container is kept without samples.
+/// Retention of a container's history without samples.
 fn retention_ns(mut rules: MemoryRules, policies: &[ContainerPolicy], container: &str) -> i64 {
     if let Some(policy) = policy_for(policies, container) {
         policy.overlay(&mut rules);

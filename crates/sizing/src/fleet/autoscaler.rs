@@ -1,5 +1,4 @@
-//! An autoscaler as far as sizing cares: which pods it selects, what its policies say, and the
-//! history that was stored for it.
+//! Autoscaler as an input of sizing: selector, policies and checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use crate::aggregate::Aggregate;
 use crate::policy::ContainerPolicy;
 use crate::sizing_policy::SizingPolicy;
 
-/// Which autoscaler is meant.
+/// Namespace and name of an autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AutoscalerId {
     /// The namespace of the object.
@@ -21,18 +20,18 @@ pub struct AutoscalerId {
     pub name: String,
 }
 
-/// An autoscaler as it is told to the fleet.
+/// Autoscaler as passed to [`Fleet::apply_autoscaler`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoscalerSpec {
-    /// The pods of the target. Use [`Selector::nothing`] until it is known.
+    /// Selector of the target's pods. [`Selector::nothing`] while unknown.
     pub selector: Selector,
-    /// What its owner decided about single containers.
+    /// Container policies.
     pub policies: Vec<ContainerPolicy>,
-    /// The containers that get whole cores; see [`crate::integer_cpu_containers`].
+    /// Containers with whole cores; see [`crate::integer_cpu_containers`].
     pub integer_cpu: BTreeSet<String>,
-    /// Whether its target exists: then finished pods keep empty histories alive.
+    /// Whether its target exists. If so, finished pods keep empty histories alive.
     pub target_exists: bool,
-    /// How its containers are sized, unless by the VPA's policy.
+    /// Sizing policy other than the VPA's.
     pub sizing: Option<Arc<SizingPolicy>>,
 }
 
@@ -48,23 +47,23 @@ impl Default for AutoscalerSpec {
     }
 }
 
-/// An autoscaler as the fleet keeps it.
+/// Stored autoscaler.
 #[derive(Clone, Debug)]
 pub(super) struct Autoscaler {
     /// Unique within its namespace.
     pub(super) name: Box<str>,
     pub(super) spec: AutoscalerSpec,
-    /// When it changed last, in changes of the namespace.
+    /// Number of its last change within the namespace.
     pub(super) changed: u64,
-    /// Where its selector is in the index.
+    /// Position of its selector in the index.
     pub(super) entry: Entry,
-    /// The groups of pods that it selects.
+    /// Groups of pods that it selects.
     pub(super) groups: BTreeSet<u32>,
-    /// History that was stored for it, by container name.
+    /// Checkpoints by container name.
     pub(super) stored: BTreeMap<Box<str>, Aggregate>,
-    /// History of pods that are gone, measured here and merged by container name.
+    /// History of deleted pods, merged by container name.
     pub(super) retired: BTreeMap<Box<str>, Aggregate>,
-    /// What a policy of its own remembers; none where it has none.
+    /// History for its own sizing policy, if it has one.
     pub(super) own: Option<Box<PolicyHistories>>,
 }
 

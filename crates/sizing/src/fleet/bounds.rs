@@ -1,10 +1,9 @@
-//! Bounds on what short-lived pods leave behind: tenants choose the names of containers, and the
-//! labels of pods.
+//! Limits on history of short-lived pods, since tenants choose container names and labels.
 //!
-//! Of one autoscaler the container names that were measured last are sized and stored. In one
-//! namespace the oldest histories of containers that no pod has any more are merged into those that
-//! the autoscalers keep per container name. Of too many names there, those that no pod has are
-//! forgotten first, the ones measured longest ago first.
+//! Per autoscaler, only the most recently measured container names are sized and stored. Per
+//! namespace, the oldest histories without pods are merged into one per autoscaler and container
+//! name. If there are too many of those, names without pods are dropped first, the least recently
+//! measured ones before others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,31 +16,29 @@ use super::pod::Pod;
 use crate::aggregate::Aggregate;
 use crate::instant::Instant;
 
-/// The most container names of one autoscaler that are sized and stored.
+/// Maximum number of container names of one autoscaler that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
 
-/// The most container names under which one autoscaler keeps stored history, and likewise history
-/// of pods that are gone. When there are more, [`MAX_CONTAINERS`] are left, so that ranking them
-/// has to be done only now and then.
+/// Maximum number of container names with checkpoints, and with history of deleted pods, of one
+/// autoscaler. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.
 const MAX_KEPT: usize = 2 * MAX_CONTAINERS;
 
-/// The most histories in one namespace of containers that no pod has any more.
+/// Maximum number of histories without pods in one namespace.
 pub const MAX_IDLE_HISTORIES: usize = 5000;
 
-/// What is left of them when there are more, so that merging has to be done only now and then.
+/// Histories kept when the maximum is exceeded, so that merging is rare.
 const IDLE_LEFT: usize = MAX_IDLE_HISTORIES / 10 * 9;
 
 impl Fleet {
-    /// The container names that are sized and stored, where the autoscaler knows more than
-    /// [`MAX_CONTAINERS`]; none where all are.
+    /// The container names that are sized and stored; `None` if all are, with at most
+    /// [`MAX_CONTAINERS`].
     pub fn kept_containers(&self, id: &AutoscalerId) -> Option<BTreeSet<&str>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         kept_containers(namespace, autoscaler)
     }
 }
 
-/// All that is known of an autoscaler's containers: of each group of pods, and what is kept per
-/// name.
+/// All histories of an autoscaler's containers: per group of pods, and per name.
 pub(super) fn known<'a>(
     namespace: &'a Namespace,
     autoscaler: &'a Autoscaler,
@@ -60,7 +57,7 @@ pub(super) fn known<'a>(
     live.chain(kept.map(|(name, aggregate)| (&**name, aggregate)))
 }
 
-/// Those measured last; of several, those measured most often.
+/// The most recently measured names; of several, those with most samples.
 pub(super) fn kept_containers<'a>(
     namespace: &'a Namespace,
     autoscaler: &'a Autoscaler,
@@ -90,8 +87,7 @@ pub(super) fn kept_containers<'a>(
 }
 
 impl Namespace {
-    /// Takes notice of histories that may have lost their last pod; where too many have, the oldest
-    /// are merged.
+    /// Counts histories that may have lost their last pod, and merges the oldest above the maximum.
     pub(super) fn may_be_idle(&mut self, count: usize) {
         self.idle += count;
         if self.idle <= MAX_IDLE_HISTORIES {
@@ -106,7 +102,7 @@ impl Namespace {
         }
     }
 
-    /// By their last sample.
+    /// Histories without pods, by their last sample.
     fn idle_histories(&self) -> Vec<(Instant, u32, Box<str>)> {
         let mut idle = Vec::new();
         for id in self.groups.ids() {
@@ -145,8 +141,8 @@ impl Namespace {
         self.drop_if_idle(id);
     }
 
-    /// Takes over the stored history of a container of an autoscaler; false where there is no such
-    /// autoscaler.
+    /// Sets the checkpoint of an autoscaler's container. Returns false if the autoscaler does not
+    /// exist.
     pub(super) fn store(&mut self, autoscaler: &str, container: &str, history: Aggregate) -> bool {
         let Some(id) = self.autoscaler_id(autoscaler) else {
             return false;
@@ -159,8 +155,7 @@ impl Namespace {
         true
     }
 
-    /// Forgets histories that an autoscaler keeps per container name, where there are more than
-    /// [`MAX_KEPT`].
+    /// Drops histories that an autoscaler keeps by container name, above [`MAX_KEPT`].
     fn bound(&mut self, id: u32, kept: fn(&mut Autoscaler) -> &mut BTreeMap<Box<str>, Aggregate>) {
         let Some(autoscaler) = self.autoscalers.get_mut(id) else {
             return;
@@ -177,8 +172,8 @@ impl Namespace {
         }
     }
 
-    /// All but [`MAX_CONTAINERS`] of these names. Names that a pod has are left before others, then
-    /// those measured last in any history.
+    /// All but [`MAX_CONTAINERS`] of these names. Names with a pod are kept before others, then the
+    /// most recently measured ones.
     fn least_useful(&self, id: u32, histories: &BTreeMap<Box<str>, Aggregate>) -> Vec<Box<str>> {
         let Some(autoscaler) = self.autoscalers.get(id) else {
             return Vec::new();

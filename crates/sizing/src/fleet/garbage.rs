@@ -1,4 +1,4 @@
-//! Forgets histories that are too old or of no use.
+//! Garbage collection of expired and unused histories.
 //!
 //! Source: upstream `pkg/recommender/model/cluster.go` (`garbageCollectAggregateCollectionStates`).
 
@@ -10,25 +10,23 @@ use super::namespace::Namespace;
 use super::pod::Pod;
 use crate::instant::Instant;
 
-/// Old history is looked for at most this often.
+/// Minimum interval between collections.
 const INTERVAL_NS: i64 = 3_600_000_000_000;
 
 impl Fleet {
-    /// Once an hour, drops histories that are too old or of no use, and groups with neither history
-    /// nor pods; gives how many histories.
+    /// Once an hour, drops expired and unused histories, and groups with neither history nor pods.
+    /// Returns the number of dropped histories.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
         self.collect(now, true)
     }
 
-    /// Once an hour, drops histories of no use, and groups with neither history nor pods, as
-    /// [`Fleet::collect_garbage`] does, but none for its age: for a clock that is not trusted.
-    /// Returns how many histories.
+    /// Like [`Fleet::collect_garbage`], but keeps expired histories: for an untrusted clock.
     pub fn collect_unused(&mut self, now: Timestamp) -> usize {
         self.collect(now, false)
     }
 
     fn collect(&mut self, now: Timestamp, expires: bool) -> usize {
-        // After a clock was put back, the last time lies in the future, perhaps by months.
+        // After a clock was set back, the last time may be in the future, even by months.
         if (0..INTERVAL_NS).contains(&Instant::from(now).since(self.last_garbage_collection)) {
             return 0;
         }
@@ -44,11 +42,11 @@ impl Fleet {
 }
 
 impl Namespace {
-    /// Drops histories that are too old or of no use, then groups with neither history nor pods;
-    /// gives how many histories.
+    /// Drops expired and unused histories, then groups with neither history nor pods. Returns the
+    /// number of dropped histories.
     ///
-    /// An empty history is of use while a pod that is not finished has the container, or a finished
-    /// one whose target exists.
+    /// An empty history is used while an unfinished pod has the container, or a finished one whose
+    /// target exists.
     fn collect_garbage(&mut self, now: Timestamp, expires: bool) -> usize {
         let mut dropped = 0;
         for id in self.groups.ids().collect::<Vec<_>>() {
@@ -87,7 +85,7 @@ impl Namespace {
         dropped
     }
 
-    /// Whether some autoscaler of the group still has a target.
+    /// Whether any autoscaler of the group has a target.
     fn has_target(&self, group: &Group) -> bool {
         let has_target = |id: &u32| {
             self.autoscalers

@@ -1,7 +1,7 @@
-//! Pods of one namespace with the same labels, and the history of their containers.
+//! Group of pods of one namespace with the same labels, and the history of their containers.
 //!
-//! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group outlives
-//! its pods as long as there is history.
+//! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group exists as
+//! long as it has pods or history.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::instant::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) labels: Arc<Labels>,
-    /// Ids of the pods that exist now.
+    /// Ids of the existing pods.
     pub(super) pods: Vec<u32>,
     /// Ids of the autoscalers that select these labels.
     pub(super) autoscalers: Vec<u32>,
-    /// By container name; pods have few containers.
+    /// Histories by container name; pods have few containers.
     pub(super) histories: Vec<(Box<str>, History)>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Group {
 pub(super) struct History {
     pub(super) aggregate: Aggregate,
     created: Instant,
-    /// Set where an autoscaler has rules of its own for this container.
+    /// Rules of an autoscaler for this container, if any.
     pub(super) rules: Option<Box<MemoryRules>>,
 }
 
@@ -42,8 +42,8 @@ impl History {
         }
     }
 
-    /// Whether it is too old to mean anything. Age counts from the last CPU sample, or from the
-    /// start when there was none.
+    /// Whether it is expired. Age counts from the last CPU sample, or from its creation without
+    /// one.
     pub(super) fn is_expired(&self, retention_ns: i64, now: Instant) -> bool {
         let last = if self.aggregate.samples() == 0 {
             self.created
@@ -64,13 +64,12 @@ impl Group {
         }
     }
 
-    /// Whether nothing refers to it and it remembers nothing.
+    /// Whether it has no references and no history.
     pub(super) fn is_idle(&self) -> bool {
         self.pods.is_empty() && self.histories.is_empty()
     }
 
-    /// The history of a container; started with the rules it gets from the linked autoscalers if
-    /// there is none.
+    /// The history of a container; created with the rules of the linked autoscalers if missing.
     pub(super) fn history(
         &mut self,
         container: &str,
@@ -95,8 +94,8 @@ impl Group {
         &mut self.histories[index].1
     }
 
-    /// Drops what is too old, and what is empty and of no live container. Of live containers an
-    /// empty history stays. Gives the number of histories that were dropped or emptied.
+    /// Drops expired histories, and empty ones without a live container. Returns the number of
+    /// histories dropped or emptied.
     pub(super) fn collect_garbage(
         &mut self,
         default_rules: &MemoryRules,

@@ -1,4 +1,4 @@
-//! Samples, OOM kills and stored histories on their way in; what cannot be true is refused here.
+//! Input of samples, OOM kills and checkpoints, with plausibility checks.
 
 use jiff::Timestamp;
 use model::{ContainerRef, Memory, Sample};
@@ -10,39 +10,39 @@ use super::policy_history::Observation;
 use crate::aggregate::Aggregate;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::MemoryRules;
-use crate::decaying::Shape;
+use crate::decaying_histogram::Shape;
 use crate::instant::Instant;
 use crate::policy::policy_for;
 
-/// Clocks differ, but samples from further ahead would make everything real look ancient, so they
-/// are refused.
+/// Maximum time of a sample ahead of now. Clocks differ, but later samples would make all real ones
+/// look old.
 const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
 
-/// A sample further ahead than this would stop the windows of policies that go by windows until its
-/// time has come, so it is not shown to them.
+/// Maximum time ahead for window-based policies. A later sample would stall their windows until
+/// then, so they ignore it.
 const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
 
-/// Which parts of a sample entered the history; old and negative ones do not.
+/// Parts of a sample that entered the history. Old and negative ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// The CPU usage did.
+    /// Whether the CPU usage was accepted.
     pub cpu: bool,
-    /// The memory usage did.
+    /// Whether the memory usage was accepted.
     pub memory: bool,
 }
 
-/// The time of a stored history that is the furthest in the future.
+/// The latest future time in a checkpoint.
 struct Ahead {
     field: &'static str,
     time: Timestamp,
-    /// Nanoseconds from now to it, less what it may be later than the last sample.
+    /// Nanoseconds from now to it, less its tolerance after the last sample.
     by_ns: i64,
 }
 
-/// Why a sample or OOM kill cannot be used.
+/// Reasons for refusing a sample or OOM kill.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SampleError {
-    /// No such pod, or the pod has no such container.
+    /// The pod does not exist, or has no such container.
     #[error("container {0} is not known")]
     UnknownContainer(ContainerRef),
     /// The time is more than a day ahead.
@@ -87,9 +87,9 @@ impl Fleet {
                 state.add_memory(aggregate, &shapes, rules, memory.bytes(), at)
             }),
         };
-        if namespace.own_policies > 0 && !is_ahead(sample.at, now, MAX_WINDOW_AHEAD_NS) {
+        if namespace.per_vpa_policies > 0 && !is_ahead(sample.at, now, MAX_WINDOW_AHEAD_NS) {
             let cpu = sample.cpu.filter(|_| accepted.cpu);
-            // The same sample again is accepted above, where only the peak counts.
+            // A repeated sample is accepted above, where only the peak counts.
             let memory = sample.memory.filter(|_| accepted.memory && is_new_memory);
             if cpu.is_some() || memory.is_some() {
                 namespace.observe(
@@ -103,8 +103,7 @@ impl Fleet {
         Ok(accepted)
     }
 
-    /// Adds an OOM kill of a container that requested so much memory; false if it is too old to
-    /// matter.
+    /// Adds an OOM kill of a container with this request. Returns false if it is too old to count.
     pub fn record_oom(
         &mut self,
         container: &ContainerRef,
@@ -140,8 +139,7 @@ impl Fleet {
         Ok(accepted)
     }
 
-    /// The peak that an OOM kill of a container would count as; none where the container is not
-    /// known.
+    /// The peak of an OOM kill of a container; `None` for an unknown container.
     pub fn oom_peak(&self, container: &ContainerRef, requested: Memory) -> Option<Memory> {
         let namespace = self.namespaces.get(container.namespace.as_str())?;
         let pod = namespace.pod(&container.pod)?;
@@ -153,8 +151,7 @@ impl Fleet {
         ))
     }
 
-    /// How memory samples and OOM kills of a container become peaks: the rules of its autoscalers,
-    /// or else the default.
+    /// Memory rules of a container: those of its autoscalers, or else the default.
     pub fn memory_rules(&self, container: &ContainerRef) -> MemoryRules {
         let namespace = self.namespaces.get(container.namespace.as_str());
         let group = namespace
@@ -167,9 +164,8 @@ impl Fleet {
             .unwrap_or(self.config.memory)
     }
 
-    /// Takes over the stored history of a container of an autoscaler; it replaces what was taken
-    /// over before. History that ends more than a day after `now` is refused: samples would count
-    /// for nothing until its time has come.
+    /// Loads the checkpoint of an autoscaler's container, replacing an earlier one. A checkpoint
+    /// that ends more than a day after `now` is refused: samples would not count until then.
     pub fn load_checkpoint(
         &mut self,
         id: &AutoscalerId,
@@ -183,8 +179,8 @@ impl Fleet {
         self.store(id, container, Aggregate::load(stored)?)
     }
 
-    /// Takes over stored history as [`Fleet::load_checkpoint`] does. History that ends more than a
-    /// day after `now` is moved back, so that it ends now: for a `now` that is known to be right.
+    /// Loads a checkpoint like [`Fleet::load_checkpoint`]. One that ends more than a day after
+    /// `now` is moved back to end now: for a trusted clock.
     pub fn load_checkpoint_moved_back(
         &mut self,
         id: &AutoscalerId,
@@ -215,9 +211,9 @@ impl Fleet {
         }
     }
 
-    /// By how much stored history ends after `now`, if that is more than samples may be ahead.
-    /// References may be later by the half-life to which they are rounded, and those of peaks by
-    /// the window that they end.
+    /// Time by which a checkpoint ends after `now`, if more than allowed for samples. References
+    /// may be later by the half-life to which they are rounded, and those of peaks by the window
+    /// that they end.
     fn ahead(
         &self,
         id: &AutoscalerId,

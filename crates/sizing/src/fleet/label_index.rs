@@ -1,8 +1,7 @@
-//! Finds the selectors that may match given labels, and the labels that a selector may match,
-//! without looking at all of them.
+//! Index between labels and selectors.
 //!
-//! Both indices go by one `key=value` pair; only its hash is kept, so what they find must still be
-//! checked with `Selector::matches`.
+//! Both directions use one `key=value` pair, of which only the hash is kept, so candidates must
+//! still be checked with `Selector::matches`.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,7 +34,7 @@ impl Postings {
         self.0.get(&label).map_or(&[], Vec::as_slice)
     }
 
-    /// Of the conditions that name values, the labels of the one that the fewest ids share.
+    /// Labels of the requirement with the fewest ids, among those that name values.
     fn rarest(&self, selector: &Selector) -> Option<Vec<u64>> {
         let count = |labels: &Vec<u64>| {
             labels
@@ -64,15 +63,15 @@ fn hash(key: &str, value: &str) -> u64 {
     hasher.finish()
 }
 
-/// Selectors, to be found by the labels of an object.
+/// Selectors by the labels of an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SelectorIndex {
     by_label: Postings,
-    /// Selectors that name no value.
+    /// Selectors without values.
     others: Vec<u32>,
 }
 
-/// Where a selector was entered.
+/// Index position of a selector.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Labels(Vec<u64>),
@@ -105,12 +104,12 @@ impl SelectorIndex {
         }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.by_label.len() + self.others.len()
     }
 
-    /// Every selector that may match, each once.
+    /// Candidate selectors without duplicates.
     pub(super) fn candidates(&self, labels: &Labels) -> Vec<u32> {
         let named = labels
             .iter()
@@ -122,7 +121,7 @@ impl SelectorIndex {
     }
 }
 
-/// Label sets, to be found by a selector.
+/// Label sets by selector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LabelIndex {
     by_label: Postings,
@@ -141,13 +140,13 @@ impl LabelIndex {
         }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.by_label.len()
     }
 
-    /// Every label set that may match, each once; none when the selector names no value, so that
-    /// all have to be looked at.
+    /// Candidate label sets without duplicates; `None` if the selector names no value, so that all
+    /// are candidates.
     pub(super) fn candidates(&self, selector: &Selector) -> Option<Vec<u32>> {
         let labels = self.by_label.rarest(selector)?;
         let mut found: Vec<u32> = labels

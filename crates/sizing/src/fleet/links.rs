@@ -1,5 +1,4 @@
-//! Links between groups of pods and the autoscalers that select them, kept up to date from both
-//! sides.
+//! Links between groups of pods and the autoscalers that select them, updated from both sides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use crate::config::MemoryRules;
 use crate::policy::policy_for;
 
 impl Namespace {
-    /// Forgets a group that has neither pods nor history.
+    /// Drops a group that has neither pods nor history.
     pub(super) fn drop_if_idle(&mut self, id: u32) {
         if !self.groups.get(id).is_some_and(Group::is_idle) {
             return;
@@ -31,7 +30,7 @@ impl Namespace {
         }
     }
 
-    /// The group with these labels, made and linked if there is none.
+    /// The group with these labels; created and linked if missing.
     pub(super) fn group_of(&mut self, labels: Labels) -> u32 {
         if let Some(id) = self.group_ids.get(&labels) {
             return *id;
@@ -46,8 +45,7 @@ impl Namespace {
         id
     }
 
-    /// Links an autoscaler to what its selector selects now; gives the groups that it was linked to
-    /// before.
+    /// Links an autoscaler to the groups that it selects. Returns the previously linked groups.
     pub(super) fn relink(&mut self, id: u32) -> BTreeSet<u32> {
         let before = self.unlink(id);
         self.link(id);
@@ -92,7 +90,7 @@ impl Namespace {
         groups
     }
 
-    /// Works out anew which rules of their own the containers of these groups have.
+    /// Recomputes the per-VPA rules of these groups' containers.
     pub(super) fn refresh_rules(&mut self, groups: BTreeSet<u32>) {
         for id in groups {
             let Some(group) = self.groups.get_mut(id) else {
@@ -110,8 +108,8 @@ impl Namespace {
     }
 }
 
-/// The rules that the linked autoscalers set for a container, where they differ from the default.
-/// Of several autoscalers the last changed one wins.
+/// The rules of the linked autoscalers for a container, if they differ from the default. The last
+/// changed autoscaler wins.
 pub(super) fn own_rules(
     default: &MemoryRules,
     autoscalers: &Slab<Autoscaler>,

@@ -18,10 +18,10 @@ use crate::aggregate::Shapes;
 use crate::config::MemoryRules;
 use crate::container::Container;
 
-/// Everything known about one namespace.
+/// State of one namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
-    /// The rules of containers for which no autoscaler has its own.
+    /// Rules of containers without per-VPA rules.
     pub(super) default_rules: MemoryRules,
     pod_ids: HashMap<Box<str>, u32>,
     pub(super) pods: Slab<Pod>,
@@ -31,13 +31,13 @@ pub(super) struct Namespace {
     autoscaler_ids: HashMap<Box<str>, u32>,
     pub(super) autoscalers: Slab<Autoscaler>,
     pub(super) autoscaler_index: SelectorIndex,
-    /// Counts changes of autoscalers, to know which came last.
+    /// Number of changes of autoscalers, which orders them.
     changes: u64,
-    /// How many autoscalers size by a policy of their own: none, in most namespaces.
-    pub(super) own_policies: usize,
-    /// How histograms are kept.
+    /// Number of autoscalers with their own sizing policy: zero in most namespaces.
+    pub(super) per_vpa_policies: usize,
+    /// Histogram parameters.
     pub(super) shapes: Shapes,
-    /// The most histories that can be without pods.
+    /// Upper bound of the number of histories without pods.
     pub(super) idle: usize,
 }
 
@@ -54,7 +54,7 @@ impl Namespace {
             autoscalers: Slab::default(),
             autoscaler_index: SelectorIndex::default(),
             changes: 0,
-            own_policies: 0,
+            per_vpa_policies: 0,
             shapes,
             idle: 0,
         }
@@ -102,7 +102,7 @@ impl Namespace {
         self.pods.get(*self.pod_ids.get(name)?)
     }
 
-    /// The number of a pod, and of the group that it belongs to.
+    /// The ids of a pod and its group.
     pub(super) fn pod_and_group(&self, name: &str) -> Option<(u32, u32)> {
         let id = *self.pod_ids.get(name)?;
         Some((id, self.pods.get(id)?.group))
@@ -116,7 +116,7 @@ impl Namespace {
             .map(|autoscaler| &*autoscaler.name)
     }
 
-    /// Adds a pod or takes over its changes.
+    /// Adds or updates a pod.
     pub(super) fn apply_pod(&mut self, spec: PodSpec, now: Timestamp) {
         let group = self.group_of(spec.labels);
         let id = match self.pod_ids.get(&*spec.name) {
@@ -152,7 +152,7 @@ impl Namespace {
         }
     }
 
-    /// A container and the history it belongs to; the history is started if there is none.
+    /// A container and its history, which is created if missing.
     pub(super) fn container(
         &mut self,
         pod: &str,
@@ -167,8 +167,7 @@ impl Namespace {
         Some((state, group.history(container, now, rules)))
     }
 
-    /// Adds an autoscaler or takes over its changes. History that was loaded for it stays, also
-    /// when the selector changes.
+    /// Adds or updates an autoscaler. Its checkpoints stay, also if the selector changes.
     pub(super) fn apply_autoscaler(&mut self, name: &str, spec: AutoscalerSpec) {
         self.changes += 1;
         let id = match self.autoscaler_ids.get(name) {
@@ -185,9 +184,9 @@ impl Namespace {
         autoscaler.changed = changes;
         let relink = autoscaler.spec.selector != spec.selector;
         let before = std::mem::replace(&mut autoscaler.spec, spec);
-        self.own_policies += usize::from(autoscaler.spec.sizing.is_some());
-        self.own_policies -= usize::from(before.sizing.is_some());
-        autoscaler.renew_own_policy(before.sizing.as_deref());
+        self.per_vpa_policies += usize::from(autoscaler.spec.sizing.is_some());
+        self.per_vpa_policies -= usize::from(before.sizing.is_some());
+        autoscaler.reset_policy_history(before.sizing.as_deref());
         let mut groups = if relink {
             self.relink(id)
         } else {
@@ -208,7 +207,7 @@ impl Namespace {
         };
         let groups = self.unlink(id);
         let removed = self.autoscalers.remove(id);
-        self.own_policies -=
+        self.per_vpa_policies -=
             usize::from(removed.is_some_and(|autoscaler| autoscaler.spec.sizing.is_some()));
         self.refresh_rules(groups);
     }

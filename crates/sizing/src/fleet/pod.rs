@@ -1,5 +1,4 @@
-//! A pod as far as sizing cares: its labels, whether it is done, and the state of its containers
-//! between samples.
+//! Pod as an input of sizing: labels, phase, and the state of its containers between samples.
 
 use model::Labels;
 
@@ -8,16 +7,16 @@ use crate::container::Container;
 /// The phase of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Not yet started.
+    /// Not started.
     Pending,
-    /// Some container runs.
+    /// At least one container runs.
     #[default]
     Running,
-    /// All containers ended well.
+    /// All containers terminated successfully.
     Succeeded,
-    /// All containers ended, some badly.
+    /// All containers terminated, at least one with a failure.
     Failed,
-    /// Its node does not answer.
+    /// Its node is unreachable.
     Unknown,
 }
 
@@ -28,7 +27,7 @@ impl Phase {
     }
 }
 
-/// A pod as it is told to the fleet.
+/// Pod as passed to [`Fleet::apply_pod`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSpec {
     /// Its namespace.
@@ -41,11 +40,11 @@ pub struct PodSpec {
     pub phase: Phase,
     /// The names of its containers.
     pub containers: Vec<String>,
-    /// The names of its init containers, whose samples are dropped.
+    /// The names of its init containers, whose samples are ignored.
     pub init_containers: Vec<String>,
 }
 
-/// A pod as the fleet keeps it.
+/// Stored pod.
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub(super) group: u32,
@@ -64,7 +63,7 @@ impl Pod {
         }
     }
 
-    /// Takes over phase and containers; containers that stay keep their state.
+    /// Updates phase and containers. Containers that remain keep their state.
     pub(super) fn update(
         &mut self,
         phase: Phase,

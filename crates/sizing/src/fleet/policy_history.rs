@@ -1,9 +1,9 @@
-//! What a sizing policy other than the VPA's remembers of an autoscaler's containers: by container
-//! name, over all pods that the autoscaler selects.
+//! Histories of the sizing policies other than the VPA's: by container name, over all pods of an
+//! autoscaler.
 //!
-//! It starts when the autoscaler asks for the policy, and with every start of the process: there is
-//! no stored form of it. It ends with the autoscaler, with the policy, or eight days after the last
-//! sample of the container. Autoscalers without such a policy take no memory for it.
+//! They start when the autoscaler selects the policy, and with every start of the process: they
+//! have no checkpoints. They end with the autoscaler, with the policy, or eight days after the last
+//! sample of the container. Autoscalers without such a policy take no memory for them.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ use crate::estimate::Amounts;
 use crate::instant::Instant;
 use crate::sizing_policy::{SizingMethod, SizingPolicy};
 
-/// How long a container is remembered that is not measured any more.
+/// Retention of a container without samples.
 const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
 
-/// One event that policies learn from.
+/// Observation of a container.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Observation<'a> {
-    /// Usage that was measured.
+    /// Measured usage.
     Usage {
         cpu: Option<Cpu>,
         memory: Option<Memory>,
     },
-    /// A kill for want of memory of a container with this request.
+    /// OOM kill of a container with this request.
     Oom {
         request: Memory,
         rules: &'a MemoryRules,
@@ -43,17 +43,17 @@ pub(super) struct PolicyHistories(BTreeMap<Box<str>, PolicyHistory>);
 struct PolicyHistory {
     first: Instant,
     last: Instant,
-    memory: Remembered,
+    memory: MethodHistory,
 }
 
 #[derive(Clone, Debug)]
-enum Remembered {
+enum MethodHistory {
     Crane(CraneHistory),
     Autopilot(Box<AutopilotHistory>),
 }
 
 impl PolicyHistories {
-    /// Takes up what happened to a container of a pod.
+    /// Adds an observation of a container.
     pub(super) fn observe(
         &mut self,
         policy: &SizingPolicy,
@@ -72,14 +72,13 @@ impl PolicyHistories {
         }
     }
 
-    /// The recommendation of a container, before rounding and limits; none while too little is
-    /// known for any.
+    /// The recommendation of a container before rounding and limits; `None` without enough history.
     pub(super) fn recommend(&self, policy: &SizingPolicy, container: &str) -> Option<Amounts> {
         let (cpu, memory) = self.0.get(container)?.recommend(policy)?;
         Some(Amounts { cpu, memory })
     }
 
-    /// Whether less is known of a container than its recommendation needs to fall.
+    /// Whether a container has less history than its recommendation needs to decrease.
     pub(super) fn is_young(&self, policy: &SizingPolicy, container: &str) -> bool {
         let is_old = |history: &PolicyHistory| {
             history.last.since(history.first) >= policy.minimum_history_ns
@@ -90,7 +89,7 @@ impl PolicyHistories {
             .is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
     }
 
-    /// Forgets the container measured longest ago where there are too many.
+    /// Drops the least recently measured container above the maximum.
     fn bound(&mut self) {
         if self.0.len() > MAX_CONTAINERS {
             let oldest = self
@@ -102,7 +101,7 @@ impl PolicyHistories {
         }
     }
 
-    /// Forgets containers that are not measured any more.
+    /// Drops containers that are no longer measured.
     pub(super) fn collect_garbage(&mut self, now: Instant) {
         self.0
             .retain(|_, history| now.since(history.last) < RETENTION_NS);
@@ -112,9 +111,9 @@ impl PolicyHistories {
 impl PolicyHistory {
     fn new(policy: &SizingPolicy, at: Instant) -> Self {
         let memory = match &policy.method {
-            SizingMethod::Crane(_) => Remembered::Crane(CraneHistory::new()),
+            SizingMethod::Crane(_) => MethodHistory::Crane(CraneHistory::new()),
             SizingMethod::Autopilot(method) => {
-                Remembered::Autopilot(Box::new(AutopilotHistory::new(method)))
+                MethodHistory::Autopilot(Box::new(AutopilotHistory::new(method)))
             }
         };
         Self {
@@ -127,7 +126,7 @@ impl PolicyHistory {
     fn observe(&mut self, policy: &SizingPolicy, pod: u32, seen: Observation, at: Instant) {
         self.last = self.last.max(at);
         match (&mut self.memory, &policy.method) {
-            (Remembered::Crane(history), SizingMethod::Crane(config)) => match seen {
+            (MethodHistory::Crane(history), SizingMethod::Crane(config)) => match seen {
                 Observation::Usage { cpu, memory } => {
                     if let Some(cpu) = cpu {
                         history.add_cpu(config, cpu.cores(), at);
@@ -138,7 +137,7 @@ impl PolicyHistory {
                 }
                 Observation::Oom { request, .. } => history.add_oom(request, at),
             },
-            (Remembered::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
+            (MethodHistory::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
                 Observation::Usage { cpu, memory } => {
                     if let Some(cpu) = cpu {
                         history.add_cpu(method, cpu.cores(), at);
@@ -152,17 +151,17 @@ impl PolicyHistory {
                 }
             },
             // Histories are dropped when the method changes.
-            (Remembered::Crane(_) | Remembered::Autopilot(_), _) => {}
+            (MethodHistory::Crane(_) | MethodHistory::Autopilot(_), _) => {}
         }
     }
 
     fn recommend(&self, policy: &SizingPolicy) -> Option<(Cpu, Memory)> {
         match (&self.memory, &policy.method) {
-            (Remembered::Crane(history), SizingMethod::Crane(config)) => {
+            (MethodHistory::Crane(history), SizingMethod::Crane(config)) => {
                 history.recommend(config, self.last)
             }
-            (Remembered::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
-            (Remembered::Crane(_) | Remembered::Autopilot(_), _) => None,
+            (MethodHistory::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
+            (MethodHistory::Crane(_) | MethodHistory::Autopilot(_), _) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! From the histories of an autoscaler's pods to its recommendation and to what is stored of them.
+//! Recommendations and checkpoints of an autoscaler from the histories of its pods.
 //!
-//! Nothing here changes the fleet, so any number of autoscalers can be computed at the same time.
+//! Nothing here changes the state, so any number of autoscalers can be computed in parallel.
 //! Source: upstream `pkg/recommender/routines/recommender.go`, `vpa.go` and
 //! `pkg/recommender/checkpoint/checkpoint_writer.go`.
 
@@ -27,8 +27,8 @@ use crate::publish::Publishing;
 type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
 
 impl Fleet {
-    /// The recommendation for every container the autoscaler knows; empty when it knows none,
-    /// absent when there is no such autoscaler.
+    /// The recommendation for all known containers of an autoscaler; empty without containers,
+    /// `None` if the autoscaler does not exist.
     pub fn recommend(&self, id: &AutoscalerId) -> Option<Recommendation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
@@ -39,8 +39,8 @@ impl Fleet {
         Some(Recommendation { containers })
     }
 
-    /// Whether anything was measured of the autoscaler's containers; a recommendation without is
-    /// nothing but the minimum.
+    /// Whether any container of the autoscaler has samples. A recommendation without samples is the
+    /// minimum.
     pub fn is_measured(&self, id: &AutoscalerId) -> bool {
         let Some((namespace, autoscaler)) = self.autoscaler(id) else {
             return false;
@@ -59,7 +59,7 @@ impl Fleet {
         )
     }
 
-    /// The merged history of every container, with what was stored before.
+    /// The merged history of every container, including checkpoints.
     pub fn histories(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Aggregate>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
@@ -71,8 +71,8 @@ impl Fleet {
         )
     }
 
-    /// What is to be stored of every container. Peaks of windows that are still open are left out,
-    /// since they would count twice when the window goes on after a restart.
+    /// The checkpoints of all containers. Peaks of open windows are left out, since they would
+    /// count twice when the window continues after a restart.
     pub fn checkpoints(
         &self,
         id: &AutoscalerId,
@@ -106,19 +106,20 @@ impl Fleet {
         )
     }
 
-    /// Every step from history to the recommendation for one container; absent when it is not known
-    /// or not sized, or when the autoscaler's own sizing policy knows too little of it yet.
+    /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or
+    /// the autoscaler's own sizing policy lacks history.
     pub fn explain(&self, id: &AutoscalerId, container: &str) -> Option<ContainerExplanation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
-        let is_told =
-            |history: &&Cow<Aggregate>| is_sized(autoscaler, container) && self.is_told(history);
-        let history = histories.get(container).filter(is_told)?;
+        let is_recommended = |history: &&Cow<Aggregate>| {
+            is_sized(autoscaler, container) && self.is_recommended(history)
+        };
+        let history = histories.get(container).filter(is_recommended)?;
         let minimum = self.minimum(autoscaler, &histories);
         let own = match autoscaler.own {
             Some(_) => {
                 let estimate = estimate(&self.config, &self.shapes, minimum, history);
-                Some(autoscaler.by_own_policy(container, minimum, estimate)?)
+                Some(autoscaler.by_per_vpa_policy(container, minimum, estimate)?)
             }
             None => None,
         };
@@ -140,19 +141,22 @@ impl Fleet {
         let sized = histories
             .iter()
             .filter(|(name, _)| is_sized(autoscaler, name));
-        let told = sized.filter(|(_, history)| self.is_told(history));
-        told.filter_map(move |(name, history)| {
+        let recommended = sized.filter(|(_, history)| self.is_recommended(history));
+        recommended.filter_map(move |(name, history)| {
             let estimate = estimate(&self.config, &self.shapes, minimum, history);
-            Some((*name, autoscaler.by_own_policy(name, minimum, estimate)?))
+            Some((
+                *name,
+                autoscaler.by_per_vpa_policy(name, minimum, estimate)?,
+            ))
         })
     }
 
-    /// Whether something is recommended for a container with this history.
-    fn is_told(&self, history: &Aggregate) -> bool {
+    /// Whether a container with this history gets a recommendation.
+    fn is_recommended(&self, history: &Aggregate) -> bool {
         self.config.without_usage == WithoutUsage::Minimum || !history.is_empty()
     }
 
-    /// Each container's share of the least of a pod.
+    /// The pod's minimum divided by its containers.
     fn minimum(&self, autoscaler: &Autoscaler, histories: &Histories) -> Amounts {
         minimum(
             &self.config,
@@ -177,8 +181,8 @@ fn is_sized(autoscaler: &Autoscaler, container: &str) -> bool {
         .is_none_or(|policy| policy.mode == ScalingMode::Auto)
 }
 
-/// The history of each container name that is sized, over all groups and what was stored. A history
-/// of one source is borrowed, not copied.
+/// The history of each sized container name, over all groups and checkpoints. A history with one
+/// source is borrowed.
 fn merged<'a>(
     shapes: &Shapes,
     namespace: &'a Namespace,

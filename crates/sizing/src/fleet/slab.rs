@@ -1,6 +1,6 @@
-//! Values under small numbers that are used again after a removal.
+//! Slab: values with small ids that are reused after a removal.
 
-/// A growing list with holes.
+/// A list with free slots.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -56,7 +56,7 @@ impl<T> Slab<T> {
         self.slots.iter_mut().flatten()
     }
 
-    /// How many values there is room for that are there or were there.
+    /// Number of allocated slots, used or free.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }

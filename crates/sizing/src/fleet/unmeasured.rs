@@ -1,7 +1,7 @@
-//! What stays recommended of a resource of which nothing was measured.
+//! Recommendations of resources without samples.
 //!
-//! An OOM kill that is known before any usage says something of memory and nothing of CPU: the
-//! minimum of CPU must not take the place of what was recommended before.
+//! An OOM kill before any usage sample has information on memory but not on CPU: the minimum of CPU
+//! must not replace the published recommendation.
 
 use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
 
@@ -14,8 +14,7 @@ use crate::capping::cap_container;
 use crate::policy::policy_for;
 
 impl Fleet {
-    /// Keeps what was published of each resource of a container of which nothing was measured,
-    /// within what is allowed.
+    /// Keeps the published values of resources without samples, within the allowed range.
     pub fn keep_unmeasured(
         &self,
         id: &AutoscalerId,

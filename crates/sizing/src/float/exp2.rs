@@ -1,5 +1,5 @@
-//! `2^x`: reduce x to a whole number and a rest of at most one half, approximate e to the rest by a
-//! rational function.
+//! `2^x`: reduces x to an integer and a remainder of at most one half, and approximates e to the
+//! remainder by a rational function.
 //!
 //! Source: FreeBSD `e_exp.c`; the reduction for base two is Go's `math.Exp2`.
 

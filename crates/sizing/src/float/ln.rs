@@ -1,5 +1,5 @@
-//! The natural logarithm: reduce to 1+f between the root of a half and the root of two, approximate
-//! ln(1+f) by a polynomial.
+//! Natural logarithm: reduces to 1+f between the square roots of a half and of two, and
+//! approximates ln(1+f) by a polynomial.
 //!
 //! Source: FreeBSD `e_log.c`, in the order of operations of Go's `math.Log`.
 
@@ -16,8 +16,8 @@ const L: [f64; 7] = [
     1.479_819_860_511_658_6e-1,
 ];
 
-/// The natural logarithm of a number that is at least the smallest normal double; other numbers
-/// give what `f64::ln` gives.
+/// The natural logarithm of a number of at least the smallest normal double; `f64::ln` for other
+/// numbers.
 pub(crate) fn ln(x: f64) -> f64 {
     if x < f64::MIN_POSITIVE || !x.is_finite() {
         return x.ln();

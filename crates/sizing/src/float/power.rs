@@ -1,7 +1,7 @@
-//! A positive number to a whole power, by repeated squaring of the fraction with the power of two
-//! kept aside.
+//! Integer powers of positive numbers, by repeated squaring of the fraction with a separate
+//! exponent.
 //!
-//! Source: Go's `math.Pow` for whole exponents.
+//! Source: Go's `math.Pow` for integer exponents.
 
 use super::{split, times_power_of_two};
 
@@ -17,7 +17,7 @@ pub(crate) fn power(base: f64, exponent: i32) -> f64 {
     let (mut square, mut square_exponent) = split(base);
     let (mut result, mut result_exponent) = (1.0, 0);
     let mut bits = exponent.unsigned_abs();
-    // Beyond this the result is zero or infinite whatever follows.
+    // Beyond this the result is zero or infinite.
     while bits != 0 && square_exponent.abs() <= 1 << 12 {
         if bits & 1 == 1 {
             result *= square;

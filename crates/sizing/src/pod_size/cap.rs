@@ -1,5 +1,5 @@
-//! Holds the recommendation for one container to what the namespace asks of containers, then to its
-//! policy, then, where limits stay as they are, to its limit.
+//! Caps the recommendation for one container by the namespace's limits on containers, then by its
+//! policy, then, if limits stay unchanged, by its limit.
 //!
 //! Source: upstream `pkg/utils/vpa/capping.go` (`getCappedRecommendationForContainer`).
 
@@ -10,7 +10,7 @@ use model::{
 use super::PodContainer;
 use super::proportion::request_at;
 
-/// Holds target and bounds; says what changed the target.
+/// Caps target and bounds. Returns the reasons for changes of the target.
 pub(super) fn cap(
     recommended: &mut ContainerRecommendation,
     container: &PodContainer<'_>,
@@ -87,8 +87,8 @@ fn put(quantity: &mut Quantity, bound: Option<Quantity>) -> bool {
     is_changed
 }
 
-/// The requests with which both a request and its limit in proportion are within what the namespace
-/// asks of containers.
+/// Range of requests for which the request and its proportional limit are within the namespace's
+/// limits on containers.
 #[derive(Default)]
 struct Requestable {
     min: ResourceList,
@@ -120,7 +120,7 @@ impl Requestable {
             if let Some(max) = max {
                 requestable.max.insert(resource.clone(), max);
             }
-            // Both the limit and the request must be above the minimum.
+            // The limit and the request must both be above the minimum.
             let for_limit = min.as_ref().and_then(request_at);
             if let Some(min) = min.map(|min| for_limit.filter(|other| *other >= min).unwrap_or(min))
             {

@@ -1,4 +1,4 @@
-//! Holds the sum over a pod's containers to what the namespace asks of pods, in proportion.
+//! Caps the sum over a pod's containers by the namespace's limits on pods, in proportion.
 //!
 //! Source: upstream `pkg/utils/vpa/capping.go` (`capProportionallyToPodLimitRange`,
 //! `applyPodLimitRange`).
@@ -34,9 +34,9 @@ impl Bound {
     }
 }
 
-/// Holds every number to `range`. Containers without a recommendation take part with what they
-/// request now.
-pub(super) fn hold(
+/// Caps every number by `range`. Containers without a recommendation count with their current
+/// requests.
+pub(super) fn cap_total(
     recommended: &mut Vec<ContainerRecommendation>,
     containers: &[PodContainer<'_>],
     range: &Limits,
@@ -52,12 +52,12 @@ pub(super) fn hold(
     }
     for bound in [Bound::Upper, Bound::Target, Bound::Lower] {
         for resource in [ResourceName::Cpu, ResourceName::Memory] {
-            hold_sum(recommended, containers, range, &resource, bound);
+            cap_sum(recommended, containers, range, &resource, bound);
         }
     }
 }
 
-fn hold_sum(
+fn cap_sum(
     recommended: &mut [ContainerRecommendation],
     containers: &[PodContainer<'_>],
     range: &Limits,
@@ -73,7 +73,7 @@ fn hold_sum(
         if list.is_empty() {
             continue;
         }
-        // Upstream gives zero to what the list does not have.
+        // Upstream treats missing resources as zero.
         let quantity = list.get(resource).unwrap_or(&Quantity::ZERO);
         if let Some(scaled) = scale(resource, quantity, &numerator, &denominator, rounding) {
             list.insert(resource.clone(), scaled);
@@ -81,7 +81,7 @@ fn hold_sum(
     }
 }
 
-/// What the containers of a pod would ask for together.
+/// Sums over a pod's containers.
 struct Sums {
     requests: Quantity,
     limits: Quantity,
@@ -121,8 +121,8 @@ impl Sums {
         sums
     }
 
-    /// Numerator, denominator and rounding of what every request is multiplied by; none where all
-    /// is well or cannot be helped.
+    /// Numerator, denominator and rounding of the factor for every request; `None` if the sum is in
+    /// range or cannot be changed.
     fn factor(
         self,
         range: &Limits,

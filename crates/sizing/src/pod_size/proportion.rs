@@ -1,7 +1,7 @@
-//! Limits that keep their proportion to requests, and the arithmetic of proportions: millicores of
-//! CPU, bytes of memory, rounded down.
+//! Limits proportional to requests, and integer arithmetic for proportions: millicores of CPU,
+//! bytes of memory, rounded down.
 //!
-//! An amount beyond 64 bits counts as nothing, as it does upstream. Source: upstream
+//! Amounts beyond 64 bits count as zero, as upstream. Source: upstream
 //! `pkg/utils/vpa/limit_and_request_scaling.go`.
 
 use model::{Quantity, ResourceList, ResourceName};
@@ -9,14 +9,14 @@ use model::{Quantity, ResourceList, ResourceName};
 /// New limits of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProportionalLimits {
-    /// Of CPU and memory, where a limit can be computed.
+    /// Limits of CPU and memory that can be computed.
     pub limits: ResourceList,
-    /// Why one of the two was not, or not exactly; empty where neither was.
+    /// Reasons for missing or inexact limits.
     pub notes: Vec<String>,
 }
 
-/// Limits of CPU and memory in the proportion that they had to requests. `default_limits` are those
-/// that the namespace gives to containers without any.
+/// Limits of CPU and memory in their current proportion to requests. `default_limits` are the
+/// namespace's defaults for containers without limits.
 pub fn proportional_limits(
     limits: &ResourceList,
     requests: &ResourceList,
@@ -45,7 +45,7 @@ pub fn proportional_limits(
     result
 }
 
-/// One limit, and what is to be said about it.
+/// One limit and its note.
 pub(super) fn proportional_limit(
     resource: &ResourceName,
     limit: Option<&Quantity>,
@@ -62,7 +62,7 @@ pub(super) fn proportional_limit(
             Some("limit NOT set since recommendedRequest is nil or 0"),
         );
     };
-    // A limit without a request means a request of the same size.
+    // A limit without a request implies an equal request.
     let Some(request) = present(request).filter(|request| milli(request) != milli(limit)) else {
         return (Some(recommended.clone()), None);
     };
@@ -75,8 +75,7 @@ pub(super) fn proportional_limit(
     }
 }
 
-/// The request at which a limit in proportion is `bound`; none where the limit has no proportion to
-/// a request, or there is none.
+/// The request whose proportional limit is `bound`; `None` without a bound or a proportion.
 pub(super) fn request_at(
     resource: &ResourceName,
     bound: &Quantity,
@@ -92,15 +91,15 @@ pub(super) fn request_at(
     scaled.or_else(|| Some(from_amount(resource, i64::MAX, bound)))
 }
 
-/// What becomes of a fraction of a millicore or byte.
+/// Rounding of fractions of a millicore or byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
     Down,
     Up,
 }
 
-/// `quantity * numerator / denominator` in the format of `quantity`; none beyond 64 bits, or for a
-/// denominator of zero.
+/// `quantity * numerator / denominator` in the format of `quantity`; `None` beyond 64 bits, or for
+/// a denominator of zero.
 pub(super) fn scale(
     resource: &ResourceName,
     quantity: &Quantity,
@@ -125,7 +124,7 @@ pub(super) fn scale(
     ))
 }
 
-/// Millicores of CPU, whole units of anything else.
+/// Millicores of CPU, whole units of other resources.
 fn amount(resource: &ResourceName, quantity: &Quantity) -> i64 {
     if *resource == ResourceName::Cpu {
         milli(quantity)
@@ -146,7 +145,7 @@ fn present(quantity: Option<&Quantity>) -> Option<&Quantity> {
     quantity.filter(|quantity| units(quantity) != 0)
 }
 
-/// An amount that 64 bits do not hold saturates first.
+/// Saturates amounts beyond 64 bits.
 fn milli(quantity: &Quantity) -> i64 {
     match quantity.milli_value() {
         i64::MAX if *quantity > Quantity::from_milli(i64::MAX) => 0,

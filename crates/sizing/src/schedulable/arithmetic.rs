@@ -1,4 +1,4 @@
-//! Sums and differences of amounts of both resources. They stop at the ends of what can be counted.
+//! Saturating sums and differences of amounts of both resources.
 
 use std::iter::Sum;
 use std::ops::{Add, Sub};
@@ -30,7 +30,7 @@ impl Sum for Amounts {
 }
 
 impl Amounts {
-    /// The greater one of each resource.
+    /// The maximum of each resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         each(self, other, i64::max)

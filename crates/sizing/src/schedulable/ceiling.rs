@@ -1,47 +1,45 @@
-//! A limit on what a pod, or each of its containers, may ask for of one resource, and where it
-//! comes from.
+//! Limit on one resource of a pod or of each of its containers, with its source.
 
 use model::{Cap, Quantity, ResourceName};
 
-/// What is added up or compared.
+/// Values to sum or compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
+pub enum LimitedValues {
     /// Requests.
     Requests,
-    /// Limits, which follow the requests in proportion unless the autoscaler's owner decided
-    /// otherwise.
+    /// Limits, which are proportional to requests unless the policy says RequestsOnly.
     Limits,
 }
 
-/// What is limited.
+/// Scope of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
+pub enum LimitScope {
     /// Each container.
     Container,
     /// The sum over the pod's containers.
     Pod,
 }
 
-/// The most of one resource.
+/// Maximum of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ceiling {
-    /// CPU or memory.
+    /// Resource, CPU or memory.
     pub resource: ResourceName,
-    /// Requests or limits.
-    pub values: Values,
-    /// Container or pod.
-    pub per: Per,
-    /// So many millicores or bytes.
+    /// Limited values.
+    pub values: LimitedValues,
+    /// Scope of the limit.
+    pub per: LimitScope,
+    /// Maximum in millicores or bytes.
     pub most: i64,
-    /// Who says so.
+    /// Source of the limit.
     pub by: Cap,
     /// The name of the node, quota or limit range.
     pub object: String,
-    /// In words, what it rests on.
+    /// Explanation in words.
     pub because: String,
 }
 
-/// An amount of a resource as people read it.
+/// Formats an amount of a resource.
 pub(super) fn show(resource: &ResourceName, amount: i64) -> Quantity {
     match resource {
         ResourceName::Cpu => Quantity::from_milli(amount),

@@ -1,9 +1,9 @@
-//! The most that each container of a workload may get so that its pods can be scheduled.
+//! Maximum of each container such that the pods of a workload can be scheduled.
 //!
-//! Ceilings are taken one after the other, the nodes last; each only lowers what the ones before
-//! left. Where the targets of a pod's containers do not fit, they share in proportion. Where they
-//! fit, a container's most is what there would be if it alone grew. No number is raised, and none
-//! becomes zero: a ceiling under which some container would get nothing is left out and said so.
+//! Ceilings apply in sequence, the nodes last; each only lowers the results of the previous ones.
+//! If the targets of a pod's containers do not fit, they are reduced in proportion. If they fit,
+//! the maximum of a container assumes that only this one grows. No number is raised, and none
+//! becomes zero: a ceiling that leaves nothing for some container is skipped and reported.
 
 use std::collections::BTreeMap;
 
@@ -12,57 +12,57 @@ use model::{
     ResourceName,
 };
 
-use super::ceiling::{Ceiling, Per, Values, show};
-use super::node_room::{NodeRooms, Room};
+use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
+use super::node_headroom::{CandidateNodes, NodeHeadroom};
 use super::pod_shape::{ContainerShape, PodShape, of};
-use super::share::{Stake, share};
+use super::share::{Claim, share};
 use crate::estimate::Amounts;
 use crate::policy::{ContainerPolicy, policy_for};
 
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 
-/// What the pods of one workload have to fit into.
+/// Inputs of the computation for the pods of one workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Fitting<'a> {
-    /// One of its pods.
+pub struct FitInput<'a> {
+    /// Shape of one pod.
     pub pod: &'a PodShape,
-    /// What its owner allows; a minimum is kept as long as it fits.
+    /// Container policies; a minimum is kept as long as it fits.
     pub policies: &'a [ContainerPolicy],
-    /// What its namespace allows.
+    /// Ceilings of the namespace.
     pub ceilings: &'a [Ceiling],
-    /// What nodes have left; none where nodes do not count.
-    pub nodes: Option<&'a NodeRooms>,
+    /// Free resources of nodes; `None` if nodes are ignored.
+    pub nodes: Option<&'a CandidateNodes>,
 }
 
-/// The most that each container may get.
+/// Maximum of each container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
-    most: BTreeMap<(String, ResourceName), Most>,
+    most: BTreeMap<(String, ResourceName), Maximum>,
     unmet: Vec<(ResourceName, String)>,
 }
 
-/// The most of one resource that one container may get.
+/// Maximum of one resource of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Most {
-    /// In millicores or bytes.
+pub struct Maximum {
+    /// Amount in millicores or bytes.
     pub amount: i64,
-    /// Whether the target is cut to this.
+    /// Whether the target is cut to this amount.
     pub cuts_target: bool,
-    /// The ceiling that it comes from.
+    /// Ceiling that determines it.
     pub ceiling: Ceiling,
 }
 
-/// A container that is sized, with one resource.
-struct Part<'a> {
+/// A sized container, with one resource.
+struct SizedContainer<'a> {
     shape: &'a ContainerShape,
     amount: i64,
     floor: i64,
-    /// The ceiling that cut it last.
+    /// The ceiling that last cut it.
     cut_by: Option<Ceiling>,
 }
 
-impl Fitting<'_> {
-    /// The most of everything, given the targets.
+impl FitInput<'_> {
+    /// Computes the maxima, given the targets.
     pub fn fit(&self, recommendation: &Recommendation) -> Fit {
         let mut fit = Fit::default();
         let mut parts = RESOURCES.map(|resource| self.parts(recommendation, &resource));
@@ -101,8 +101,12 @@ impl Fitting<'_> {
         fit
     }
 
-    /// The containers that the pod has and that have a target for the resource.
-    fn parts(&self, recommendation: &Recommendation, resource: &ResourceName) -> Vec<Part<'_>> {
+    /// The containers of the pod with a target for the resource.
+    fn parts(
+        &self,
+        recommendation: &Recommendation,
+        resource: &ResourceName,
+    ) -> Vec<SizedContainer<'_>> {
         let part = |container: &ContainerRecommendation| {
             let name = container.container_name.as_str();
             let shape = self
@@ -113,7 +117,7 @@ impl Fitting<'_> {
             let amount = whole(resource, container.target.get(resource)?);
             let policy = policy_for(self.policies, name);
             let least = policy.and_then(|policy| policy.min_allowed.get(resource));
-            Some(Part {
+            Some(SizedContainer {
                 shape,
                 amount,
                 floor: least.map_or(0, |least| whole(resource, least)),
@@ -123,11 +127,11 @@ impl Fitting<'_> {
         recommendation.containers.iter().filter_map(part).collect()
     }
 
-    /// Cuts what is above the ceiling; false if that cannot be done.
-    fn lower(&self, parts: &mut [Part], ceiling: &Ceiling) -> bool {
+    /// Cuts amounts above the ceiling. Returns false if impossible.
+    fn lower(&self, parts: &mut [SizedContainer], ceiling: &Ceiling) -> bool {
         let Some(cut) = (match ceiling.per {
-            Per::Container => each_under(parts, ceiling),
-            Per::Pod => self.together_under(parts, ceiling),
+            LimitScope::Container => each_under(parts, ceiling),
+            LimitScope::Pod => self.together_under(parts, ceiling),
         }) else {
             return false;
         };
@@ -145,9 +149,9 @@ impl Fitting<'_> {
         true
     }
 
-    fn together_under(&self, parts: &[Part], ceiling: &Ceiling) -> Option<Vec<i64>> {
-        let stakes: Vec<Option<Stake>> = parts.iter().map(|part| part.stake(ceiling)).collect();
-        let counted: Vec<Stake> = stakes.iter().copied().flatten().collect();
+    fn together_under(&self, parts: &[SizedContainer], ceiling: &Ceiling) -> Option<Vec<i64>> {
+        let stakes: Vec<Option<Claim>> = parts.iter().map(|part| part.stake(ceiling)).collect();
+        let counted: Vec<Claim> = stakes.iter().copied().flatten().collect();
         let asked: i128 = counted.iter().map(|stake| stake.cost(stake.amount)).sum();
         let room = i128::from(ceiling.most) - self.fixed(parts, ceiling);
         if counted.is_empty() || asked <= room {
@@ -163,12 +167,12 @@ impl Fitting<'_> {
         )
     }
 
-    /// What the pod takes under the ceiling whatever is recommended.
-    fn fixed(&self, parts: &[Part], ceiling: &Ceiling) -> i128 {
+    /// Part of the ceiling used independently of the recommendation.
+    fn fixed(&self, parts: &[SizedContainer], ceiling: &Ceiling) -> i128 {
         let resource = &ceiling.resource;
         let fixed = match ceiling.values {
-            Values::Requests => of(&self.pod.fixed_requests, resource),
-            Values::Limits => of(&self.pod.fixed_limits, resource),
+            LimitedValues::Requests => of(&self.pod.fixed_requests, resource),
+            LimitedValues::Limits => of(&self.pod.fixed_limits, resource),
         };
         let varies = |shape: &ContainerShape| {
             parts
@@ -181,21 +185,25 @@ impl Fitting<'_> {
             .iter()
             .filter(|shape| !varies(shape))
             .map(|shape| match ceiling.values {
-                Values::Requests => shape.request(resource),
-                Values::Limits => shape.limit(resource),
+                LimitedValues::Requests => shape.request(resource),
+                LimitedValues::Limits => shape.limit(resource),
             });
         others.map(i128::from).sum::<i128>() + i128::from(fixed)
     }
 
-    /// What the best node has left, for CPU and memory; tells when there is none.
-    fn node_ceilings(&self, parts: &[Vec<Part>; 2], fit: &mut Fit) -> [Option<Ceiling>; 2] {
+    /// Ceilings of the best node for CPU and memory. Records in `fit` if there is none.
+    fn node_ceilings(
+        &self,
+        parts: &[Vec<SizedContainer>; 2],
+        fit: &mut Fit,
+    ) -> [Option<Ceiling>; 2] {
         let Some(nodes) = self
             .nodes
             .filter(|_| parts.iter().any(|parts| !parts.is_empty()))
         else {
             return [None, None];
         };
-        let amounts = |amount: &dyn Fn(&ResourceName, &[Part]) -> i64| Amounts {
+        let amounts = |amount: &dyn Fn(&ResourceName, &[SizedContainer]) -> i64| Amounts {
             cpu: Cpu::from_millicores(amount(&ResourceName::Cpu, &parts[0])),
             memory: Memory::from_bytes(amount(&ResourceName::Memory, &parts[1])),
         };
@@ -218,7 +226,7 @@ impl Fitting<'_> {
             ];
         }
         let why = match nodes {
-            NodeRooms::One(rooms) if rooms.is_empty() => {
+            CandidateNodes::One(rooms) if rooms.is_empty() => {
                 "no node is known that these pods may run on"
             }
             _ => "no node has room for these pods, whatever is recommended",
@@ -228,10 +236,15 @@ impl Fitting<'_> {
         [None, None]
     }
 
-    /// The most for one container: its share where it was cut, otherwise what the others leave.
-    fn most(&self, parts: &[Part], part: &Part, used: &[&Ceiling]) -> Option<Most> {
+    /// Maximum of one container: its share if it was cut, else the rest left by the others.
+    fn most(
+        &self,
+        parts: &[SizedContainer],
+        part: &SizedContainer,
+        used: &[&Ceiling],
+    ) -> Option<Maximum> {
         if let Some(ceiling) = &part.cut_by {
-            return Some(Most {
+            return Some(Maximum {
                 amount: part.amount,
                 cuts_target: true,
                 ceiling: ceiling.clone(),
@@ -246,8 +259,10 @@ impl Fitting<'_> {
         let left = used.iter().filter_map(|ceiling| {
             let stake = part.stake(ceiling)?;
             let room = match ceiling.per {
-                Per::Container => i128::from(ceiling.most),
-                Per::Pod => i128::from(ceiling.most) - self.fixed(parts, ceiling) - others(ceiling),
+                LimitScope::Container => i128::from(ceiling.most),
+                LimitScope::Pod => {
+                    i128::from(ceiling.most) - self.fixed(parts, ceiling) - others(ceiling)
+                }
             };
             let amount = stake.affords(room);
             let amount = if part.shape.whole_cores {
@@ -258,7 +273,7 @@ impl Fitting<'_> {
             Some((amount.max(part.amount), *ceiling))
         });
         let (amount, ceiling) = left.min_by_key(|(amount, _)| *amount)?;
-        Some(Most {
+        Some(Maximum {
             amount,
             cuts_target: false,
             ceiling: ceiling.clone(),
@@ -266,24 +281,24 @@ impl Fitting<'_> {
     }
 }
 
-impl Part<'_> {
-    /// What a unit of the request takes under the ceiling; none where the ceiling is about limits
-    /// and these do not follow.
+impl SizedContainer<'_> {
+    /// Units of the ceiling per unit of the request; `None` for a ceiling on limits that are not
+    /// proportional.
     fn weight(&self, ceiling: &Ceiling) -> Option<(i64, i64)> {
         let (request, limit) = (
             self.shape.request(&ceiling.resource),
             self.shape.limit(&ceiling.resource),
         );
         match ceiling.values {
-            Values::Requests => Some((1, 1)),
-            Values::Limits if !self.shape.limits_follow || limit <= 0 => None,
-            Values::Limits if request <= 0 => Some((1, 1)),
-            Values::Limits => Some((limit, request)),
+            LimitedValues::Requests => Some((1, 1)),
+            LimitedValues::Limits if !self.shape.limits_follow || limit <= 0 => None,
+            LimitedValues::Limits if request <= 0 => Some((1, 1)),
+            LimitedValues::Limits => Some((limit, request)),
         }
     }
 
-    fn stake(&self, ceiling: &Ceiling) -> Option<Stake> {
-        Some(Stake {
+    fn stake(&self, ceiling: &Ceiling) -> Option<Claim> {
+        Some(Claim {
             amount: self.amount,
             floor: self.floor,
             weight: self.weight(ceiling)?,
@@ -292,7 +307,7 @@ impl Part<'_> {
 }
 
 impl Fit {
-    /// Lowers every number that is above the most of its container; gives whether any target was.
+    /// Lowers all numbers to the maximum of their container. Returns whether any target changed.
     pub fn apply(&self, recommendation: &mut Recommendation) -> bool {
         let mut cuts_target = false;
         for container in &mut recommendation.containers {
@@ -318,7 +333,7 @@ impl Fit {
         cuts_target
     }
 
-    /// Adds this last step to how the numbers of a container came about.
+    /// Appends this step to an explanation.
     pub fn explain(&self, container: &str, explanation: &mut ContainerExplanation) {
         for number in &mut explanation.numbers {
             if let Some(most) = self
@@ -339,25 +354,25 @@ impl Fit {
         }
     }
 
-    /// The most of a resource that a container may get; none where nothing limits it.
-    pub fn of(&self, container: &str, resource: &ResourceName) -> Option<&Most> {
+    /// The maximum of a container's resource; `None` if unlimited.
+    pub fn of(&self, container: &str, resource: &ResourceName) -> Option<&Maximum> {
         self.most.get(&(container.to_owned(), resource.clone()))
     }
 
-    /// The ceilings under which some container would get nothing, and that are left out therefore.
+    /// The skipped ceilings, which would leave nothing for some container.
     pub fn unmet(&self) -> impl Iterator<Item = &str> {
         self.unmet.iter().map(|(_, why)| why.as_str())
     }
 
-    /// The targets that are cut: container, resource and the most that it may get.
-    pub fn cuts(&self) -> impl Iterator<Item = (&str, &ResourceName, &Most)> {
+    /// The cut targets: container, resource and maximum.
+    pub fn cuts(&self) -> impl Iterator<Item = (&str, &ResourceName, &Maximum)> {
         let cut = self.most.iter().filter(|(_, most)| most.cuts_target);
         cut.map(|((container, resource), most)| (container.as_str(), resource, most))
     }
 }
 
-fn each_under(parts: &[Part], ceiling: &Ceiling) -> Option<Vec<i64>> {
-    let under = |part: &Part| match part.stake(ceiling) {
+fn each_under(parts: &[SizedContainer], ceiling: &Ceiling) -> Option<Vec<i64>> {
+    let under = |part: &SizedContainer| match part.stake(ceiling) {
         None => Some(part.amount),
         Some(stake) => Some(stake.affords(i128::from(ceiling.most)).min(part.amount))
             .filter(|amount| *amount > 0 || part.amount == 0),
@@ -365,7 +380,7 @@ fn each_under(parts: &[Part], ceiling: &Ceiling) -> Option<Vec<i64>> {
     parts.iter().map(under).collect()
 }
 
-/// Whole cores where there is at least one.
+/// Rounds down to whole cores if there is at least one.
 fn whole_cores(ceiling: &Ceiling, amount: i64) -> i64 {
     if ceiling.resource == ResourceName::Cpu && amount >= 1000 {
         amount - amount % 1000
@@ -382,17 +397,17 @@ fn whole(resource: &ResourceName, quantity: &model::Quantity) -> i64 {
     }
 }
 
-fn node_ceiling(resource: ResourceName, room: &Room) -> Ceiling {
+fn node_ceiling(resource: ResourceName, room: &NodeHeadroom) -> Ceiling {
     let most = of(&room.left, &resource);
-    let Room { node, daemons, .. } = room;
+    let NodeHeadroom { node, daemons, .. } = room;
     let because = format!(
-        "node {node} has {} {resource} left for one pod beside {daemons} DaemonSet pods",
+        "node {node} has {} {resource} left for one pod after {daemons} DaemonSet pods",
         show(&resource, most)
     );
     Ceiling {
         resource,
-        values: Values::Requests,
-        per: Per::Pod,
+        values: LimitedValues::Requests,
+        per: LimitScope::Pod,
         most,
         by: Cap::Node,
         object: node.clone(),

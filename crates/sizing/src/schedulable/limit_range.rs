@@ -1,13 +1,13 @@
-//! What a `LimitRange` allows at most. Its maximum is for limits, and requests are not above those.
+//! Maximum of a `LimitRange`, which applies to limits. Requests cannot exceed limits.
 //!
 //! Source: `plugin/pkg/admission/limitranger` (`maxConstraint`) of Kubernetes.
 
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
-use super::ceiling::{Ceiling, Per, Values, show};
+use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 
-/// The ceilings of one item of the `LimitRange` of this name.
-pub fn limit_range_ceilings(name: &str, per: Per, max: &ResourceList) -> Vec<Ceiling> {
+/// The ceilings of one item of a `LimitRange`.
+pub fn limit_range_ceilings(name: &str, per: LimitScope, max: &ResourceList) -> Vec<Ceiling> {
     let cpu = max
         .cpu()
         .map(|most| (ResourceName::Cpu, Cpu::millicores(most)));
@@ -20,12 +20,16 @@ pub fn limit_range_ceilings(name: &str, per: Per, max: &ResourceList) -> Vec<Cei
         .collect()
 }
 
-fn both(name: &str, per: Per, resource: &ResourceName, most: i64) -> [Ceiling; 2] {
+fn both(name: &str, per: LimitScope, resource: &ResourceName, most: i64) -> [Ceiling; 2] {
     let what = match per {
-        Per::Container => "container",
-        Per::Pod => "pod",
+        LimitScope::Container => "container",
+        LimitScope::Pod => "pod",
     };
-    [(Values::Requests, "requests"), (Values::Limits, "limits")].map(|(values, text)| Ceiling {
+    [
+        (LimitedValues::Requests, "requests"),
+        (LimitedValues::Limits, "limits"),
+    ]
+    .map(|(values, text)| Ceiling {
         resource: resource.clone(),
         values,
         per,
@@ -51,7 +55,7 @@ mod tests {
             (ResourceName::Cpu, Quantity::from_milli(0)),
             (ResourceName::Memory, Quantity::from_bytes(1 << 30)),
         ];
-        let ceilings = limit_range_ceilings("small", Per::Pod, &max.into_iter().collect());
+        let ceilings = limit_range_ceilings("small", LimitScope::Pod, &max.into_iter().collect());
         let found: Vec<_> = ceilings
             .iter()
             .map(|ceiling| (&ceiling.resource, ceiling.values, ceiling.most))
@@ -60,8 +64,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                (memory, Values::Requests, 1 << 30),
-                (memory, Values::Limits, 1 << 30)
+                (memory, LimitedValues::Requests, 1 << 30),
+                (memory, LimitedValues::Limits, 1 << 30)
             ]
         );
         assert_eq!(

@@ -1,25 +1,24 @@
-//! What one pod of a workload asks for, container by container, apart from what is recommended.
+//! Requests of one pod of a workload, by container, apart from the recommendation.
 
 use model::{Cpu, Memory, ResourceName};
 
 use crate::estimate::Amounts;
 
-/// One pod.
+/// Shape of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodShape {
     /// Its containers, in no particular order.
     pub containers: Vec<ContainerShape>,
-    /// Requests of what is never sized: sidecars among the init containers, and the overhead of the
-    /// pod.
+    /// Requests that are never sized: sidecars among the init containers, and the pod overhead.
     pub fixed_requests: Amounts,
-    /// Limits of the same.
+    /// Limits that are never sized.
     pub fixed_limits: Amounts,
 }
 
-/// One container. Absent where nothing is set.
+/// Shape of one container. Unset values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerShape {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
     /// Requested CPU.
     pub cpu_request: Option<Cpu>,
@@ -29,14 +28,14 @@ pub struct ContainerShape {
     pub cpu_limit: Option<Cpu>,
     /// Limit of memory.
     pub memory_limit: Option<Memory>,
-    /// Whether its limits follow its requests in proportion.
+    /// Whether its limits are proportional to its requests.
     pub limits_follow: bool,
-    /// Whether it gets whole cores.
+    /// Whether CPU is rounded to whole cores.
     pub whole_cores: bool,
 }
 
 impl ContainerShape {
-    /// The request, in millicores or bytes; 0 where there is none.
+    /// The request in millicores or bytes; 0 if unset.
     pub(super) fn request(&self, resource: &ResourceName) -> i64 {
         match resource {
             ResourceName::Cpu => self.cpu_request.map_or(0, Cpu::millicores),
@@ -44,7 +43,7 @@ impl ContainerShape {
         }
     }
 
-    /// The limit, in millicores or bytes; 0 where there is none.
+    /// The limit in millicores or bytes; 0 if unset.
     pub(super) fn limit(&self, resource: &ResourceName) -> i64 {
         match resource {
             ResourceName::Cpu => self.cpu_limit.map_or(0, Cpu::millicores),
@@ -53,7 +52,7 @@ impl ContainerShape {
     }
 }
 
-/// One of the two amounts.
+/// The amount of one resource.
 pub(super) fn of(amounts: &Amounts, resource: &ResourceName) -> i64 {
     match resource {
         ResourceName::Cpu => amounts.cpu.millicores(),

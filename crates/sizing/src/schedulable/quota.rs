@@ -1,58 +1,65 @@
-//! What a `ResourceQuota` leaves to each pod of a workload: what is allowed, less what other pods
-//! have, shared by all replicas.
+//! Room of a `ResourceQuota` for each pod of a workload: the quota less the usage of other pods,
+//! divided by all replicas.
 //!
-//! Pods that run are never made smaller for the sake of replicas that the quota does not let start:
-//! then each keeps what pods of the workload have now on average. So a pod that is replaced can
-//! always come back.
+//! Running pods are never reduced for replicas that the quota does not admit: then the maximum is
+//! the current average of the workload's pods. So a replaced pod can always be recreated.
 
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
-use super::ceiling::{Ceiling, Per, Values, show};
+use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::pod_shape::of;
 use crate::estimate::Amounts;
 
-/// One quota, as far as it concerns the pods of one workload. Sums are over the pods that the quota
-/// counts.
+/// One quota for the pods of one workload. Sums are over the pods that the quota counts.
 #[derive(Clone, Debug)]
-pub struct QuotaFacts<'a> {
-    /// Its name.
+pub struct QuotaUsage<'a> {
+    /// Name of the quota.
     pub name: &'a str,
-    /// What it allows, by Kubernetes' names: `cpu` or `requests.cpu`, `limits.cpu`, and the same of
-    /// memory.
+    /// Its hard limits by Kubernetes' names: `cpu` or `requests.cpu`, `limits.cpu`, and the same
+    /// for memory.
     pub hard: &'a ResourceList,
-    /// Requests and limits of the pods of others.
+    /// Requests and limits of the other pods.
     pub others: (Amounts, Amounts),
     /// Requests and limits of the workload's own pods.
     pub own: (Amounts, Amounts),
-    /// How many pods the workload has.
+    /// Current number of pods of the workload.
     pub pods: u32,
-    /// How many pods it is to have, if that is more.
+    /// Desired number of pods, if greater.
     pub replicas: u32,
 }
 
-impl QuotaFacts<'_> {
+impl QuotaUsage<'_> {
     /// The ceilings for one pod.
     pub fn ceilings(&self) -> Vec<Ceiling> {
         let all = [
             (
                 ResourceName::Cpu,
-                Values::Requests,
+                LimitedValues::Requests,
                 &["cpu", "requests.cpu"][..],
             ),
-            (ResourceName::Cpu, Values::Limits, &["limits.cpu"]),
+            (ResourceName::Cpu, LimitedValues::Limits, &["limits.cpu"]),
             (
                 ResourceName::Memory,
-                Values::Requests,
+                LimitedValues::Requests,
                 &["memory", "requests.memory"],
             ),
-            (ResourceName::Memory, Values::Limits, &["limits.memory"]),
+            (
+                ResourceName::Memory,
+                LimitedValues::Limits,
+                &["limits.memory"],
+            ),
         ];
         all.into_iter()
             .filter_map(|(resource, values, names)| self.ceiling(resource, values, names))
             .collect()
     }
 
-    fn ceiling(&self, resource: ResourceName, values: Values, names: &[&str]) -> Option<Ceiling> {
+    fn ceiling(
+        &self,
+        resource: ResourceName,
+        values: LimitedValues,
+        names: &[&str],
+    ) -> Option<Ceiling> {
         let listed = names
             .iter()
             .filter_map(|name| self.hard.get(&ResourceName::from(*name)));
@@ -61,8 +68,8 @@ impl QuotaFacts<'_> {
             _ => Memory::from(hard).bytes(),
         })?;
         let (others, own, what) = match values {
-            Values::Requests => (&self.others.0, &self.own.0, "requests"),
-            Values::Limits => (&self.others.1, &self.own.1, "limits"),
+            LimitedValues::Requests => (&self.others.0, &self.own.0, "requests"),
+            LimitedValues::Limits => (&self.others.1, &self.own.1, "limits"),
         };
         let shares = i64::from(self.replicas.max(self.pods).max(1));
         let left = (hard - of(others, &resource)).max(0) / shares;
@@ -88,7 +95,7 @@ impl QuotaFacts<'_> {
         Some(Ceiling {
             resource,
             values,
-            per: Per::Pod,
+            per: LimitScope::Pod,
             most,
             by: Cap::Quota,
             object,
@@ -108,8 +115,8 @@ mod tests {
         }
     }
 
-    /// A quota of 10 cores: requests of others and of own pods, pods and replicas; what is left to
-    /// each.
+    /// Expects the ceiling under a quota of 10 cores, given the usage of other and own pods, pods
+    /// and replicas.
     fn check(others: i64, own: i64, pods: u32, replicas: u32, expected: i64) {
         let hard = [(
             ResourceName::from("requests.cpu"),
@@ -118,7 +125,7 @@ mod tests {
         .into_iter()
         .collect();
         let (others, own) = ((cpu(others), cpu(0)), (cpu(own), cpu(0)));
-        let ceilings = QuotaFacts {
+        let ceilings = QuotaUsage {
             name: "compute",
             hard: &hard,
             others,
@@ -132,7 +139,7 @@ mod tests {
         };
         assert_eq!(
             (ceiling.values, ceiling.per, ceiling.most),
-            (Values::Requests, Per::Pod, expected),
+            (LimitedValues::Requests, LimitScope::Pod, expected),
             "{ceiling:?}"
         );
     }
@@ -164,7 +171,7 @@ mod tests {
             hard.map(|(name, text)| (ResourceName::from(name), text.parse().expect("a quantity")));
         let none = (cpu(0), cpu(0));
         let hard = hard.into_iter().collect();
-        let facts = QuotaFacts {
+        let facts = QuotaUsage {
             name: "compute",
             hard: &hard,
             others: none,
@@ -180,8 +187,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                (ResourceName::Cpu, Values::Requests, 1000),
-                (ResourceName::Memory, Values::Limits, 1 << 29)
+                (ResourceName::Cpu, LimitedValues::Requests, 1000),
+                (ResourceName::Memory, LimitedValues::Limits, 1 << 29)
             ]
         );
     }

@@ -1,27 +1,27 @@
-//! How containers share what is not enough for all: in proportion to what each is to get, as
-//! upstream's webhook shares a pod's `LimitRange`; but each keeps what its owner said is the least,
-//! as long as that fits.
+//! Division of a limited amount among containers: in proportion to their targets, as upstream's
+//! webhook divides a pod's `LimitRange`, but with each container's minimum as long as the minima
+//! fit.
 
-/// What one container asks of a common amount.
+/// Claim of one container.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stake {
-    /// What it is to get.
+pub(super) struct Claim {
+    /// Target amount.
     pub(super) amount: i64,
-    /// The least that its owner allows.
+    /// Minimum amount by its policy.
     pub(super) floor: i64,
-    /// What each unit takes from the common amount, as a fraction: numerator and denominator, both
-    /// above zero.
+    /// Units of the common amount per unit, as a fraction: numerator and denominator, both above
+    /// zero.
     pub(super) weight: (i64, i64),
 }
 
-impl Stake {
-    /// What an amount takes, rounded up.
+impl Claim {
+    /// Cost of an amount in the common amount, rounded up.
     pub(super) fn cost(&self, amount: i64) -> i128 {
         let (numerator, denominator) = (i128::from(self.weight.0), i128::from(self.weight.1));
         (i128::from(amount) * numerator + denominator - 1) / denominator
     }
 
-    /// The most that takes no more than this.
+    /// The largest amount at this cost.
     pub(super) fn affords(&self, room: i128) -> i64 {
         let (numerator, denominator) = (i128::from(self.weight.0), i128::from(self.weight.1));
         i64::try_from(room * denominator / numerator).unwrap_or(i64::MAX)
@@ -32,8 +32,8 @@ impl Stake {
     }
 }
 
-/// The shares; none if somebody would be left with nothing.
-pub(super) fn share(stakes: &[Stake], room: i128) -> Option<Vec<i64>> {
+/// The shares; `None` if a container would get nothing.
+pub(super) fn share(stakes: &[Claim], room: i128) -> Option<Vec<i64>> {
     let serves_all = |shares: &Vec<i64>| {
         stakes
             .iter()
@@ -47,10 +47,10 @@ pub(super) fn share(stakes: &[Stake], room: i128) -> Option<Vec<i64>> {
         .or_else(without_floors)
 }
 
-/// The shares where nobody gets less than the floor; none if the floors do not fit.
-fn above_floors(stakes: &[Stake], room: i128) -> Option<Vec<i64>> {
+/// The shares with all minima kept; `None` if the minima do not fit.
+fn above_floors(stakes: &[Claim], room: i128) -> Option<Vec<i64>> {
     let mut at_floor = vec![false; stakes.len()];
-    // Each round but the last holds at least one more at the floor.
+    // Each round but the last adds at least one container at its minimum.
     loop {
         let shares = scaled(stakes, &at_floor, room);
         let mut is_done = true;
@@ -66,8 +66,8 @@ fn above_floors(stakes: &[Stake], room: i128) -> Option<Vec<i64>> {
     }
 }
 
-/// Those at the floor get that, the others the rest in proportion.
-fn scaled(stakes: &[Stake], at_floor: &[bool], room: i128) -> Vec<i64> {
+/// Minima for containers at the minimum, and the rest in proportion.
+fn scaled(stakes: &[Claim], at_floor: &[bool], room: i128) -> Vec<i64> {
     let both = || stakes.iter().zip(at_floor);
     let asked: i128 = both()
         .filter(|(_, at_floor)| !**at_floor)
@@ -83,7 +83,7 @@ fn scaled(stakes: &[Stake], at_floor: &[bool], room: i128) -> Vec<i64> {
         .collect()
 }
 
-fn taken_by_floors(stakes: &[Stake], at_floor: &[bool]) -> i128 {
+fn taken_by_floors(stakes: &[Claim], at_floor: &[bool]) -> i128 {
     let held = stakes
         .iter()
         .zip(at_floor)
@@ -101,7 +101,7 @@ mod tests {
     fn check(stakes: &[(i64, i64)], room: i128, expected: Option<&[i64]>) {
         let stakes: Vec<_> = stakes
             .iter()
-            .map(|(amount, floor)| Stake {
+            .map(|(amount, floor)| Claim {
                 amount: *amount,
                 floor: *floor,
                 weight: (1, 1),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gives_in_proportion() {
+    fn all_containers_shrink_in_proportion() {
         check(&[(300, 0), (100, 0)], 400, Some(&[300, 100]));
         check(&[(300, 0), (100, 0)], 200, Some(&[150, 50]));
         check(&[(4, 0), (21, 0), (90, 0)], 80, Some(&[2, 14, 62]));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_left_with_nothing() {
+    fn no_container_gets_nothing() {
         check(&[(300, 0)], 0, None);
         check(&[(1000, 0), (1, 0)], 500, None);
         check(&[(10, 0), (0, 0)], 5, Some(&[5, 0]));
@@ -146,13 +146,13 @@ mod tests {
         ) {
             let stakes: Vec<_> = stakes
                 .into_iter()
-                .map(|(amount, floor, numerator, denominator)| Stake { amount, floor, weight: (numerator, denominator) })
+                .map(|(amount, floor, numerator, denominator)| Claim { amount, floor, weight: (numerator, denominator) })
                 .collect();
             if let Some(shares) = share(&stakes, room) {
                 let pairs = || stakes.iter().zip(&shares);
                 prop_assert!(pairs().all(|(stake, share)| *share <= stake.amount));
-                // Exactly, not rounded: denominators divide 12.
-                let exact = |stake: &Stake, amount: i64| i128::from(amount) * i128::from(stake.weight.0) * 12 / i128::from(stake.weight.1);
+                // Exact: denominators divide 12.
+                let exact = |stake: &Claim, amount: i64| i128::from(amount) * i128::from(stake.weight.0) * 12 / i128::from(stake.weight.1);
                 let taken: i128 = pairs().map(|(stake, share)| exact(stake, *share)).sum();
                 prop_assert!(taken <= room * 12, "{stakes:?} {shares:?}");
                 let asked: i128 = stakes.iter().map(|stake| exact(stake, stake.amount)).sum();

@@ -1,9 +1,9 @@
-//! History that nobody needs any more.
+//! Garbage collection.
 
 use jiff::SignedDuration;
 use sizing::{AutoscalerSpec, Fleet, Phase, PodSpec};
 
-use crate::shop::{fleet, id, minutes, pod, selecting, start, target, web};
+use crate::fixture::{fleet, id, minutes, pod, selecting, start, target, web};
 
 #[test]
 fn history_outlives_its_pods_until_it_is_too_old_and_then_leaves_nothing_behind() {
@@ -84,25 +84,25 @@ fn an_empty_history_stays_while_a_pod_runs_or_its_target_exists() {
 
 #[test]
 fn a_container_is_abandoned_when_it_is_old_and_running_pods_do_without_it() {
-    let heard = start() + minutes(59);
-    let soon = heard + SignedDuration::from_hours(8 * 24) - SignedDuration::from_secs(1);
-    let late = heard + SignedDuration::from_hours(8 * 24);
+    let last_heard = start() + minutes(59);
+    let soon = last_heard + SignedDuration::from_hours(8 * 24) - SignedDuration::from_secs(1);
+    let late = last_heard + SignedDuration::from_hours(8 * 24);
     let mut fleet = web();
     assert!(
         !fleet.is_abandoned(&id("web"), "app", None, late),
         "its pod has it"
     );
-    assert!(fleet.is_abandoned(&id("web"), "old", Some(heard), late));
+    assert!(fleet.is_abandoned(&id("web"), "old", Some(last_heard), late));
     assert!(
         fleet.is_abandoned(&id("web"), "old", None, late),
-        "nothing was ever heard of it"
+        "it was never measured"
     );
     assert!(
-        !fleet.is_abandoned(&id("web"), "old", Some(heard), soon),
+        !fleet.is_abandoned(&id("web"), "old", Some(last_heard), soon),
         "it may come back"
     );
     assert!(
-        !fleet.is_abandoned(&id("other"), "old", Some(heard), late),
+        !fleet.is_abandoned(&id("other"), "old", Some(last_heard), late),
         "there is no such autoscaler"
     );
     fleet.apply_pod(
@@ -125,7 +125,7 @@ fn a_container_is_abandoned_when_it_is_old_and_running_pods_do_without_it() {
         late,
     );
     assert!(
-        !fleet.is_abandoned(&id("web"), "old", Some(heard), late),
+        !fleet.is_abandoned(&id("web"), "old", Some(last_heard), late),
         "no pod runs to show that it is gone"
     );
 }

@@ -1,4 +1,4 @@
-//! Which autoscaler a pod belongs to, as labels, selectors and objects change.
+//! Links between pods and autoscalers, as labels, selectors and objects change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{Accepted, AutoscalerSpec, PodSpec};
 
-use crate::shop::{MIB, container, fleet, id, minutes, pod, sample, selecting, start, target, web};
+use crate::fixture::{
+    MIB, container, fleet, id, minutes, pod, sample, selecting, start, target, web,
+};
 
 #[test]
 fn a_pod_that_changes_its_labels_changes_its_autoscaler_and_keeps_its_state() {
@@ -46,7 +48,7 @@ fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
     assert_eq!(target(&fleet, "web").as_deref(), Some("126 262144000"));
 }
 
-/// Few keys and values, so that selectors match now and then.
+/// Few keys and values, so that selectors match sometimes.
 fn labels() -> impl Strategy<Value = Labels> {
     vec(("[ab]", "[xyz]"), 0..3).prop_map(|labels| labels.into_iter().collect())
 }

@@ -1,17 +1,18 @@
-//! The fleet: what links pods, histories and autoscalers, and what bad data cannot do.
+//! Cluster state: links between pods, histories and autoscalers, and robustness against invalid
+//! data.
 
+mod fixture;
 mod garbage;
-mod kills;
 mod links;
 mod many;
+mod oom_kills;
 mod samples;
-mod shop;
 mod stored;
 
 use model::Memory;
 use sizing::{Config, Fleet, PodSpec, WithoutUsage};
 
-use shop::{MIB, add_hour, fleet, id, minutes, pod, selecting, start, target, web};
+use fixture::{MIB, add_hour, fleet, id, minutes, pod, selecting, start, target, web};
 
 #[test]
 fn an_hour_of_samples_gives_the_documented_target() {
@@ -88,7 +89,7 @@ fn the_minimum_without_usage_can_be_switched_off() {
             fleet.explain(&id("web"), "proxy").is_some(),
             expected.contains(&"proxy")
         );
-        // The other one keeps its share of the pod's minimum.
+        // The other container keeps its share of the pod's minimum.
         assert_eq!(
             recommended[0].target.memory(),
             Some(Memory::from_bytes(125 * MIB))

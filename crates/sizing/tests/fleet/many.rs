@@ -1,15 +1,15 @@
-//! Bounds on what short-lived pods leave behind.
+//! Limits on history of short-lived pods.
 
 use jiff::{SignedDuration, Timestamp};
 use sizing::{Fleet, MAX_CONTAINERS, MAX_IDLE_HISTORIES, PodSpec};
 
-use crate::shop::{MIB, container, fleet, id, minutes, pod, sample, selecting, start, web};
+use crate::fixture::{MIB, container, fleet, id, minutes, pod, sample, selecting, start, web};
 
 fn second(second: i64) -> Timestamp {
     start() + minutes(60) + SignedDuration::from_secs(second)
 }
 
-/// A pod that is measured once and then gone.
+/// A pod with one sample, deleted afterwards.
 fn pass_by(fleet: &mut Fleet, name: &str, labels: &[(&str, &str)], app: &str, at: Timestamp) {
     fleet.apply_pod(
         PodSpec {
@@ -113,7 +113,7 @@ fn stored_history_of_a_live_container_outlives_names_that_retire() {
         .load_checkpoint(&id("web"), "app", &stored, second(0))
         .unwrap();
     let before = fleet.histories(&id("web")).unwrap()["app"].samples();
-    // Enough names for the first ones to be retired and then forgotten.
+    // Enough names for the first ones to be merged and then dropped.
     let count = 2 * MAX_IDLE_HISTORIES as i64;
     for number in 0..count {
         let name = format!("job-{number:05}");

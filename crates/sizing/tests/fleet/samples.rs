@@ -1,4 +1,4 @@
-//! Samples: which enter a history, and which change nothing.
+//! Accepted and refused samples.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Memory, Sample};
@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{Accepted, SampleError};
 
-use crate::shop::{
+use crate::fixture::{
     MIB, add_hour, container, id, minutes, pod, sample, selecting, start, target, web,
 };
 
@@ -100,9 +100,9 @@ fn samples_from_a_clock_that_was_ahead_do_not_keep_right_ones_away() {
     }
 }
 
-/// The memory target after a day in which the first window began with these samples, in MiB.
+/// The memory target after a day whose first window started with these samples, in MiB.
 fn memory_target(first: &[i64]) -> Option<i64> {
-    let mut fleet = crate::shop::fleet();
+    let mut fleet = crate::fixture::fleet();
     fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     fleet.apply_pod(pod("web-1", &[("app", "web")]), start());
     for (minute, megabytes) in first.iter().chain([900, 400].iter()).enumerate() {
@@ -146,7 +146,7 @@ proptest! {
                 let _ = fleet.add_sample(&app, &sample(at, millicores, bytes), start());
             }
         }
-        // Thirty half-lives later nothing that was accepted weighs anything.
+        // Thirty half-lives later the accepted samples have no weight.
         let later = start() + SignedDuration::from_hours(24 * 30);
         add_hour(&mut fleet, "web-1", later);
         prop_assert_eq!(target(&fleet, "web"), Some("126 262144000".to_owned()));

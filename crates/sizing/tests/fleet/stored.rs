@@ -1,11 +1,11 @@
-//! Stored history: what is stored, and when it is taken over.
+//! Checkpoints: content and loading.
 
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use sizing::{AutoscalerSpec, CheckpointError};
 
-use crate::shop::{id, minutes, selecting, start, target, web};
+use crate::fixture::{id, minutes, selecting, start, target, web};
 
 #[test]
 fn stored_history_survives_a_change_of_the_selector_and_ends_with_the_autoscaler() {
@@ -16,7 +16,7 @@ fn stored_history_survives_a_change_of_the_selector_and_ends_with_the_autoscaler
         .unwrap()
         .remove("app")
         .unwrap();
-    let mut fresh = crate::shop::fleet();
+    let mut fresh = crate::fixture::fleet();
     fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     fresh
         .load_checkpoint(&id("web"), "app", &stored, now)
@@ -59,7 +59,7 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
         .remove("app")
         .unwrap();
     let moved = |days| {
-        let mut fresh = crate::shop::fleet();
+        let mut fresh = crate::fixture::fleet();
         fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
         let behind = now - SignedDuration::from_hours(24 * days);
         fresh
@@ -121,7 +121,7 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
 fn samples_from_the_future_in_stored_history_leave_the_first_sample_its_time() {
     let mut fleet = web();
     let ahead = start() + SignedDuration::from_hours(24 * 8);
-    crate::shop::add_hour(&mut fleet, "web-1", ahead);
+    crate::fixture::add_hour(&mut fleet, "web-1", ahead);
     let stored = fleet
         .checkpoints(&id("web"), ahead + minutes(60))
         .unwrap()
@@ -131,7 +131,7 @@ fn samples_from_the_future_in_stored_history_leave_the_first_sample_its_time() {
     fleet
         .load_checkpoint_moved_back(&id("other"), "app", &stored, now)
         .unwrap_err();
-    let mut fresh = crate::shop::fleet();
+    let mut fresh = crate::fixture::fleet();
     fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     fresh
         .load_checkpoint_moved_back(&id("web"), "app", &stored, now)

@@ -1,4 +1,4 @@
-//! Recommendations held to what one pod may have, as the updater and the webhook see them.
+//! Recommendations capped for one pod, as in the updater and the webhook.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ struct LimitRangeItem {
 
 #[derive(Deserialize)]
 struct Expected {
-    /// Upstream crashes; ours must only not do so.
+    /// Upstream panics; ours must not.
     #[serde(default)]
     panic: bool,
     recommendation: Option<Value>,

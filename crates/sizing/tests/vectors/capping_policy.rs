@@ -1,4 +1,4 @@
-//! Recommendations kept within container policies and the global maximum.
+//! Recommendations capped by container policies and the global maximum.
 
 use model::{Recommendation, ResourceList};
 use recordings::load;

@@ -1,5 +1,4 @@
-//! Crane's percentile predictor, by settings as an object has them: one value of all series, or one
-//! of each.
+//! Crane's percentile predictor with an object's settings: one value of all series, or one of each.
 
 use std::collections::BTreeMap;
 

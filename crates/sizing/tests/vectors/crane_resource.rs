@@ -21,7 +21,7 @@ struct Case {
     expect: Expected,
 }
 
-/// A pod, and a patch of a workload, as far as its containers go.
+/// Containers of a pod, and of a workload patch.
 #[derive(Deserialize)]
 struct Workload {
     spec: Pod,
@@ -88,7 +88,7 @@ impl Case {
         (record.age_hours <= 7.0 * 24.0).then(|| Memory::from(&record.memory))
     }
 
-    /// None as soon as one container has none.
+    /// `None` if any container has no recommendation.
     fn recommend(&self, config: &CraneConfig) -> Option<Vec<Container>> {
         let none = History::default();
         let containers = self.pod.spec.containers.iter().map(|container| {

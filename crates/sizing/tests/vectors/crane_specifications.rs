@@ -1,4 +1,4 @@
-//! Lists of sizes, and the size that holds a CPU and a memory.
+//! Lists of sizes, and the size that fits a CPU and a memory.
 
 use model::{Cpu, Memory, Quantity};
 use serde::Deserialize;
@@ -41,7 +41,7 @@ fn vectors_crane_specifications() {
             .collect();
         assert_eq!(Some(items), case.parsed, "case {number}");
         for query in case.queries.unwrap_or_default() {
-            // No fit is recorded as a pair of zeros.
+            // A missing fit is recorded as a pair of zeros.
             let fit = list.fit((&query.cpu).into(), (&query.memory).into());
             let (cpu, memory) = fit.unwrap_or((Cpu::default(), Memory::default()));
             let expected = (

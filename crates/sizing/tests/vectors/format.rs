@@ -1,4 +1,4 @@
-//! Amounts as they are published.
+//! Published quantities.
 
 use model::{Cpu, Memory};
 use recordings::load;

@@ -123,7 +123,7 @@ fn check(buckets: &'static Buckets, case: &Case, name: &str) {
                 let reference = histograms[*hist as usize].reference();
                 let absorbed = histograms[*other as usize].clone();
                 histograms[*hist as usize].merge(&shape, &absorbed);
-                // Upstream also rescales the absorbed histogram; here merging leaves it alone, and
+                // Upstream also rescales the merged histogram; here merging does not change it, and
                 // later steps start from upstream's.
                 if let Some(reference) =
                     reference.filter(|reference| absorbed.reference() < Some(*reference))

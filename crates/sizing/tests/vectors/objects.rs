@@ -1,4 +1,4 @@
-//! The parts of a `VerticalPodAutoscaler` object that sizing needs.
+//! The parts of a `VerticalPodAutoscaler` needed for sizing.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Whole recommender runs for one autoscaler: samples, OOM kills and stored state in;
-//! recommendation and checkpoints out.
+//! Whole recommender runs for one autoscaler: from samples, OOM kills and checkpoints to
+//! recommendation and checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -192,9 +192,9 @@ struct Run {
     id: AutoscalerId,
     exact: bool,
     zero_windows: ZeroWindows,
-    /// The latest time of a sample so far.
+    /// The latest sample time so far.
     now: Timestamp,
-    /// The first time that the case names.
+    /// The first time in the case.
     start: Timestamp,
     /// A time after all that the case names.
     end: Timestamp,
@@ -444,7 +444,7 @@ impl Run {
     }
 }
 
-/// Where upstream depends on the order of a map: bucket weights within 1, totals within 1e-6 at the
+/// Tolerance for results that depend on the order of a map upstream: bucket weights within 1, totals within 1e-6 at the
 /// same reference.
 fn check_nearly(ours: &HistogramCheckpoint, theirs: &HistogramCheckpoint, half_life_ns: i64) {
     for bucket in ours

@@ -11,8 +11,8 @@ fn amounts(millicores: i64, gibibytes: i64) -> Amounts {
     }
 }
 
-fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeFacts {
-    NodeFacts {
+fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeInfo {
+    NodeInfo {
         name: name.to_owned(),
         labels: [("pool", pool)].into_iter().collect(),
         taints: Vec::new(),
@@ -22,8 +22,8 @@ fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeFacts {
     }
 }
 
-fn daemon(name: &str, pool: Option<&str>, millicores: i64, gibibytes: i64) -> DaemonFacts {
-    DaemonFacts {
+fn daemon(name: &str, pool: Option<&str>, millicores: i64, gibibytes: i64) -> DaemonSetInfo {
+    DaemonSetInfo {
         key: ("kube-system".to_owned(), name.to_owned()),
         constraints: in_pool(pool),
         requests: amounts(millicores, gibibytes),
@@ -48,9 +48,9 @@ fn in_pool(pool: Option<&str>) -> NodeConstraints {
     }
 }
 
-/// The rooms of pods in a pool: node, millicores, gibibytes, `DaemonSet` pods.
-fn check(rooms: &Rooms, pool: Option<&str>, expected: &[(&str, i64, i64, usize)]) {
-    let NodeRooms::One(found) = rooms.for_pods(&in_pool(pool)) else {
+/// Expects the rooms of pods in a pool: node, millicores, gibibytes, `DaemonSet` pods.
+fn check(rooms: &NodeHeadrooms, pool: Option<&str>, expected: &[(&str, i64, i64, usize)]) {
+    let CandidateNodes::One(found) = rooms.for_pods(&in_pool(pool)) else {
         panic!("pods need one node")
     };
     let found: Vec<_> = found
@@ -68,10 +68,10 @@ fn check(rooms: &Rooms, pool: Option<&str>, expected: &[(&str, i64, i64, usize)]
 }
 
 #[test]
-fn a_node_has_left_what_daemons_and_the_margin_leave() {
+fn headroom_excludes_daemon_sets_and_the_margin() {
     let nodes = vec![
         node("a", "x", 8000, 32),
-        NodeFacts {
+        NodeInfo {
             bound: amounts(100, 1),
             ..node("b", "y", 16_000, 64)
         },
@@ -80,19 +80,19 @@ fn a_node_has_left_what_daemons_and_the_margin_leave() {
         daemon("proxy", None, 100, 1),
         daemon("gpu", Some("y"), 1000, 2),
     ];
-    let rooms = Rooms::new(nodes.clone(), daemons.clone(), 0.0);
+    let rooms = NodeHeadrooms::new(nodes.clone(), daemons.clone(), 0.0);
     check(&rooms, None, &[("b", 14_800, 60, 2)]);
     check(&rooms, Some("x"), &[("a", 7900, 31, 1)]);
     check(&rooms, Some("z"), &[]);
     check(
-        &Rooms::new(nodes, daemons, 0.25),
+        &NodeHeadrooms::new(nodes, daemons, 0.25),
         Some("x"),
         &[("a", 5900, 23, 1)],
     );
 }
 
 #[test]
-fn of_nodes_only_those_count_that_are_larger_in_something() {
+fn dominated_nodes_are_left_out() {
     let nodes = vec![
         node("small", "x", 1000, 1),
         node("cores", "x", 64_000, 64),
@@ -100,7 +100,7 @@ fn of_nodes_only_those_count_that_are_larger_in_something() {
         node("like-cores", "x", 64_000, 64),
     ];
     check(
-        &Rooms::new(nodes, Vec::new(), 0.0),
+        &NodeHeadrooms::new(nodes, Vec::new(), 0.0),
         None,
         &[("cores", 64_000, 64, 0), ("memory", 16_000, 256, 0)],
     );
@@ -115,13 +115,13 @@ fn a_node_whose_taint_is_not_tolerated_does_not_count() {
     };
     let nodes = vec![
         node("a", "x", 1000, 1),
-        NodeFacts {
+        NodeInfo {
             taints: vec![taint],
             ..node("b", "x", 9000, 9)
         },
     ];
     check(
-        &Rooms::new(nodes, Vec::new(), 0.0),
+        &NodeHeadrooms::new(nodes, Vec::new(), 0.0),
         None,
         &[("a", 1000, 1, 0)],
     );
@@ -134,7 +134,7 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
         node("memory", "x", 4000, 8),
         node("other", "y", 1000, 1),
     ];
-    let rooms = Rooms::new(
+    let rooms = NodeHeadrooms::new(
         nodes,
         vec![
             daemon("self", Some("x"), 500, 1),
@@ -143,24 +143,25 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
         0.0,
     );
     let key = |name: &str| ("kube-system".to_owned(), name.to_owned());
-    let room = |node: &str, millicores, gibibytes| Room {
+    let room = |node: &str, millicores, gibibytes| NodeHeadroom {
         node: node.to_owned(),
         left: amounts(millicores, gibibytes),
         daemons: 1,
     };
-    let expected = NodeRooms::Every(room("memory", 3900, 8), room("cores", 7900, 4));
+    let expected = CandidateNodes::Every(room("memory", 3900, 8), room("cores", 7900, 4));
     assert_eq!(rooms.for_daemon(&key("self")), Some(expected));
     assert_eq!(rooms.for_daemon(&key("unknown")), None);
 }
 
 #[test]
-fn the_node_is_chosen_that_cuts_least_of_what_is_short() {
+fn the_chosen_node_cuts_least_of_the_scarce_resource() {
     let check = |fixed: Amounts, wanted: Amounts, expected: Option<&str>| {
         let nodes = vec![
             node("cores", "x", 64_000, 64),
             node("memory", "x", 16_000, 256),
         ];
-        let rooms = Rooms::new(nodes, Vec::new(), 0.0).for_pods(&NodeConstraints::default());
+        let rooms =
+            NodeHeadrooms::new(nodes, Vec::new(), 0.0).for_pods(&NodeConstraints::default());
         let chosen = rooms
             .choose(fixed, wanted)
             .map(|(room, _)| room.node.clone());

@@ -1,5 +1,4 @@
-//! History that comes late: a fleet that gets it afterwards knows the same as one that saw
-//! everything itself.
+//! Backfilled history: the result equals that of a state that received everything in order.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
@@ -68,7 +67,7 @@ fn feed(fleet: &mut Fleet, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
     }
 }
 
-/// The late history ends at `split`; target, bounds and weights are those of a fleet that saw everything.
+/// Expects the same target, bounds and weights with history backfilled up to `split`.
 fn check(usage: &[(i64, i64)], split: usize) {
     let mut whole = fleet(&["web-1", "web-2"]);
     let mut earlier = fleet(&["web-1", "web-2", "gone"]);
@@ -91,7 +90,7 @@ fn check(usage: &[(i64, i64)], split: usize) {
         feed(&mut earlier, pod, &usage[..split], 0);
         feed(&mut late, pod, &usage[split..], split);
     }
-    late.put_before(&earlier, at(usage.len()));
+    late.prepend_history(&earlier, at(usage.len()));
     assert_eq!(
         late.estimates(&id()),
         whole.estimates(&id()),
@@ -99,7 +98,7 @@ fn check(usage: &[(i64, i64)], split: usize) {
     );
     assert_eq!(late.size(), whole.size());
     let now = at(usage.len());
-    // Stored weights refer to a time of their own, which may differ by whole half-lives.
+    // Weights have their own reference time, which may differ by whole half-lives.
     let weight = |fleet: &Fleet| {
         let memory = &fleet.checkpoints(&id(), now).expect("known")["app"].memory_histogram;
         let reference = memory.reference_timestamp.expect("there are peaks");
@@ -121,7 +120,7 @@ fn waves() -> Vec<(i64, i64)> {
 
 #[test]
 fn late_history_counts_as_if_it_had_been_seen() {
-    // The window of memory that is open at the split ends after the last sample.
+    // The memory window that is open at the split ends after the last sample.
     for split in [HOURS - 1, HOURS - 5, HOURS - 23] {
         check(&waves(), split);
     }
@@ -132,7 +131,7 @@ fn history_of_pods_that_are_gone_counts_too_and_needs_no_live_pod() {
     let mut earlier = fleet(&["gone"]);
     feed(&mut earlier, "gone", &waves(), 0);
     let mut late = fleet(&[]);
-    late.put_before(&earlier, at(HOURS));
+    late.prepend_history(&earlier, at(HOURS));
     assert_eq!(late.estimates(&id()), earlier.estimates(&id()));
     assert_eq!(late.pod_count(&id()), Some(0));
 }
@@ -142,7 +141,7 @@ fn nothing_seen_before_changes_nothing() {
     let mut late = fleet(&["web-1"]);
     feed(&mut late, "web-1", &waves(), 0);
     let expected = late.estimates(&id());
-    late.put_before(&fleet(&["web-1"]), at(HOURS));
+    late.prepend_history(&fleet(&["web-1"]), at(HOURS));
     assert_eq!(late.estimates(&id()), expected);
 }
 
@@ -155,7 +154,7 @@ fn samples_go_on_after_the_history() {
     feed(&mut whole, "web-1", &usage, 0);
     feed(&mut earlier, "web-1", &usage[..200], 0);
     feed(&mut late, "web-1", &usage[200..202], 200);
-    late.put_before(&earlier, at(202));
+    late.prepend_history(&earlier, at(202));
     feed(&mut late, "web-1", &usage[202..], 202);
     assert_eq!(late.estimates(&id()), whole.estimates(&id()));
 }
@@ -168,7 +167,7 @@ proptest! {
         usage in proptest::collection::vec((0i64..4000, 1i64..4000), 30..60),
         late in 1usize..20,
     ) {
-        // The last window opens at hour 24; samples from there on are late.
+        // The last window opens at hour 24; later samples are late.
         let usage = &usage[..usage.len().min(24 + 22)];
         let split = usage.len().saturating_sub(late).max(25).min(usage.len());
         check(usage, split);

@@ -1,9 +1,8 @@
-//! A histogram that forgets: weight added at a time counts half as much as weight added one
-//! half-life later.
+//! Histogram with exponential decay: a weight counts half as much as one added a half-life later.
 //!
 //! Old weights are not touched. New ones are multiplied by `2^((t - reference) / half-life)`
-//! instead, and only when that factor grows beyond 2^100 the reference moves on and everything is
-//! scaled once. Source: upstream `pkg/recommender/util/decaying_histogram.go`.
+//! instead, and only when that factor exceeds 2^100 the reference moves and everything is scaled
+//! once. Source: upstream `pkg/recommender/util/decaying_histogram.go`.
 
 use jiff::Timestamp;
 
@@ -12,21 +11,22 @@ use crate::float::{exp2, power_of_two};
 use crate::instant::Instant;
 use crate::{Buckets, Histogram};
 
-/// The reference moves when a sample is this many half-lives younger.
+/// Age of the reference in half-lives at which it moves.
 const MAX_HALF_LIVES: i64 = 100;
 
-/// Larger weights than this are not samples; below it no sum can leave the range of doubles.
+/// Maximum weight of a sample; below it no sum can leave the range of doubles.
 const MAX_WEIGHT: f64 = 1e30;
 
-/// A stored total weight beyond this cannot come from samples and would drown every later one.
+/// Maximum total weight in a checkpoint. More cannot come from samples and would outweigh every
+/// later one.
 const MAX_TOTAL: f64 = 1e60;
 
-/// The time after which weight counts half: whole nanoseconds, above zero.
+/// Half-life in nanoseconds, above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfLife(i64);
 
 impl HalfLife {
-    /// A half-life of so many nanoseconds; none unless above zero.
+    /// Creates a half-life; `None` unless above zero.
     pub const fn from_nanoseconds(nanoseconds: i64) -> Option<Self> {
         if nanoseconds > 0 {
             Some(Self(nanoseconds))
@@ -40,16 +40,16 @@ impl HalfLife {
     }
 }
 
-/// What all histograms of one resource share.
+/// Parameters shared by all histograms of one resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The buckets.
     pub buckets: &'static Buckets,
-    /// How fast weight fades.
+    /// Decay of weights.
     pub half_life: HalfLife,
 }
 
-/// A histogram whose weights halve with every half-life.
+/// Histogram with weights that halve with every half-life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecayingHistogram {
     histogram: Histogram,
@@ -66,28 +66,28 @@ impl Default for DecayingHistogram {
 }
 
 impl DecayingHistogram {
-    /// Whether there is no weight to speak of.
+    /// Whether no bucket has a significant weight.
     pub fn is_empty(&self) -> bool {
         self.histogram.is_empty()
     }
 
-    /// The sum of all weights as they count at the reference time.
+    /// Sum of all weights at the reference time.
     pub fn total(&self) -> f64 {
         self.histogram.total()
     }
 
-    /// The time at which one unit of added weight is one unit of stored weight.
+    /// Time at which an added weight has a factor of one.
     pub fn reference(&self) -> Option<Timestamp> {
         self.reference.into()
     }
 
-    /// The visible buckets and their weights as they count at the reference time.
+    /// The visible buckets and their weights at the reference time.
     pub fn weights(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         self.histogram.weights()
     }
 
     /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached;
-    /// 0 when empty.
+    /// 0 if empty.
     pub fn percentile(&self, shape: &Shape, fraction: f64) -> f64 {
         self.histogram.percentile(shape.buckets, fraction)
     }
@@ -98,7 +98,7 @@ impl DecayingHistogram {
         self.add_at(shape, value, weight, at.into());
     }
 
-    /// Takes back what [`DecayingHistogram::add`] added with the same arguments.
+    /// Reverts [`DecayingHistogram::add`] with the same arguments.
     pub fn subtract(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
         self.subtract_at(shape, value, weight, at.into());
     }
@@ -110,7 +110,7 @@ impl DecayingHistogram {
         }
     }
 
-    /// Adds weight of 0 to 1e30 to a bucket that is known already.
+    /// Adds weight of 0 to 1e30 to a known bucket.
     pub(crate) fn add_to_bucket(&mut self, shape: &Shape, bucket: u16, weight: f64, at: Instant) {
         if is_usable(0.0, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
@@ -127,7 +127,7 @@ impl DecayingHistogram {
         }
     }
 
-    /// Adds all of `other`, as both would be after the older reference moved to the younger one.
+    /// Adds all of `other`, with both moved to the younger of their references.
     pub fn merge(&mut self, shape: &Shape, other: &Self) {
         let mut factor = 1.0;
         if self.reference < other.reference {
@@ -138,13 +138,13 @@ impl DecayingHistogram {
         self.histogram.merge(&other.histogram, factor);
     }
 
-    /// Moves the reference to the multiple of the half-life nearest to a time, keeping the meaning
-    /// of all weights.
+    /// Moves the reference to the multiple of the half-life nearest to a time, preserving the
+    /// meaning of all weights.
     pub fn shift_reference(&mut self, half_life: HalfLife, to: Timestamp) {
         self.shift_to(half_life, to.into());
     }
 
-    /// Makes all weights older by so many nanoseconds, rounded to half-lives.
+    /// Ages all weights by a duration rounded to half-lives.
     pub(crate) fn move_back(&mut self, half_life: HalfLife, nanoseconds: i64) {
         let half_lives = nanoseconds.saturating_add(half_life.0 / 2) / half_life.0;
         self.reference = self
@@ -152,7 +152,7 @@ impl DecayingHistogram {
             .plus(half_lives.saturating_mul(half_life.0).saturating_neg());
     }
 
-    /// What is stored of the histogram.
+    /// Converts to a checkpoint.
     pub fn save(&self) -> HistogramCheckpoint {
         HistogramCheckpoint {
             reference_timestamp: self.reference(),
@@ -161,7 +161,7 @@ impl DecayingHistogram {
         }
     }
 
-    /// Adds what was stored and takes over its reference. Nothing changes on an error.
+    /// Adds a checkpoint and adopts its reference. Nothing changes on an error.
     pub fn load(&mut self, stored: &HistogramCheckpoint) -> Result<(), CheckpointError> {
         let total = stored.total_weight;
         if !(0.0..=MAX_TOTAL).contains(&total) {
@@ -180,8 +180,8 @@ impl DecayingHistogram {
         Ok(())
     }
 
-    /// How much weight added at a time counts at the reference; moves the reference when it is too
-    /// old.
+    /// Factor of a weight added at a time, relative to the reference. Moves the reference if it is
+    /// too old.
     fn factor(&mut self, half_life: HalfLife, at: Instant) -> f64 {
         let reach = half_life.0.saturating_mul(MAX_HALF_LIVES);
         if self.reference.is_never() || at > self.reference.plus(reach) {
@@ -196,8 +196,7 @@ impl DecayingHistogram {
         self.reference = reference;
     }
 
-    /// The reference nearest to a time, and what every weight has to be multiplied with to refer to
-    /// it.
+    /// The reference nearest to a time, and the factor that converts weights to it.
     fn shift(&self, half_life: HalfLife, to: Instant) -> (Instant, f64) {
         let reference = to.round(half_life.0);
         let half_lives = self.reference.since(reference) as f64 / half_life.0 as f64;

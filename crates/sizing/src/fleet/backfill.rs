@@ -1,9 +1,7 @@
-//! Puts what was seen before in front of what this fleet saw itself, as if this fleet had seen all
-//! of it.
+//! Backfilled history: replayed into a separate state and merged before the live data.
 //!
-//! History that comes late, when usage is already being recorded, is first fed into a fleet of its
-//! own in the order of time. That one ends where this one begins. Histories are merged, and
-//! containers that still run go on with the window of memory that was open.
+//! The separate state is fed in order of time and ends where the live data begins. Histories are
+//! merged, and running containers continue the open memory window.
 
 use jiff::Timestamp;
 use model::Labels;
@@ -16,20 +14,21 @@ use super::pod::Pod;
 use crate::aggregate::Shapes;
 
 impl Fleet {
-    /// Puts what `earlier` saw before what was seen here. Samples that both saw count twice, so
-    /// `earlier` must end where this begins. Pods and autoscalers stay those of this fleet; both
-    /// must have the same half-lives.
-    pub fn put_before(&mut self, earlier: &Self, now: Timestamp) {
+    /// Merges the history of `earlier` before the history here. Samples in both count twice, so
+    /// `earlier` must end where this state begins. Pods and autoscalers stay those of this state;
+    /// both must have the same half-lives.
+    pub fn prepend_history(&mut self, earlier: &Self, now: Timestamp) {
         let shapes = self.shapes;
         for (name, earlier) in &earlier.namespaces {
-            self.namespace_mut(name).put_before(earlier, &shapes, now);
+            self.namespace_mut(name)
+                .prepend_history(earlier, &shapes, now);
             self.update(name, |_| ());
         }
     }
 }
 
 impl Namespace {
-    fn put_before(&mut self, earlier: &Self, shapes: &Shapes, now: Timestamp) {
+    fn prepend_history(&mut self, earlier: &Self, shapes: &Shapes, now: Timestamp) {
         for group in earlier.groups.iter() {
             self.merge_histories(group, shapes, now);
         }
@@ -66,8 +65,8 @@ impl Namespace {
         self.drop_if_idle(id);
     }
 
-    /// The containers of a pod go on from what they were before. Where labels changed in between,
-    /// the open window is another history's.
+    /// Continues the containers of a pod from their earlier state. If labels changed in between,
+    /// the open window belongs to another history.
     fn resume(&mut self, name: &str, earlier: &Pod, shapes: &Shapes, now: Timestamp) {
         let default_rules = self.default_rules;
         for (container, before) in earlier.containers() {

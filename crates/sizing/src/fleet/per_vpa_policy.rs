@@ -1,13 +1,12 @@
-//! Sizing by a policy of an autoscaler's own: samples on their way in, and the recommendation on
-//! its way out.
+//! Per-VPA sizing policies: samples in, recommendation out.
 //!
-//! The target is the policy's. The bounds stay the VPA's, widened to hold the target: they say from
-//! where on an update cannot wait, which the other policies do not. Autopilot's limits are at least
-//! the least that the settings give to a container; Crane's have a floor of their own (one bucket
-//! and its margin). Rounding, whole cores and limits apply to all.
+//! The target is the policy's. The bounds are the VPA's, widened to include the target: they define
+//! when an update is urgent, which the other policies do not. Autopilot's limits are at least the
+//! configured minimum of a container; Crane's have their own minimum (one bucket and its margin).
+//! Rounding, whole cores and limits apply to all.
 //!
-//! While less is known of a container than the policy's minimum history, what was published before
-//! is kept and only raised.
+//! Until a container has the policy's minimum history, its published recommendation is kept and
+//! only raised.
 
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 
@@ -22,16 +21,14 @@ use crate::policy::{ScalingMode, policy_for};
 use crate::sizing_policy::{SizingMethod, SizingPolicy};
 
 impl Fleet {
-    /// Whether the autoscaler asks for a policy of its own, so that [`Fleet::keep_published`] has
-    /// something to do.
-    pub fn has_own_policy(&self, id: &AutoscalerId) -> bool {
+    /// Whether the autoscaler has its own sizing policy, so that [`Fleet::keep_published`] applies.
+    pub fn has_per_vpa_policy(&self, id: &AutoscalerId) -> bool {
         self.autoscaler(id)
             .is_some_and(|(_, autoscaler)| autoscaler.own.is_some())
     }
 
-    /// Keeps what was published of containers of which too little is known, where it is more than
-    /// the recommendation, within what is allowed. Does nothing for autoscalers that are sized by
-    /// the VPA's policy.
+    /// Keeps the published values of containers without enough history, if they exceed the
+    /// recommendation, within the allowed range. No effect for autoscalers with the VPA's policy.
     pub fn keep_published(
         &self,
         id: &AutoscalerId,
@@ -74,10 +71,10 @@ impl Fleet {
 }
 
 impl Namespace {
-    /// Tells the autoscalers that select a pod, and size by a policy of their own, what happened to
-    /// one of its containers.
+    /// Passes an observation of a container to the per-VPA policies of the autoscalers that select
+    /// its pod.
     pub(super) fn observe(&mut self, pod: &str, container: &str, seen: Observation, at: Instant) {
-        if self.own_policies == 0 {
+        if self.per_vpa_policies == 0 {
             return;
         }
         let Some((id, group)) = self.pod_and_group(pod) else {
@@ -95,8 +92,8 @@ impl Namespace {
 }
 
 impl Autoscaler {
-    /// The estimate by the autoscaler's own policy, if it has one; none while too little is known.
-    pub(super) fn by_own_policy(
+    /// The estimate of the autoscaler's own policy; `None` without such a policy or enough history.
+    pub(super) fn by_per_vpa_policy(
         &self,
         container: &str,
         minimum: Amounts,
@@ -128,20 +125,20 @@ impl Autoscaler {
         }
     }
 
-    /// Starts or drops what the policy of the autoscaler's own remembers, after the policy changed.
-    pub(super) fn renew_own_policy(&mut self, before: Option<&SizingPolicy>) {
+    /// Creates or drops the history of the autoscaler's own policy after the policy changed.
+    pub(super) fn reset_policy_history(&mut self, before: Option<&SizingPolicy>) {
         let Some(policy) = self.spec.sizing.as_deref() else {
             self.own = None;
             return;
         };
-        let keeps = before.is_some_and(|before| policy.keeps_history_like(before));
+        let keeps = before.is_some_and(|before| policy.shares_history_with(before));
         if !keeps || self.own.is_none() {
             self.own = Some(Box::<PolicyHistories>::default());
         }
     }
 }
 
-/// Whether some pod of the autoscaler has, or had lately, such a container.
+/// Whether a pod of the autoscaler has, or recently had, such a container.
 fn knows(namespace: &Namespace, autoscaler: &Autoscaler, container: &str) -> bool {
     let groups = autoscaler
         .groups
@@ -158,8 +155,8 @@ fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {
     }
 }
 
-/// Raises the target to the one that was published, where that is more, and the upper bound so that
-/// it holds it. Resources that are not recommended any more stay away.
+/// Raises the target to the published one if that is greater, and the upper bound to include it.
+/// Resources without a recommendation stay absent.
 fn raise(found: &mut ContainerRecommendation, before: &ContainerRecommendation) {
     raise_list(&mut found.target, &before.target);
     raise_list(&mut found.upper_bound, &before.target);

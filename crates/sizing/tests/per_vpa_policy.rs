@@ -1,5 +1,4 @@
-//! Autoscalers that are sized by a policy of their own: what they are told, what they recommend,
-//! and that others do not notice.
+//! Autoscalers with their own sizing policy: inputs, recommendations, and independence of others.
 
 use std::sync::Arc;
 
@@ -110,7 +109,7 @@ fn check_steady(policy: &str, expected: (i64, i64)) {
     assert_eq!(target(&fleet, "web"), Some(expected), "{policy}");
 }
 
-/// The bound of the bucket that holds a value, times a factor, up to whole units.
+/// The bound of a value's bucket times a factor, rounded up.
 fn bound(buckets: &Buckets, value: f64, factor: f64) -> i64 {
     (buckets.end(buckets.find(value)) * factor).ceil() as i64
 }
@@ -173,7 +172,7 @@ fn autoscalers_of_the_vpa_policy_do_not_notice() {
             recommended(&plain, "plain"),
             "{policy}"
         );
-        assert!(fleet.has_own_policy(&id("web")) && !fleet.has_own_policy(&id("plain")));
+        assert!(fleet.has_per_vpa_policy(&id("web")) && !fleet.has_per_vpa_policy(&id("plain")));
 
         fleet.apply_autoscaler(&id("web"), spec(&[]));
         assert_eq!(
@@ -181,7 +180,7 @@ fn autoscalers_of_the_vpa_policy_do_not_notice() {
             recommended(&plain, "plain"),
             "{policy} was taken away"
         );
-        assert!(!fleet.has_own_policy(&id("web")));
+        assert!(!fleet.has_per_vpa_policy(&id("web")));
     }
 }
 
@@ -236,7 +235,7 @@ fn the_same_sample_again_counts_once() {
         for minute in 0..DAY {
             let (millicores, mebibytes) = (100 + minute % 7 * 100, 200 + minute % 5 * 200);
             add(&mut once, "web-1", minute, millicores, mebibytes);
-            // Repeated only where it is large.
+            // Repeated only if it is large.
             for _ in 0..=millicores / 600 * 50 {
                 add(&mut twice, "web-1", minute, millicores, mebibytes);
             }
@@ -290,8 +289,8 @@ fn a_kill_counts_at_once() {
     }
 }
 
-/// What a restarted fleet makes of a published 2 cores and 2 GiB after so many minutes of usage far
-/// below.
+/// The recommendation of a restarted state for a published 2 cores and 2 GiB, after some minutes of
+/// much lower usage.
 fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
     let published = Recommendation {
         containers: ["app", "gone"]
@@ -323,7 +322,7 @@ fn check_kept(annotations: &[(&str, &str)], minutes: i64, expected: &str) {
 }
 
 #[test]
-fn what_was_published_stays_until_a_day_is_known_or_as_long_as_was_asked_for() {
+fn published_values_stay_until_the_minimum_history_is_reached() {
     for policy in POLICIES {
         check_kept(&[("policy", policy)], 0, "published");
         check_kept(&[("policy", policy)], 60, "published");
@@ -344,7 +343,7 @@ fn what_was_published_stays_until_a_day_is_known_or_as_long_as_was_asked_for() {
 }
 
 #[test]
-fn a_young_policy_raises_what_was_published() {
+fn a_policy_without_history_raises_published_values() {
     let published = Recommendation {
         containers: vec![ContainerRecommendation {
             container_name: "app".to_owned(),

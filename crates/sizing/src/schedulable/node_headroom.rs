@@ -1,90 +1,89 @@
-//! What nodes have left for one pod: allocatable, less a margin, what is bound to the node, and the
-//! `DaemonSet` pods that it gets.
+//! Free resources of nodes for one pod: allocatable, less a margin, static pods, and the node's
+//! `DaemonSet` pods.
 //!
-//! What other pods take does not count: they can be elsewhere, a node of the same size may come.
-//! Neither do nodes that a cluster autoscaler could bring but has not.
+//! Other pods do not count: they can move, or a node of the same size may be added. Nodes that a
+//! cluster autoscaler could add are not considered.
 
 use model::{Cpu, Labels, Memory, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
 
 use super::pod_shape::of;
 use crate::estimate::Amounts;
 
-/// A node that takes new pods.
+/// A schedulable node.
 #[derive(Clone, Debug)]
-pub struct NodeFacts {
-    /// Its name.
+pub struct NodeInfo {
+    /// Name of the node.
     pub name: String,
-    /// Its labels.
+    /// Labels of the node.
     pub labels: Labels,
-    /// What keeps pods away.
+    /// Taints of the node.
     pub taints: Vec<Taint>,
-    /// What pods may ask for in all.
+    /// Allocatable CPU and memory.
     pub allocatable: Amounts,
-    /// What pods may ask for of extended resources.
+    /// Allocatable extended resources.
     pub extended: ResourceList,
-    /// Requests of the pods that can be nowhere else (static pods).
+    /// Requests of static pods, which cannot move.
     pub bound: Amounts,
 }
 
-/// A `DaemonSet`: a pod on each node that it is allowed on.
+/// A `DaemonSet`, with a pod on each node that its constraints allow.
 #[derive(Clone, Debug)]
-pub struct DaemonFacts {
+pub struct DaemonSetInfo {
     /// Namespace and name.
     pub key: (String, String),
-    /// Where its pods may run.
+    /// Node constraints of its pods.
     pub constraints: NodeConstraints,
     /// Requests of one of its pods.
     pub requests: Amounts,
 }
 
-/// What one node has left.
+/// Free resources of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// The node's name.
+pub struct NodeHeadroom {
+    /// Name of the node.
     pub node: String,
-    /// For one pod.
+    /// Amounts for one pod.
     pub left: Amounts,
-    /// How many `DaemonSet` pods it has beside.
+    /// Number of `DaemonSet` pods on the node.
     pub daemons: usize,
 }
 
-/// What all nodes have left.
+/// Free resources of all nodes.
 #[derive(Clone, Debug, Default)]
-pub struct Rooms {
-    nodes: Vec<(NodeFacts, Room)>,
-    daemons: Vec<DaemonFacts>,
+pub struct NodeHeadrooms {
+    nodes: Vec<(NodeInfo, NodeHeadroom)>,
+    daemons: Vec<DaemonSetInfo>,
 }
 
-/// What the nodes have left that the pods of one workload may run on.
+/// Free resources of the nodes for one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeRooms {
-    /// A pod must fit on one of them. Rooms that are nowhere larger than another are left out.
-    One(Vec<Room>),
-    /// There is to be a pod on every one: the node with the least CPU left, and the one with the
-    /// least memory.
-    Every(Room, Room),
+pub enum CandidateNodes {
+    /// A pod must fit on one of these nodes. Dominated nodes are left out.
+    One(Vec<NodeHeadroom>),
+    /// A pod must fit on every node: the one with the least free CPU, and the one with the least
+    /// free memory.
+    Every(NodeHeadroom, NodeHeadroom),
 }
 
-impl Rooms {
-    /// Of these nodes, with these `DaemonSets` on them, keeping a margin free that is a share of
-    /// what can be allocated.
-    pub fn new(nodes: Vec<NodeFacts>, daemons: Vec<DaemonFacts>, margin: f64) -> Self {
+impl NodeHeadrooms {
+    /// From nodes and the `DaemonSets` on them, with a margin as a share of allocatable.
+    pub fn new(nodes: Vec<NodeInfo>, daemons: Vec<DaemonSetInfo>, margin: f64) -> Self {
         let nodes = nodes.into_iter().map(|node| {
             let left = Amounts {
                 cpu: Cpu::from_millicores(keep(node.allocatable.cpu.millicores(), margin)),
                 memory: Memory::from_bytes(keep(node.allocatable.memory.bytes(), margin)),
             };
-            let beside: Vec<_> = daemons
+            let daemons_here: Vec<_> = daemons
                 .iter()
                 .filter(|daemon| node.admits(&daemon.constraints))
                 .collect();
-            let left = beside
+            let left = daemons_here
                 .iter()
                 .fold(left - node.bound, |left, daemon| left - daemon.requests);
-            let room = Room {
+            let room = NodeHeadroom {
                 node: node.name.clone(),
                 left,
-                daemons: beside.len(),
+                daemons: daemons_here.len(),
             };
             (node, room)
         });
@@ -94,24 +93,24 @@ impl Rooms {
         }
     }
 
-    /// Of the nodes that a pod with these constraints may run on.
-    pub fn for_pods(&self, constraints: &NodeConstraints) -> NodeRooms {
-        let mut largest: Vec<Room> = Vec::new();
+    /// Free resources of the nodes allowed by these constraints.
+    pub fn for_pods(&self, constraints: &NodeConstraints) -> CandidateNodes {
+        let mut largest: Vec<NodeHeadroom> = Vec::new();
         for (_, room) in self
             .nodes
             .iter()
             .filter(|(node, _)| node.admits(constraints))
         {
-            if !largest.iter().any(|other| holds(other, room)) {
-                largest.retain(|other| !holds(room, other));
+            if !largest.iter().any(|other| dominates(other, room)) {
+                largest.retain(|other| !dominates(room, other));
                 largest.push(room.clone());
             }
         }
-        NodeRooms::One(largest)
+        CandidateNodes::One(largest)
     }
 
-    /// Of the nodes that a `DaemonSet` has pods on, without its own; none if it is not known.
-    pub fn for_daemon(&self, key: &(String, String)) -> Option<NodeRooms> {
+    /// Free resources of a `DaemonSet`'s nodes without its own pods; `None` if it is unknown.
+    pub fn for_daemon(&self, key: &(String, String)) -> Option<CandidateNodes> {
         let daemon = self.daemons.iter().find(|daemon| daemon.key == *key)?;
         let mut rooms = self
             .nodes
@@ -119,14 +118,14 @@ impl Rooms {
             .filter(|(node, _)| node.admits(&daemon.constraints))
             .map(|(_, room)| {
                 let left = room.left + daemon.requests;
-                Room {
+                NodeHeadroom {
                     left,
                     daemons: room.daemons - 1,
                     ..room.clone()
                 }
             });
         let Some(first) = rooms.next() else {
-            return Some(NodeRooms::One(Vec::new()));
+            return Some(CandidateNodes::One(Vec::new()));
         };
         let (mut cpu, mut memory) = (first.clone(), first);
         for room in rooms {
@@ -137,11 +136,11 @@ impl Rooms {
                 cpu = room;
             }
         }
-        Some(NodeRooms::Every(cpu, memory))
+        Some(CandidateNodes::Every(cpu, memory))
     }
 }
 
-impl NodeFacts {
+impl NodeInfo {
     fn admits(&self, constraints: &NodeConstraints) -> bool {
         let Self {
             name,
@@ -159,14 +158,18 @@ impl NodeFacts {
     }
 }
 
-impl NodeRooms {
-    /// The room to judge by for pods that ask for so much, of which `fixed` is not up for
-    /// discussion; none where no node has any.
-    pub(super) fn choose(&self, fixed: Amounts, wanted: Amounts) -> Option<(&Room, &Room)> {
+impl CandidateNodes {
+    /// The nodes to judge by for pods with these requests, of which `fixed` cannot change; `None`
+    /// without any room.
+    pub(super) fn choose(
+        &self,
+        fixed: Amounts,
+        wanted: Amounts,
+    ) -> Option<(&NodeHeadroom, &NodeHeadroom)> {
         match self {
             Self::Every(cpu, memory) => Some((cpu, memory)),
             Self::One(rooms) => {
-                let mut best: Option<(&Room, [f64; 2])> = None;
+                let mut best: Option<(&NodeHeadroom, [f64; 2])> = None;
                 for room in rooms {
                     let Some(rank) = rank(room, fixed, wanted) else {
                         continue;
@@ -183,9 +186,9 @@ impl NodeRooms {
     }
 }
 
-/// The smaller and the larger share of what is wanted that can be had there; none where a resource
-/// cannot be had at all.
-fn rank(room: &Room, fixed: Amounts, wanted: Amounts) -> Option<[f64; 2]> {
+/// The smaller and the larger satisfiable share of the requests; `None` if a resource cannot be
+/// satisfied at all.
+fn rank(room: &NodeHeadroom, fixed: Amounts, wanted: Amounts) -> Option<[f64; 2]> {
     let [cpu, memory] = [ResourceName::Cpu, ResourceName::Memory].map(|resource| {
         let (left, wanted) = (
             of(&room.left, &resource) - of(&fixed, &resource),
@@ -201,9 +204,8 @@ fn rank(room: &Room, fixed: Amounts, wanted: Amounts) -> Option<[f64; 2]> {
     Some([cpu.min(memory), cpu.max(memory)])
 }
 
-/// The resource that is short loses the least there; then the other one; then there is the most
-/// memory, then CPU, left.
-fn is_better(a: (&Room, [f64; 2]), b: (&Room, [f64; 2])) -> bool {
+/// Orders by the smaller share, then by the larger one, then by free memory, then by free CPU.
+fn is_better(a: (&NodeHeadroom, [f64; 2]), b: (&NodeHeadroom, [f64; 2])) -> bool {
     let order = a.1[0].total_cmp(&b.1[0]).then(a.1[1].total_cmp(&b.1[1]));
     order
         .then(a.0.left.memory.cmp(&b.0.left.memory))
@@ -215,8 +217,8 @@ fn keep(allocatable: i64, margin: f64) -> i64 {
     (allocatable as f64 * (1.0 - margin)).floor() as i64
 }
 
-/// Whether whatever fits into the second room fits into the first one.
-fn holds(first: &Room, second: &Room) -> bool {
+/// Whether everything that fits into the second room fits into the first one.
+fn dominates(first: &NodeHeadroom, second: &NodeHeadroom) -> bool {
     first.left.cpu >= second.left.cpu && first.left.memory >= second.left.memory
 }
 

@@ -1,4 +1,4 @@
-//! The fleet that the tests begin with: what a namespace `shop` is made of.
+//! Fixture: the state of a namespace `shop`.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};

@@ -1,13 +1,12 @@
-//! Kills for want of memory, and the rules of an autoscaler about them.
+//! OOM kills and per-VPA rules for them.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory};
 use sizing::{AutoscalerSpec, Config, ContainerPolicy, Fleet};
 
-use crate::shop::{MIB, add_hour, container, fleet, id, pod, selecting, start, web};
+use crate::fixture::{MIB, add_hour, container, fleet, id, pod, selecting, start, web};
 
-/// Kills the container by OOM at 100Mi and gives the memory peak that counts, as the end of its
-/// bucket.
+/// OOM-kills the container at 100Mi and returns the resulting memory peak as the end of its bucket.
 fn peak_after_oom(fleet: &mut Fleet, at: Timestamp) -> i64 {
     fleet
         .record_oom(
@@ -21,7 +20,7 @@ fn peak_after_oom(fleet: &mut Fleet, at: Timestamp) -> i64 {
     history.memory.percentile(&fleet.shapes().memory, 1.0) as i64
 }
 
-/// `changed`: the peak while the policy has the field.
+/// Expects the peak `changed` while the policy has the field.
 fn check_rules_end(policy: &ContainerPolicy, changed: i64) {
     let with = |policy: Option<&ContainerPolicy>| {
         let all = ContainerPolicy {
@@ -98,7 +97,7 @@ fn the_window_of_memory_goes_back_to_the_default_when_the_field_is_removed() {
 }
 
 #[test]
-fn a_kill_without_usage_keeps_what_was_published_of_cpu() {
+fn an_oom_kill_without_usage_keeps_the_published_cpu() {
     let mut fleet = fleet();
     fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     fleet.apply_pod(pod("web-1", &[("app", "web")]), start());
