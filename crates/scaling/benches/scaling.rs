@@ -1,5 +1,5 @@
-//! How long one decision takes: of the native autoscaler over a hundred pods, of its rules, and of
-//! a window of time.
+//! Duration of one decision: the native HPA over a hundred pods, its scaling rules, and a cron
+//! window.
 //!
 //! `cargo bench -p scaling`.
 

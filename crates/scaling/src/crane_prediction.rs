@@ -1,34 +1,34 @@
-//! The value that Crane's adapter serves for a prediction: the largest one within the window that
+//! The value of a prediction as served by Crane's adapter: the maximum within the window that
 //! begins now.
 //!
-//! Never the value at one time: so replicas are there before a rise, and stay until its peak has
-//! left the window. Values that are not above zero do not count. Source: gocrane/crane
-//! `pkg/metricprovider/external_metric_provider.go`. Unlike there, the value is not cut to whole
-//! units.
+//! With the maximum, replicas are ready before a rise and stay until its peak has left the window.
+//! Values that are not above zero are ignored. Source: gocrane/crane
+//! `pkg/metricprovider/external_metric_provider.go`. Unlike there, the value is not truncated to
+//! whole units.
 
 use thiserror::Error;
 
-/// What a `TimeSeriesPrediction` holds for one metric.
+/// Prediction of one metric in a `TimeSeriesPrediction`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Predicted<'a> {
-    /// Its identifier, such as `resource.cpu`.
+    /// Identifier of the metric, such as `resource.cpu`.
     pub identifier: &'a str,
-    /// Whether the whole window is predicted.
+    /// Whether the prediction covers the whole window.
     pub ready: bool,
-    /// Its series, each of seconds since 1970 and values.
+    /// Series of (second since 1970, value).
     pub series: &'a [Vec<(i64, f64)>],
 }
 
-/// Why there is no value.
+/// Reasons for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoPrediction {
     /// No metric has this identifier and exactly one series.
     #[error("no prediction of this metric with exactly one series")]
     NotMatched,
-    /// There is not enough history, or it could not be read.
+    /// The history is too short or not readable.
     #[error("the prediction is not ready")]
     NotReady,
-    /// What was predicted lies in the past.
+    /// The prediction ends before the window.
     #[error("the prediction is outdated")]
     Outdated,
 }

@@ -1,10 +1,10 @@
-//! Crane's replicas recommender: as many pods as keep the percentile of the workload's usage at the
-//! target utilisation of their requests.
+//! Crane's replicas recommender: the number of pods that keeps the percentile of the workload's
+//! usage at the target utilisation of their requests.
 //!
 //! `replicas = ceil(percentile / (target utilisation * request of one pod))` for CPU and memory,
 //! the larger of the two. CPU usage is the history and the forecast together, in cores; memory
 //! usage is the history, in bytes. Source: gocrane/crane `pkg/recommendation/recommender/replicas`.
-//! Unlike there, memory is what the name says: Crane hands the CPU series to the memory half, so
+//! Unlike there, memory uses the memory series: Crane passes the CPU series to the memory half, so
 //! that its memory replicas are practically always one.
 
 use model::{Cpu, Memory};
@@ -12,13 +12,12 @@ use thiserror::Error;
 
 use crate::percentile::{PercentileError, percentile};
 
-/// What counts as enough of one resource.
+/// Target of one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceTarget {
-    /// Which percentile of usage is to be served, as a fraction (`cpu-percentile`,
-    /// `mem-percentile`).
+    /// Percentile of usage, as a fraction (`cpu-percentile`, `mem-percentile`).
     pub percentile: f64,
-    /// How much of the requests it may use (`cpu-target-utilization`, `mem-target-utilization`).
+    /// Target utilisation of the requests (`cpu-target-utilization`, `mem-target-utilization`).
     pub utilization: f64,
 }
 
@@ -38,7 +37,7 @@ pub struct ReplicasConfig {
     pub cpu: ResourceTarget,
     /// Memory.
     pub memory: ResourceTarget,
-    /// Never fewer than this, and never fewer than one (`default-min-replicas`).
+    /// Minimum number of replicas, at least one (`default-min-replicas`).
     pub min_replicas: u32,
 }
 
@@ -52,7 +51,7 @@ impl Default for ReplicasConfig {
     }
 }
 
-/// What one container of the pod template asks for.
+/// Requests of one container of the pod template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerRequests {
     /// CPU.
@@ -61,10 +60,10 @@ pub struct ContainerRequests {
     pub memory: Option<Memory>,
 }
 
-/// How many replicas, and why.
+/// Recommended replicas and their inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replicas {
-    /// How many.
+    /// Number of replicas.
     pub count: u32,
     /// The largest CPU usage, in cores.
     pub max_cpu: f64,
@@ -72,19 +71,19 @@ pub struct Replicas {
     pub percentile_cpu: f64,
 }
 
-/// Why there is no recommendation.
+/// Reasons for a missing recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReplicasError {
-    /// CPU usage has no such percentile.
+    /// The percentile of CPU usage is undefined.
     #[error("cpu usage: {0}")]
     CpuUsage(PercentileError),
-    /// Memory usage has no such percentile.
+    /// The percentile of memory usage is undefined.
     #[error("memory usage: {0}")]
     MemoryUsage(PercentileError),
-    /// A container of the template asks for no CPU.
+    /// A container of the template has no CPU request.
     #[error("a container has no cpu request")]
     NoCpuRequest,
-    /// A container of the template asks for no memory.
+    /// A container of the template has no memory request.
     #[error("a container has no memory request")]
     NoMemoryRequest,
 }
@@ -124,13 +123,13 @@ impl ReplicasConfig {
 }
 
 impl ResourceTarget {
-    /// Cut to 32 bits: a usage that no number of pods can serve is not this function's to judge.
+    /// Saturates to 32 bits.
     fn replicas(&self, used: f64, pod_request: f64) -> u32 {
         (used / (self.utilization * pod_request)).ceil() as u32
     }
 }
 
-/// What a pod asks for; none unless every container asks for something.
+/// The request of a pod; `None` unless every container has one.
 fn total(
     containers: &[ContainerRequests],
     request: impl Fn(&ContainerRequests) -> Option<f64>,

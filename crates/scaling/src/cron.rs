@@ -1,8 +1,8 @@
-//! Windows of time in which a workload has at least so many replicas, as crons in time zones.
+//! Cron windows: minimum replicas during recurring time windows with time zones.
 //!
-//! `schedule.rs` reads the five fields, `fields.rs` one of them, `occurrence.rs` finds when they
-//! come next in a time zone, `window.rs` tells whether a window is open, and `replicas.rs` what all
-//! windows of an object ask for.
+//! `schedule.rs` parses the five fields, `fields.rs` one of them, `occurrence.rs` finds the next
+//! time in a time zone, `window.rs` decides whether a window is open, and `replicas.rs` combines
+//! all windows of an object.
 
 mod fields;
 mod occurrence;

@@ -1,16 +1,16 @@
-//! How many replicas? From what a workload uses, or is expected to use, to a number of pods.
+//! Replica counts: from a workload's current or predicted usage, and from cron windows.
 //!
-//! Pure: no input or output, no clock. Where each formula lives:
+//! Pure: no input or output, no clock. Formulas by file:
 //!
 //! | formula | file |
 //! |---|---|
-//! | native HPA: which pods count | `hpa/pods.rs` |
+//! | native HPA: classification of pods | `hpa/pods.rs` |
 //! | native HPA: replicas from the values of pods, or from one of the workload | `hpa/per_pod.rs`, `hpa/total.rs` |
-//! | native HPA: several metrics together | `hpa/combine.rs` |
+//! | native HPA: combination of metrics | `hpa/combine.rs` |
 //! | native HPA: stabilisation, rate, bounds | `hpa/recommendations.rs`, `hpa/rate.rs`, `hpa/normalise.rs` |
-//! | crons in time zones, their windows | `cron/occurrence.rs`, `cron/window.rs` |
-//! | what the windows ask for | `cron/replicas.rs` |
-//! | the value served for a prediction | `crane_prediction.rs` |
+//! | cron expressions and windows with time zones | `cron/occurrence.rs`, `cron/window.rs` |
+//! | replicas of cron windows | `cron/replicas.rs` |
+//! | value served for a prediction | `crane_prediction.rs` |
 //! | Crane: replicas for a percentile of usage | `crane_replicas.rs` |
 //! | percentile of a list of values | `percentile.rs` |
 

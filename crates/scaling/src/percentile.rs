@@ -1,18 +1,18 @@
-//! The percentile of a list of values: the value at rank `share * count`, or between two ranks the
-//! mean of their values.
+//! Percentile of a list of values: the value at rank `share * count`, or the mean of the two
+//! neighbours.
 //!
-//! Source: montanaflynn/stats 0.6.6 `percentile.go` (`Percentile`), which Crane uses. A share that
-//! lies before the first rank of a list of several values has no percentile there, and none here.
+//! Source: montanaflynn/stats 0.6.6 `percentile.go` (`Percentile`), which Crane uses. A share
+//! before the first rank of a list of several values has no percentile there, and none here.
 
 use thiserror::Error;
 
-/// Why there is no percentile.
+/// Reasons for a missing percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PercentileError {
-    /// No values.
+    /// The list is empty.
     #[error("there are no values")]
     Empty,
-    /// Too few values for the share, or a share that is not above 0 and at most 1.
+    /// Too few values for the share, or a share outside 0 (exclusive) to 1.
     #[error("the list is too short for this percentile")]
     OutOfBounds,
 }
@@ -29,7 +29,7 @@ pub fn percentile(values: &[f64], share: f64) -> Result<f64, PercentileError> {
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    // Through percent and back, as the source does: the last bit decides whether a rank is whole.
+    // Through percent and back, as in the source: the last bit decides whether a rank is whole.
     let rank = share * 100.0 / 100.0 * sorted.len() as f64;
     let below = rank as usize;
     if below == 0 {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_before_the_first_rank_has_no_percentile() {
+    fn a_share_before_the_first_rank_has_no_percentile() {
         check(&[], 0.5, Err(PercentileError::Empty));
         check(&[1.0, 2.0], 0.1, Err(PercentileError::OutOfBounds));
         check(&[1.0, 2.0], 0.0, Err(PercentileError::OutOfBounds));

@@ -1,5 +1,5 @@
-//! What must hold of every autoscaler: more usage never means fewer pods, bounds and rules are
-//! kept, and what is as wanted stays.
+//! Properties of all autoscalers: more usage never means fewer pods, bounds and rules are kept, and
+//! a workload on target does not change.
 
 use std::collections::BTreeMap;
 
@@ -135,8 +135,8 @@ proptest! {
         prop_assert!(propose(&external(target), &raised, &pods).replicas >= before);
     }
 
-    /// What is proposed serves the same total within the target and the tolerance, and is then
-    /// proposed again.
+    /// A proposal meets the target for the same total within the tolerance, and is then proposed
+    /// again.
     #[test]
     fn what_is_proposed_is_enough_and_stays(total in 1..1_000_000_i64, count in 1..50_usize, target in 1..10_000_i64) {
         let first = propose(&external(target), &[total], &pods(count)).replicas;
@@ -162,8 +162,8 @@ proptest! {
             time += SignedDuration::from_secs(step_seconds);
             let found = history.normalise(wanted, current, bounds, behavior.as_ref(), time).replicas;
             prop_assert!((bounds.min..=bounds.max).contains(&found), "{found}");
-            // Rules never lead away from what is wanted within the bounds; without them a recent
-            // peak is caught up with.
+            // Rules never lead away from the proposal within the bounds; without them a recent peak
+            // is caught up with.
             let inside = wanted.clamp(bounds.min, bounds.max);
             let between = current.min(inside)..=current.max(inside);
             prop_assert!(behavior.is_none() || between.contains(&found), "{current} to {found}, not {inside}");

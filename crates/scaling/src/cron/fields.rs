@@ -1,11 +1,11 @@
-//! One field of a cron: `*`, numbers, names, ranges and steps, as a set of bits.
+//! One field of a cron expression: `*`, numbers, names, ranges and steps, as a set of bits.
 //!
 //! Source: the syntax of robfig/cron v3 `ParseStandard`, which Crane uses. `?` means `*`, `7/5`
-//! means from 7 on, Sunday is 0 and never 7.
+//! means from 7 in steps of 5, Sunday is 0 and never 7.
 
 use super::ScheduleError;
 
-/// Values of a field, and whether it restricts anything.
+/// Values of a field, and whether it is unrestricted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     bits: u64,
@@ -13,7 +13,7 @@ pub(super) struct Field {
     pub(super) is_any: bool,
 }
 
-/// What a field may hold.
+/// Range of a field's values.
 pub(super) struct Range {
     name: &'static str,
     first: u8,
@@ -59,12 +59,12 @@ impl Field {
         (0..64).contains(&value) && self.bits & (1 << value) != 0
     }
 
-    /// The values in their order.
+    /// The values in ascending order.
     pub(super) fn values(self) -> impl DoubleEndedIterator<Item = i8> {
         (0..64).filter(move |value| self.contains(*value))
     }
 
-    /// What lies in either.
+    /// The union of two fields.
     fn or(self, other: Self) -> Self {
         Self {
             bits: self.bits | other.bits,

@@ -1,8 +1,8 @@
-//! When a cron comes next, or came last, in a time zone.
+//! Previous and next occurrence of a cron expression in a time zone.
 //!
-//! Days are walked in the calendar of the zone. A local time that a change of clocks leaves out
-//! comes at the very change, and one that comes twice counts once, the first time: a window then
-//! opens and closes on such days too.
+//! Days are iterated in the calendar of the zone. A local time skipped by a clock change occurs at
+//! the change, and one that occurs twice counts once, the first time: so windows open and close on
+//! such days too.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
@@ -10,22 +10,21 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::schedule::Calendar;
 
-/// How far is looked: a cron of February 29th comes within eight years at most, and one that does
-/// not come within five is as good as none.
+/// Search limit: an expression for February 29th occurs within eight years at most, and one without
+/// an occurrence within five is treated as having none.
 const YEARS: i16 = 5;
 
-/// A time at which a cron comes. Those that are left out together come at the same moment, but
-/// still one after the other.
+/// Occurrence of a cron expression. Occurrences skipped by one clock change have the same time, but
+/// stay ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Occurrence {
     pub(super) at: Timestamp,
-    /// Local time that the cron wants, less the one that it comes at; negative where the former is
-    /// left out.
+    /// Requested local time minus actual local time; negative if the former is skipped.
     early: SignedDuration,
 }
 
 impl From<Timestamp> for Occurrence {
-    /// One that comes when it should.
+    /// An occurrence at its requested time.
     fn from(at: Timestamp) -> Self {
         Self {
             at,
@@ -34,7 +33,7 @@ impl From<Timestamp> for Occurrence {
     }
 }
 
-/// The first time strictly after `after`.
+/// The first occurrence strictly after `after`.
 pub(super) fn next(calendar: &Calendar, after: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
     let mut date = zone.to_datetime(after).date();
     let end = date.year().checked_add(YEARS)?;
@@ -54,7 +53,7 @@ pub(super) fn next(calendar: &Calendar, after: Timestamp, zone: &TimeZone) -> Op
     None
 }
 
-/// The last time not after `until`.
+/// The last occurrence not after `until`.
 pub(super) fn last(calendar: &Calendar, until: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
     let mut date = zone.to_datetime(until).date();
     let end = date.year().checked_sub(YEARS)?;
@@ -76,8 +75,8 @@ pub(super) fn last(calendar: &Calendar, until: Timestamp, zone: &TimeZone) -> Op
     None
 }
 
-/// The times of one day, in their order: local times are, and a change of clocks moves none before
-/// an earlier one.
+/// The occurrences of one day in order: local times are ordered, and a clock change does not
+/// reorder them.
 fn times(
     calendar: &Calendar,
     date: Date,
@@ -100,7 +99,7 @@ fn instant(date: Date, time: Time, zone: &TimeZone) -> Option<Occurrence> {
         AmbiguousOffset::Unambiguous { offset } => offset,
         AmbiguousOffset::Fold { before, .. } => before,
         AmbiguousOffset::Gap { after, .. } => {
-            // By the clock that is yet to come this lies before the change.
+            // With the offset after the change, this lies before the change.
             let early = after.to_timestamp(local).ok()?;
             let change = zone.following(early.checked_sub(1.second()).ok()?).next()?;
             let at = change.timestamp();

@@ -1,23 +1,23 @@
-//! What the windows of an object ask for: the most of those that are open.
+//! Replicas of an object's windows: the maximum of the open ones.
 //!
-//! A window raises and never caps. When none is open, an object that is scaled by other metrics too
-//! is left to them (the answer is its minimum), and one that has windows alone keeps what it has.
-//! Source: Crane's documentation; its program answers the minimum in both cases.
+//! A window raises and never caps. Without an open window, an object with other metrics gets its
+//! minimum, so that they decide, and one with windows alone keeps its current replicas. Source:
+//! Crane's documentation; its program returns the minimum in both cases.
 
 use jiff::Timestamp;
 
 use super::Window;
 
-/// The answer for a workload.
+/// Replicas without an open window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CronReplicas {
-    /// The least it may have.
+    /// Minimum number of replicas.
     pub min: i32,
-    /// What it has now, where windows are all that scales it.
+    /// Current number of replicas, if windows are the only metric.
     pub kept: Option<i32>,
 }
 
-/// How many replicas the windows ask for now.
+/// The number of replicas for the windows at `now`.
 pub fn cron_replicas(windows: &[Window], workload: CronReplicas, now: Timestamp) -> i32 {
     let open = windows
         .iter()

@@ -1,8 +1,8 @@
-//! A cron: five fields, a word such as `@daily`, or `@every` and a duration, in a time zone of its
-//! own if it says so.
+//! Cron schedule: five fields, a word such as `@daily`, or `@every` and a duration, with an
+//! optional time zone.
 //!
-//! Source: robfig/cron v3 `ParseStandard`. Of a day of the month and a day of the week it is enough
-//! that one comes, if both are restricted.
+//! Source: robfig/cron v3 `ParseStandard`. If day of month and day of week are both restricted, one
+//! of them is enough.
 
 use std::str::FromStr;
 
@@ -15,11 +15,11 @@ use super::fields::{DAY_OF_MONTH, DAY_OF_WEEK, Field, HOUR, MINUTE, MONTH};
 use super::occurrence::{self, Occurrence};
 use super::window;
 
-/// When something happens again and again.
+/// Recurring schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     pattern: Pattern,
-    /// Time zone that the text names; otherwise whoever asks knows one.
+    /// Time zone in the text; otherwise the caller's is used.
     zone: Option<TimeZone>,
 }
 
@@ -29,7 +29,7 @@ enum Pattern {
     Every(SignedDuration),
 }
 
-/// Minutes of days.
+/// Minutes and days of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Calendar {
     pub(super) minute: Field,
@@ -39,24 +39,24 @@ pub(super) struct Calendar {
     day_of_week: Field,
 }
 
-/// Why a text is no cron.
+/// Errors in a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScheduleError {
-    /// There must be five fields.
+    /// The number of fields is not five.
     #[error("there must be five fields, not {0}")]
     FieldCount(usize),
-    /// A field says something that it cannot.
+    /// A field is invalid.
     #[error("{field}: {text:?} is not understood")]
     Field {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Text of the field.
         text: Box<str>,
     },
-    /// A word that begins with `@`.
+    /// Unknown word starting with `@`.
     #[error("{0:?} is not understood")]
     Word(Box<str>),
-    /// A time zone that is not known.
+    /// Unknown time zone.
     #[error("the time zone {0:?} is not known")]
     Zone(Box<str>),
 }
@@ -86,17 +86,17 @@ impl FromStr for Schedule {
 }
 
 impl Schedule {
-    /// When it comes next, strictly after this time; none when not within five years. `zone` is
-    /// used unless it has one of its own.
+    /// The next time strictly after `after`; `None` if not within five years. `zone` applies unless
+    /// the schedule has its own.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         self.next_occurrence(after, zone).map(|next| next.at)
     }
 
-    /// The same with its place among those that come at the same moment.
+    /// The next occurrence with its position among those at the same time.
     pub(super) fn next_occurrence(&self, after: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
         match &self.pattern {
             Pattern::Calendar(calendar) => occurrence::next(calendar, after, self.zone_or(zone)),
-            // Counted from whenever one asks: it has no beginning.
+            // Counted from the query: the interval has no start.
             Pattern::Every(interval) => {
                 let whole_second = Timestamp::from_second(after.as_second()).ok()?;
                 whole_second
@@ -107,8 +107,8 @@ impl Schedule {
         }
     }
 
-    /// When it came last, this time included; none when not within five years, or when it counts
-    /// from whenever one asks.
+    /// The last time until `until`, inclusive; `None` if not within five years, or for `@every`,
+    /// which counts from the query.
     pub fn last(&self, until: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.pattern {
             Pattern::Calendar(calendar) => {
@@ -118,7 +118,7 @@ impl Schedule {
         }
     }
 
-    /// Its own time zone, or else this one.
+    /// The schedule's time zone, or else this one.
     pub(super) fn zone_or<'a>(&'a self, zone: &'a TimeZone) -> &'a TimeZone {
         self.zone.as_ref().unwrap_or(zone)
     }
@@ -138,7 +138,7 @@ impl Pattern {
         Calendar::parse(fields).map(Self::Calendar)
     }
 
-    /// Whole seconds, and at least one.
+    /// Whole seconds, at least one.
     fn every(word: &str) -> Result<Self, ScheduleError> {
         let wrong = || ScheduleError::Word(word.into());
         let interval: SignedDuration = word

@@ -1,8 +1,8 @@
-//! A window of time: it opens when one cron comes and closes when another does.
+//! Time window: opens at one cron expression and closes at another.
 //!
-//! It is open when it closes no later than it opens next, so that `[start, end)` counts, also over
-//! midnight. Where a change of clocks leaves both times out they come at the same moment, in their
-//! order. Windows that would open on a holiday stay closed. Source of the rule: gocrane/crane
+//! It is open if it closes no later than it opens next, so it is `[start, end)`, also past
+//! midnight. If a clock change skips both times, they occur at the same time, in order. Windows
+//! that would open on a holiday stay closed. Source of the rule: gocrane/crane
 //! `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
 
 use std::sync::LazyLock;
@@ -14,11 +14,11 @@ use thiserror::Error;
 
 use super::{Schedule, ScheduleError};
 
-/// Time zones as they are shipped with the program, so that answers do not depend on the machine.
+/// Bundled time zones, so that results do not depend on the machine.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The time zone of an IANA name. `Local`, the zone of the machine in Crane's examples, is UTC,
-/// which is what containers have.
+/// The time zone of an IANA name. `Local`, the machine's zone in Crane's examples, is UTC, as in
+/// containers.
 pub fn time_zone(name: &str) -> Option<TimeZone> {
     match name {
         "" | "UTC" | "Local" => Some(TimeZone::UTC),
@@ -26,33 +26,33 @@ pub fn time_zone(name: &str) -> Option<TimeZone> {
     }
 }
 
-/// A window in which a workload has at least so many replicas.
+/// Window with a minimum number of replicas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     start: Schedule,
     end: Schedule,
     zone: TimeZone,
     holidays: Vec<Date>,
-    /// How many replicas it asks for.
+    /// Number of replicas in the window.
     pub target_replicas: i32,
 }
 
-/// Why there is no such window.
+/// Errors in a window.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WindowError {
-    /// The time zone is not known.
+    /// Unknown time zone.
     #[error("timezone: the time zone {0:?} is not known")]
     Zone(String),
-    /// The start is no cron.
+    /// Invalid start.
     #[error("start: {0}")]
     Start(ScheduleError),
-    /// The end is no cron.
+    /// Invalid end.
     #[error("end: {0}")]
     End(ScheduleError),
 }
 
 impl Window {
-    /// A window between two crons, in UTC unless a time zone is named.
+    /// A window between two cron expressions, in UTC unless a time zone is given.
     pub fn new(
         zone: Option<&str>,
         start: &str,
@@ -69,8 +69,8 @@ impl Window {
         })
     }
 
-    /// The same window, closed on these dates in the time zone of its start: it does not open on
-    /// them. What opened the evening before stays open.
+    /// Closes the window on these dates in the time zone of its start: it does not open on them. A
+    /// window opened the evening before stays open.
     #[must_use]
     pub fn except(mut self, holidays: impl IntoIterator<Item = Date>) -> Self {
         self.holidays.extend(holidays);
@@ -100,8 +100,7 @@ impl Window {
     }
 }
 
-/// The name that Crane makes of a cron to tell it from the others of an object: two crons of an
-/// object must not have the same.
+/// Crane's metric name of a cron, which must be unique within an object.
 pub fn metric_name(
     namespace: &str,
     autoscaler: &str,

@@ -1,5 +1,5 @@
-//! How fast a workload may grow and shrink: windows, policies and tolerance per direction, with the
-//! defaults of the API.
+//! Scaling behaviour: stabilisation windows, policies and tolerance per direction, with the API's
+//! defaults.
 //!
 //! Source: upstream `pkg/apis/autoscaling/v2/defaults.go` and `horizontal.go`.
 
@@ -8,61 +8,61 @@ use model::Quantity;
 
 use super::Tolerance;
 
-/// The behaviour as a user may write it.
+/// Behaviour in the object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behavior {
-    /// On the way up.
+    /// Rules of scaling up.
     pub up: Rules,
-    /// On the way down.
+    /// Rules of scaling down.
     pub down: Rules,
 }
 
-/// The rules of one direction as a user may write them.
+/// Rules of one direction in the object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
-    /// Seconds that are looked back.
+    /// Stabilisation window in seconds.
     pub stabilization_seconds: Option<i32>,
-    /// Which of the policies holds.
+    /// Selection among the policies.
     pub select_policy: Option<SelectPolicy>,
-    /// How much may change in how long; the default ones when there are none.
+    /// Rate limits; the default ones if empty.
     pub policies: Vec<Policy>,
-    /// How far a ratio may be from one in this direction.
+    /// Tolerance of the ratio in this direction.
     pub tolerance: Option<Quantity>,
 }
 
-/// Which of several policies holds.
+/// Selection among several policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SelectPolicy {
-    /// The one that changes most.
+    /// The policy with the largest change.
     #[default]
     Max,
-    /// The one that changes least.
+    /// The policy with the smallest change.
     Min,
-    /// None: nothing may change.
+    /// No scaling.
     Disabled,
 }
 
-/// How much may change within a period.
+/// Rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// What the value counts.
+    /// Unit of the value.
     pub kind: PolicyKind,
-    /// How much.
+    /// Maximum change.
     pub value: i32,
-    /// Within how many seconds.
+    /// Period in seconds.
     pub period_seconds: i32,
 }
 
-/// What a policy's value counts.
+/// Unit of a policy's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
     /// Pods.
     Pods,
-    /// Percent of the pods there were when the period began.
+    /// Percent of the pods at the start of the period.
     Percent,
 }
 
-/// Rules of growth with nothing left open.
+/// Complete rules of scaling up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleUp {
     pub(super) window: SignedDuration,
@@ -70,7 +70,7 @@ pub struct ScaleUp {
     pub(super) policies: Vec<Policy>,
 }
 
-/// Rules of shrinking with nothing left open.
+/// Complete rules of scaling down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleDown {
     pub(super) window: SignedDuration,
@@ -90,8 +90,8 @@ const FOUR_PODS: Policy = Policy {
 };
 
 impl Behavior {
-    /// What the API fills in for what the user left open. The window on the way down stays open: a
-    /// flag of the controller says it.
+    /// Adds the API's defaults. The stabilisation window of scaling down stays open: a flag of the
+    /// controller sets it.
     #[must_use]
     pub fn with_defaults(self) -> Self {
         let filled = |rules: Rules, policies: &[Policy]| Rules {
@@ -111,7 +111,7 @@ impl Behavior {
         }
     }
 
-    /// The rules with nothing left open; `downscale_window` is the controller's flag.
+    /// The complete rules; `downscale_window` is the controller's flag.
     pub(super) fn complete(&self, downscale_window: SignedDuration) -> (ScaleUp, ScaleDown) {
         let Self { up, down } = self.clone().with_defaults();
         let seconds =
@@ -130,7 +130,7 @@ impl Behavior {
         )
     }
 
-    /// The tolerance of each direction; what is not said is the controller's.
+    /// The tolerance of each direction, with the controller's as default.
     pub fn tolerance(&self, controllers: Tolerance) -> Tolerance {
         let own = |rules: &Rules| rules.tolerance.as_ref().map(Quantity::to_f64);
         Tolerance {

@@ -1,26 +1,26 @@
-//! What is settled before any metric is read: a workload that is paused or outside its bounds.
+//! Decisions before reading metrics: a paused workload, or one outside its bounds.
 //!
 //! Source: upstream `horizontal.go` (`reconcileAutoscaler`).
 
-/// A count that no metric has a say in.
+/// Count independent of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forced {
-    /// Somebody set it to zero although one is the least: it is paused.
+pub enum FixedReplicas {
+    /// Scaled to zero although the minimum is at least one: paused.
     Paused,
-    /// It has more than it may: the most.
+    /// Above the maximum, which is the new count.
     TooMany(i32),
-    /// It has fewer than it may: the least.
+    /// Below the minimum, which is the new count.
     TooFew(i32),
 }
 
-/// Whether the count is settled without metrics.
-pub fn forced_replicas(current: i32, min: i32, max: i32) -> Option<Forced> {
+/// The count independent of metrics, if any.
+pub fn replicas_without_metrics(current: i32, min: i32, max: i32) -> Option<FixedReplicas> {
     if current == 0 && min != 0 {
-        Some(Forced::Paused)
+        Some(FixedReplicas::Paused)
     } else if current > max {
-        Some(Forced::TooMany(max))
+        Some(FixedReplicas::TooMany(max))
     } else if current < min {
-        Some(Forced::TooFew(min))
+        Some(FixedReplicas::TooFew(min))
     } else {
         None
     }
@@ -30,9 +30,9 @@ pub fn forced_replicas(current: i32, min: i32, max: i32) -> Option<Forced> {
 mod tests {
     use super::*;
 
-    fn check(current: i32, min: i32, max: i32, expected: Option<Forced>) {
+    fn check(current: i32, min: i32, max: i32, expected: Option<FixedReplicas>) {
         assert_eq!(
-            forced_replicas(current, min, max),
+            replicas_without_metrics(current, min, max),
             expected,
             "{current} within {min} and {max}"
         );
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn bounds_and_a_pause_go_before_metrics() {
-        check(1, 2, 6, Some(Forced::TooFew(2)));
-        check(6, 1, 5, Some(Forced::TooMany(5)));
-        check(0, 1, 5, Some(Forced::Paused));
+        check(1, 2, 6, Some(FixedReplicas::TooFew(2)));
+        check(6, 1, 5, Some(FixedReplicas::TooMany(5)));
+        check(0, 1, 5, Some(FixedReplicas::Paused));
         check(0, 0, 5, None);
         check(5, 5, 5, None);
     }

@@ -1,23 +1,22 @@
-//! One count out of the proposals of all metrics: the largest, unless a metric failed and the
-//! others would scale down.
+//! Combines the proposals of all metrics: the largest, unless a metric failed and the others would
+//! scale down.
 //!
 //! Source: upstream `horizontal.go` (`computeReplicasForMetrics`).
 
 use super::{MetricError, Proposal};
 
-/// What the metrics ask for together.
+/// Combined proposal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Combined {
-    /// So many replicas; none when nothing may be changed in this pass.
+    /// Number of replicas; `None` if nothing may change in this pass.
     pub replicas: Option<i32>,
-    /// Index of the metric that asked for them.
+    /// Index of the metric with the proposal.
     pub metric: Option<usize>,
     /// Index of the first metric that failed.
     pub failed: Option<usize>,
 }
 
-/// What the proposals, in the order of the metrics, ask of a workload that should have
-/// `spec_replicas`.
+/// Combines the proposals, in the order of the metrics, of a workload with `spec_replicas`.
 pub fn combine(spec_replicas: i32, proposals: &[Result<Proposal, MetricError>]) -> Combined {
     let mut largest: Option<(usize, i32)> = None;
     for (index, proposal) in proposals.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One metric of an autoscaler: what it is held against, and what it proposes for what was read.
+//! One metric of an autoscaler: its target, and its proposal for a reading.
 //!
 //! Source: upstream `horizontal.go` (`computeReplicasForMetric`).
 
@@ -15,18 +15,18 @@ use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, total};
 pub enum Metric {
     /// CPU or memory of the pods, or of one container of each.
     Resource {
-        /// Which resource.
+        /// Resource, CPU or memory.
         resource: ResourceName,
-        /// Which container; all together unless said.
+        /// Container; `None` for all together.
         container: Option<String>,
-        /// What is wanted.
+        /// Target.
         target: PerPodTarget,
     },
     /// A metric of each pod.
     Pods {
-        /// Its name.
+        /// Name of the metric.
         name: String,
-        /// What is wanted per pod, in thousandths.
+        /// Target per pod, in milli-units.
         average_milli: i64,
     },
     /// A metric of one object.
@@ -35,21 +35,21 @@ pub enum Metric {
         kind: String,
         /// Name of the metric.
         name: String,
-        /// What is wanted.
+        /// Target.
         target: TotalTarget,
     },
-    /// A metric of nothing in the cluster.
+    /// A metric unrelated to Kubernetes objects.
     External {
-        /// Its name.
+        /// Name of the metric.
         name: String,
-        /// Which of its series; all unless said.
+        /// Selector of its series; `None` for all.
         selector: Option<String>,
-        /// What is wanted.
+        /// Target.
         target: TotalTarget,
     },
 }
 
-/// What is wanted of a resource.
+/// Target of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerPodTarget {
     /// Percent of the requests.
@@ -58,7 +58,7 @@ pub enum PerPodTarget {
     AverageMilli(i64),
 }
 
-/// What is wanted of a value that is not a pod's.
+/// Target of a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TotalTarget {
     /// The value itself, in thousandths.
@@ -67,36 +67,36 @@ pub enum TotalTarget {
     AverageMilli(i64),
 }
 
-/// What was read for a metric.
+/// Reading of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading<'a> {
-    /// A value per pod, in the case of a resource and of `Pods`.
+    /// Values of pods, for a resource and for `Pods`.
     Pods(&'a PodMetrics),
-    /// One value, in thousandths, in the case of `Object`.
+    /// One value in milli-units, for `Object`.
     Object(i64),
-    /// Items to add up, in thousandths, in the case of `External`.
+    /// Items to sum in milli-units, for `External`.
     External(&'a [i64]),
 }
 
-/// The workload at the time of a pass.
+/// The workload during a pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload<'a> {
-    /// Every pod that its selector finds.
+    /// All pods matched by its selector.
     pub pods: &'a [Pod],
-    /// Replicas that it should have.
+    /// Desired replicas.
     pub spec_replicas: i32,
-    /// Replicas that it has.
+    /// Current replicas.
     pub status_replicas: i32,
-    /// How far a ratio may be from one.
+    /// Tolerance of the ratio.
     pub tolerance: Tolerance,
-    /// How long a pod's start is held against its CPU values.
+    /// Delays for CPU values of starting pods.
     pub delays: ReadinessDelays,
     /// Time of the pass.
     pub now: Timestamp,
 }
 
 impl Workload<'_> {
-    /// How many replicas this metric asks for.
+    /// The proposal of a metric for a reading.
     pub fn propose(&self, metric: &Metric, reading: Reading<'_>) -> Result<Proposal, MetricError> {
         match (metric, reading) {
             (
@@ -139,7 +139,7 @@ impl Workload<'_> {
                 TotalTarget::AverageMilli(target) => {
                     let usage = total::sum_for_average(items);
                     let proposal = self.by_average(usage, target);
-                    // As large as can be is reported as it is.
+                    // A saturated value is reported as it is.
                     let value = if usage == i64::MAX {
                         Value::Average { milli: usage }
                     } else {
@@ -181,7 +181,7 @@ impl Workload<'_> {
     }
 }
 
-/// As the controller names a metric in its messages.
+/// The controller's name of a metric in its messages.
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -204,7 +204,7 @@ impl fmt::Display for Metric {
                 }
             }
             Self::Pods { name, .. } => write!(f, "pods metric {name}"),
-            // As the controller has it: it takes this text from the external metric.
+            // As in the controller, which uses the external metric's text here.
             Self::Object {
                 name,
                 target: TotalTarget::AverageMilli(_),

@@ -1,9 +1,8 @@
-//! From what the metrics ask for to what is done: stabilised, no faster than the rules, within the
-//! bounds.
+//! From the proposal to the new count: stabilised, rate-limited, and within the bounds.
 //!
-//! Without behaviour at most double, and at least four, at a time. What was proposed and done is
-//! remembered here, in memory only, as in the controller. Source: upstream `horizontal.go`
-//! (`normalizeDesiredReplicas`, `normalizeDesiredReplicasWithBehaviors`, `storeScaleEvent`).
+//! Without behaviour the maximum is twice the count, or four. History is in memory only, as in the
+//! controller. Source: upstream `horizontal.go` (`normalizeDesiredReplicas`,
+//! `normalizeDesiredReplicasWithBehaviors`, `storeScaleEvent`).
 
 use std::cmp::Ordering;
 
@@ -13,54 +12,54 @@ use super::Behavior;
 use super::rate::Events;
 use super::recommendations::{Recommendations, Windows};
 
-/// The bounds that the user set.
+/// Bounds in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The least.
+    /// Minimum.
     pub min: i32,
-    /// The most.
+    /// Maximum.
     pub max: i32,
 }
 
-/// What is done, and what held it back.
+/// New count and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normalised {
-    /// So many replicas.
+    /// Number of replicas.
     pub replicas: i32,
-    /// Whether earlier proposals held it back.
+    /// Effect of stabilisation.
     pub able_to_scale: AbleToScale,
-    /// Whether rules or bounds did.
+    /// Effect of rate limits and bounds.
     pub scaling_limited: ScalingLimited,
 }
 
 /// Reasons of the condition `AbleToScale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbleToScale {
-    /// Nothing earlier speaks against it.
+    /// No stabilisation applies.
     ReadyForNewScale,
-    /// Fewer were wanted lately.
+    /// A recent recommendation was lower.
     ScaleUpStabilized,
-    /// More were wanted lately.
+    /// A recent recommendation was higher.
     ScaleDownStabilized,
 }
 
 /// Reasons of the condition `ScalingLimited`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingLimited {
-    /// What is wanted is done.
+    /// The proposal is used.
     DesiredWithinRange,
-    /// The least binds.
+    /// The minimum applies.
     TooFewReplicas,
-    /// The most binds.
+    /// The maximum applies.
     TooManyReplicas,
-    /// The rules of growth bind.
+    /// The rate limit of scaling up applies.
     ScaleUpLimit,
-    /// The rules of shrinking bind.
+    /// The rate limit of scaling down applies.
     ScaleDownLimit,
 }
 
 impl AbleToScale {
-    /// The reason as it is written.
+    /// The reason in the object.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadyForNewScale => "ReadyForNewScale",
@@ -71,7 +70,7 @@ impl AbleToScale {
 }
 
 impl ScalingLimited {
-    /// The reason as it is written.
+    /// The reason in the object.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DesiredWithinRange => "DesiredWithinRange",
@@ -83,7 +82,7 @@ impl ScalingLimited {
     }
 }
 
-/// What the controller remembers of one autoscaler.
+/// The controller's history of one autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
     recommendations: Recommendations,
@@ -92,8 +91,8 @@ pub struct History {
 }
 
 impl History {
-    /// An autoscaler that is seen for the first time. The count that it is found with is its first
-    /// recommendation, so that it does not shrink at once. `downscale_window` is
+    /// Starts a history. The current count is the first recommendation, so that the workload does
+    /// not shrink at once. `downscale_window` is
     /// `--horizontal-pod-autoscaler-downscale-stabilization`.
     pub fn new(current: i32, downscale_window: SignedDuration, now: Timestamp) -> Self {
         Self {
@@ -103,7 +102,7 @@ impl History {
         }
     }
 
-    /// What becomes of a proposal.
+    /// Normalises a proposal.
     pub fn normalise(
         &mut self,
         proposal: i32,
@@ -118,8 +117,7 @@ impl History {
         }
     }
 
-    /// Remembers that the count was changed. Without behaviour nothing is remembered, as in the
-    /// controller.
+    /// Records a change of the count. Without behaviour nothing is recorded, as in the controller.
     pub fn scaled(&mut self, from: i32, to: i32, behavior: Option<&Behavior>, now: Timestamp) {
         let Some(behavior) = behavior else { return };
         let (up, down) = behavior.complete(self.downscale_window);
@@ -137,7 +135,7 @@ impl History {
     fn plain(&mut self, proposal: i32, current: i32, bounds: Bounds, now: Timestamp) -> Normalised {
         let held = self
             .recommendations
-            .hold_down(proposal, self.downscale_window, now);
+            .stabilize_down(proposal, self.downscale_window, now);
         let able_to_scale = if held == proposal {
             AbleToScale::ReadyForNewScale
         } else {
@@ -176,7 +174,9 @@ impl History {
             up: up.window,
             down: down.window,
         };
-        let held = self.recommendations.hold(proposal, current, windows, now);
+        let held = self
+            .recommendations
+            .stabilize(proposal, current, windows, now);
         let able_to_scale = if held == proposal {
             AbleToScale::ReadyForNewScale
         } else if proposal >= current {

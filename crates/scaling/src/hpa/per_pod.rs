@@ -1,33 +1,32 @@
 //! Replicas from values of pods: utilisation in percent of requests, or a plain average.
 //!
-//! The ratio of usage to target over the pods that count, times their number, rounded up. Where
-//! pods are unready or their values missing, they are counted in the way that changes least:
-//! missing pods as idle on the way up and as busy as wanted on the way down, unready pods as idle
-//! on the way up. If the direction turns around by that, nothing changes. Source: upstream
-//! `replica_calculator.go` (`GetResourceReplicas`, `calcPlainMetricReplicas`). Sums are 64-bit
-//! integers that wrap, as there.
+//! The ratio of usage to target over the counted pods, times their number, rounded up. Unready pods
+//! and missing values are counted in the most conservative way: missing pods as idle when scaling
+//! up and at the target when scaling down, unready pods as idle when scaling up. If that reverses
+//! the direction, nothing changes. Source: upstream `replica_calculator.go` (`GetResourceReplicas`,
+//! `calcPlainMetricReplicas`). Sums are 64-bit integers that wrap, as there.
 
 use jiff::Timestamp;
 use model::ResourceName;
 
-use super::pods::Standing;
+use super::pods::PodClass;
 use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, ceil_replicas};
 
-/// What one metric asks for.
+/// Proposal of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// So many replicas; not yet within any bounds.
+    /// Number of replicas before stabilisation and bounds.
     pub replicas: i32,
-    /// The value of the metric that it was read from, as the status reports it.
+    /// Value of the metric as reported in the status.
     pub value: Value,
 }
 
-/// A value as the status reports it.
+/// Value as reported in the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of requests.
+    /// Utilisation of requests.
     Utilization {
-        /// Percent of what is requested.
+        /// Percent of the requests.
         percent: i32,
         /// Average per pod, in thousandths.
         average_milli: i64,
@@ -37,14 +36,14 @@ pub enum Value {
         /// Thousandths.
         milli: i64,
     },
-    /// As it is, in thousandths.
+    /// Total in milli-units.
     Total {
         /// Thousandths.
         milli: i64,
     },
 }
 
-/// What is common to both calculations.
+/// Common input of both calculations.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a> {
     pub(super) pods: &'a [Pod],
@@ -55,7 +54,7 @@ pub(super) struct Input<'a> {
     pub(super) now: Timestamp,
 }
 
-/// Target of one calculation, and what is needed to hold values against it.
+/// Target of one calculation.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// Percent of the requests of the pods, or of one container of each.
@@ -64,22 +63,22 @@ pub(super) enum Target<'a> {
         resource: &'a ResourceName,
         container: Option<&'a str>,
     },
-    /// Thousandths per pod. Only CPU values suffer from a pod's start.
+    /// Milli-units per pod. Only CPU values are affected by starting pods.
     Average { milli: i64, is_cpu: bool },
 }
 
 /// Sums over values.
 #[derive(Clone, Copy, Default)]
 struct Sums {
-    /// All values, of pods that are known and of others.
+    /// Sum of all values, of known and unknown pods.
     values: i64,
-    /// How many those are.
+    /// Number of those values.
     count: i64,
-    /// Values of known pods, for utilisation.
+    /// Sum of the values of known pods, for utilisation.
     used: i64,
-    /// What those pods request.
+    /// Sum of their requests.
     requested: i64,
-    /// How many those are.
+    /// Number of those pods.
     known: i64,
 }
 
@@ -116,7 +115,7 @@ impl Target<'_> {
         }
     }
 
-    /// What a pod without a value is taken to use when the others use too little.
+    /// Assumed usage of a pod without a value when scaling down.
     fn busy(&self, request: i64) -> i64 {
         match self {
             Self::Utilization { percent, .. } => {
@@ -126,7 +125,7 @@ impl Target<'_> {
         }
     }
 
-    /// Usage divided by target, and the usage.
+    /// Ratio of usage to target, and the usage.
     fn ratio(&self, sums: &Sums) -> Result<(f64, Value), MetricError> {
         match self {
             Self::Utilization {
@@ -162,7 +161,7 @@ impl Target<'_> {
 }
 
 impl Input<'_> {
-    /// How many replicas these pods need to use what the target says.
+    /// The number of replicas that brings the usage of these pods to the target.
     pub(super) fn propose(&self, target: Target<'_>) -> Result<Proposal, MetricError> {
         if self.pods.is_empty() {
             return Err(MetricError::NoPods);
@@ -207,38 +206,37 @@ impl Input<'_> {
         }
     }
 
-    /// Sums over the values that count, the pods that are known but have no such value, and the
-    /// number of ready pods.
+    /// Sums over counted values, known pods without one, and the number of ready pods.
     fn sort(&self, target: Target<'_>) -> Result<(Sums, Vec<Absent>, i32), MetricError> {
         let (mut sums, mut absent, mut ready) = (Sums::default(), Vec::new(), 0_i32);
-        let mut strangers = self.metrics.len();
+        let mut unselected = self.metrics.len();
         let mut missing_request = None;
         for pod in self.pods {
             let metric = self.metrics.get(&pod.name);
-            strangers -= usize::from(metric.is_some());
-            let standing = pod.standing(metric, target.is_cpu(), self.delays, self.now);
+            unselected -= usize::from(metric.is_some());
+            let class = pod.class(metric, target.is_cpu(), self.delays, self.now);
             let request = target.request(pod).unwrap_or_else(|error| {
                 missing_request.get_or_insert(error);
                 0
             });
-            match standing {
-                Standing::Ignored => {}
-                Standing::Unready => absent.push(Absent {
+            match class {
+                PodClass::Ignored => {}
+                PodClass::Unready => absent.push(Absent {
                     request,
                     is_unready: true,
                 }),
-                Standing::Missing => absent.push(Absent {
+                PodClass::Missing => absent.push(Absent {
                     request,
                     is_unready: false,
                 }),
-                Standing::Ready(value) => {
+                PodClass::Ready(value) => {
                     ready = ready.saturating_add(1);
                     sums.add(value, request);
                 }
             }
         }
-        if strangers > 0 {
-            self.add_strangers(&mut sums);
+        if unselected > 0 {
+            self.add_unselected(&mut sums);
         }
         if sums.count == 0 {
             return Err(MetricError::NoPodMetrics);
@@ -246,8 +244,8 @@ impl Input<'_> {
         missing_request.map_or(Ok((sums, absent, ready)), Err)
     }
 
-    /// Values of pods that the selector does not find count in plain averages.
-    fn add_strangers(&self, sums: &mut Sums) {
+    /// Adds values of pods not matched by the selector, which count in plain averages.
+    fn add_unselected(&self, sums: &mut Sums) {
         let known: std::collections::BTreeSet<&str> =
             self.pods.iter().map(|pod| pod.name.as_str()).collect();
         for (_, metric) in self
@@ -260,7 +258,7 @@ impl Input<'_> {
     }
 }
 
-/// A pod that is known, but has no value that counts.
+/// A known pod without a counted value.
 struct Absent {
     request: i64,
     is_unready: bool,

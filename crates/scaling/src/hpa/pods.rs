@@ -1,9 +1,8 @@
-//! Which pods count: ready ones with a value, unready ones, ones whose value is missing, and ones
-//! that are ignored.
+//! Classification of pods: ready with a value, unready, missing a value, or ignored.
 //!
-//! A pod that is deleted or has failed is ignored. A pending pod is unready. A pod without a value
-//! is missing. For CPU alone a pod is also unready while it starts: a start needs CPU that says
-//! nothing about the load. Source: upstream `replica_calculator.go` (`groupPods`).
+//! A deleted or failed pod is ignored. A pending pod is unready. A pod without a value is missing.
+//! For CPU a pod is also unready while it starts: CPU usage of a start is unrelated to the load.
+//! Source: upstream `replica_calculator.go` (`groupPods`).
 
 use std::collections::BTreeMap;
 
@@ -11,35 +10,35 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Requests;
 
-/// What can change the count of a pod's workload.
+/// Pod as an input of the calculation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
     /// Name within the namespace.
     pub name: String,
-    /// Whether its deletion was asked for.
+    /// Whether it has a deletion timestamp.
     pub deleted: bool,
-    /// Where it is in its life.
+    /// Phase of the pod.
     pub phase: Phase,
-    /// Its condition `Ready`, if it has one.
+    /// Its `Ready` condition, if any.
     pub ready: Option<ReadyCondition>,
-    /// When the kubelet took it up.
+    /// Start time reported by the kubelet.
     pub started: Option<Timestamp>,
-    /// What it asks for.
+    /// Requests of the pod.
     pub requests: Requests,
 }
 
 /// Phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not all containers run yet.
+    /// Not all containers have started.
     Pending,
-    /// It runs.
+    /// At least one container runs.
     Running,
-    /// It has ended well.
+    /// Terminated successfully.
     Succeeded,
-    /// It has ended badly.
+    /// Terminated with a failure.
     Failed,
-    /// The node does not say.
+    /// The node does not report.
     Unknown,
 }
 
@@ -48,7 +47,7 @@ pub enum Phase {
 pub struct ReadyCondition {
     /// Its status.
     pub status: ReadyStatus,
-    /// Since when it has it.
+    /// Last transition time.
     pub since: Timestamp,
 }
 
@@ -59,31 +58,31 @@ pub enum ReadyStatus {
     True,
     /// Not ready.
     False,
-    /// The node does not say.
+    /// The node does not report.
     Unknown,
 }
 
 /// A value of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodMetric {
-    /// In thousandths of the unit, bytes too.
+    /// Value in milli-units, also for bytes.
     pub value_milli: i64,
-    /// End of the window that it was measured over.
+    /// End of the measurement window.
     pub at: Timestamp,
-    /// How long that window was.
+    /// Length of the window.
     pub window: SignedDuration,
 }
 
 /// Values by pod name.
 pub type PodMetrics = BTreeMap<String, PodMetric>;
 
-/// How long a pod's start is held against its CPU values.
+/// Delays for CPU values of starting pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadinessDelays {
-    /// For this long after its start, a pod counts only with a value measured wholly while it was
+    /// Time after its start during which a pod counts only with a value measured entirely while
     /// ready (`--horizontal-pod-autoscaler-cpu-initialization-period`).
     pub cpu_initialization: SignedDuration,
-    /// A pod that became unready within this time after its start has never been ready
+    /// A pod that became unready within this time after its start counts as never ready
     /// (`--horizontal-pod-autoscaler-initial-readiness-delay`).
     pub initial_readiness: SignedDuration,
 }
@@ -97,9 +96,9 @@ impl Default for ReadinessDelays {
     }
 }
 
-/// What a pod is to a metric.
+/// Class of a pod for a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum PodClass {
     Ignored,
     Unready,
     Missing,
@@ -107,24 +106,24 @@ pub(super) enum Standing {
 }
 
 impl Pod {
-    /// What this pod is to a metric for which it has this value.
-    pub(super) fn standing(
+    /// The class of this pod for a metric with this value.
+    pub(super) fn class(
         &self,
         metric: Option<&PodMetric>,
         is_cpu: bool,
         delays: ReadinessDelays,
         now: Timestamp,
-    ) -> Standing {
+    ) -> PodClass {
         if self.deleted || self.phase == Phase::Failed {
-            return Standing::Ignored;
+            return PodClass::Ignored;
         }
         if self.phase == Phase::Pending {
-            return Standing::Unready;
+            return PodClass::Unready;
         }
         match metric {
-            None => Standing::Missing,
-            Some(metric) if is_cpu && self.is_starting(metric, delays, now) => Standing::Unready,
-            Some(metric) => Standing::Ready(metric.value_milli),
+            None => PodClass::Missing,
+            Some(metric) if is_cpu && self.is_starting(metric, delays, now) => PodClass::Unready,
+            Some(metric) => PodClass::Ready(metric.value_milli),
         }
     }
 
@@ -140,7 +139,7 @@ impl Pod {
         }
     }
 
-    /// Whether it serves now.
+    /// Whether the pod is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.phase == Phase::Running
             && self
@@ -149,7 +148,7 @@ impl Pod {
     }
 }
 
-/// A time that does not exist is as late as can be.
+/// Saturates at the latest time.
 fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }

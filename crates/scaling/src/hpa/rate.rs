@@ -1,5 +1,4 @@
-//! How far a workload may go at once: from the count at the beginning of each policy's period, so
-//! many pods or percent.
+//! Rate limits: from the count at the start of each policy's period, a number of pods or percent.
 //!
 //! Source: upstream `horizontal.go` (`calculateScaleUpLimitWithScalingRules`,
 //! `calculateScaleDownLimitWithBehaviors`).
@@ -9,12 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::behavior::{Policy, PolicyKind, ScaleDown, ScaleUp, SelectPolicy};
 use super::recommendations::before;
 
-/// How many pods were added, or taken away, and when.
+/// Numbers of added or removed pods, with their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes(Vec<(Timestamp, i32)>);
 
 impl Changes {
-    /// Remembers a change. One that all of these policies look back past gives way to it, as in the
+    /// Records a change. It replaces one older than all of these policies' periods, as in the
     /// controller: policies of the other direction may still see the rest.
     pub(super) fn add(&mut self, pods: i32, policies: &[Policy], now: Timestamp) {
         let longest = policies
@@ -44,7 +43,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// How many there were when the period of a policy began.
+    /// The count at the start of a policy's period.
     fn at_start(&self, policy: &Policy, current: i32, now: Timestamp) -> i32 {
         let (added, removed) = (
             self.up.within(policy.period_seconds, now),
@@ -53,7 +52,7 @@ impl Events {
         current.saturating_sub(added).saturating_add(removed)
     }
 
-    /// The most that the rules allow now.
+    /// The maximum that the rules allow now.
     pub(super) fn ceiling(&self, rules: &ScaleUp, current: i32, now: Timestamp) -> i32 {
         let limits = rules.policies.iter().map(|policy| {
             let start = self.at_start(policy, current, now);
@@ -73,7 +72,8 @@ impl Events {
         limit.unwrap_or(current).max(current)
     }
 
-    /// The least that the rules allow now. The policy that changes most gives the smallest number.
+    /// The minimum that the rules allow now. The policy with the largest change gives the smallest
+    /// number.
     pub(super) fn floor(&self, rules: &ScaleDown, current: i32, now: Timestamp) -> i32 {
         let limits = rules.policies.iter().map(|policy| {
             let start = self.at_start(policy, current, now);

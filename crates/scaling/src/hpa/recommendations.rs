@@ -1,13 +1,13 @@
-//! Stabilisation: what was proposed lately holds back what is proposed now.
+//! Stabilisation of proposals by recent ones.
 //!
-//! With behaviour: no more than the least of the window up, no less than the most of the window
-//! down, and in between no change; records strictly within a window count. Without: no less than
-//! the most of the controller's own window, its very edge included. Source: upstream
-//! `horizontal.go` (`stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`).
+//! With behaviour: at most the minimum of the up window, at least the maximum of the down window,
+//! and no change in between; records strictly within a window count. Without: at least the maximum
+//! of the controller's window, including its edge. Source: upstream `horizontal.go`
+//! (`stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`).
 
 use jiff::{SignedDuration, Timestamp};
 
-/// What was proposed, and when.
+/// Proposals with their times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Recommendations(Vec<(Timestamp, i32)>);
 
@@ -16,8 +16,8 @@ impl Recommendations {
         Self(vec![(now, replicas)])
     }
 
-    /// Holds a proposal back from shrinking too soon, and remembers it.
-    pub(super) fn hold_down(
+    /// Stabilises a proposal when scaling down, and records it.
+    pub(super) fn stabilize_down(
         &mut self,
         proposal: i32,
         window: SignedDuration,
@@ -33,8 +33,8 @@ impl Recommendations {
         held
     }
 
-    /// Holds a proposal back in both directions, and remembers it.
-    pub(super) fn hold(
+    /// Stabilises a proposal in both directions, and records it.
+    pub(super) fn stabilize(
         &mut self,
         proposal: i32,
         current: i32,
@@ -57,14 +57,14 @@ impl Recommendations {
     }
 }
 
-/// How far each direction looks back.
+/// Stabilisation window of each direction.
 #[derive(Clone, Copy)]
 pub(super) struct Windows {
     pub(super) up: SignedDuration,
     pub(super) down: SignedDuration,
 }
 
-/// A time that does not exist is as early as can be.
+/// Saturates at the earliest time.
 pub(super) fn before(now: Timestamp, by: SignedDuration) -> Timestamp {
     now.checked_sub(by).unwrap_or(Timestamp::MIN)
 }

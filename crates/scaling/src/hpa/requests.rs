@@ -1,7 +1,7 @@
-//! What a pod asks for, as the base of its utilisation in percent.
+//! Requests of a pod, the base of its utilisation in percent.
 //!
-//! A pod's own requests if it has any, else the sum over its containers and sidecars, each of which
-//! must have one. A metric of one container goes by that container alone. Source: upstream
+//! Pod-level requests if present, else the sum over containers and sidecars, each of which must
+//! have one. A metric of one container uses that container alone. Source: upstream
 //! `replica_calculator.go` (`calculatePodRequests`).
 
 use model::{Quantity, ResourceList, ResourceName};
@@ -11,23 +11,23 @@ use super::MetricError;
 /// Requests of one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requests {
-    /// Of the pod as a whole; empty when only its containers have some.
+    /// Pod-level requests; empty if only containers have some.
     pub pod: ResourceList,
-    /// Of its containers, then of its init containers that go on running.
+    /// Requests of its containers, then of its sidecars.
     pub containers: Vec<Container>,
 }
 
 /// Requests of one container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Container {
-    /// Its name.
+    /// Name of the container.
     pub name: String,
-    /// What it asks for.
+    /// Requests of the container.
     pub requests: ResourceList,
 }
 
 impl Requests {
-    /// What the pod, or one container of it, asks for, in thousandths.
+    /// The request of the pod, or of one container, in milli-units.
     pub fn milli(
         &self,
         pod: &str,

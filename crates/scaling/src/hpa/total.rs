@@ -1,19 +1,19 @@
 //! Replicas from one value of the whole workload: a metric of an object, or an external one.
 //!
-//! Against a value: the ratio times the pods that are ready. Against an average: the value divided
-//! by the target, wherever the pods are. Source: upstream `replica_calculator.go`
+//! Against a value: the ratio times the ready pods. Against an average: the value divided by the
+//! target, independent of the pods. Source: upstream `replica_calculator.go`
 //! (`GetObjectMetricReplicas`, `GetExternalMetricReplicas` and their `PerPod` forms).
 
 use super::per_pod::{Proposal, Value};
 use super::{MetricError, Pod, Tolerance, ceil_replicas};
 
-/// The sum of an external metric's items against a value.
+/// Sum of an external metric's items, for a value target.
 pub(super) fn sum(items: &[i64]) -> i64 {
     items.iter().fold(0, |sum, item| sum.wrapping_add(*item))
 }
 
-/// The sum of an external metric's items against an average: a sum that falls below zero on the way
-/// is as large as can be.
+/// Sum of an external metric's items, for an average target: a partial sum below zero saturates to
+/// the maximum.
 pub(super) fn sum_for_average(items: &[i64]) -> i64 {
     let mut sum = 0_i64;
     for item in items {
@@ -25,7 +25,7 @@ pub(super) fn sum_for_average(items: &[i64]) -> i64 {
     sum
 }
 
-/// Replicas for a total of `usage` against a target for the total, both in thousandths.
+/// Replicas for a total of `usage` with a total target, both in milli-units.
 pub(super) fn by_value(
     usage: i64,
     target: i64,
@@ -57,7 +57,7 @@ pub(super) fn by_value(
     })
 }
 
-/// Replicas for a total of `usage` against a target per pod, both in thousandths.
+/// Replicas for a total of `usage` with a target per pod, both in milli-units.
 pub(super) fn by_average(
     usage: i64,
     target: i64,

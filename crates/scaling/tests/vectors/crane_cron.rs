@@ -1,4 +1,4 @@
-//! When a cron of Crane is active, and what its metric was called.
+//! Activity of Crane's crons, and the names of their metrics.
 
 use jiff::Timestamp;
 use recordings::load;
@@ -22,8 +22,8 @@ struct Check {
     error: bool,
 }
 
-/// Where clocks move by half an hour, Crane passes over every whole hour of that day: it does not
-/// see this window open again that evening, and so takes it for open.
+/// For clock changes of half an hour, Crane skips every whole hour of that day: it misses the
+/// reopening of this window in the evening, and so treats it as open.
 const HALF_AN_HOUR: (&str, &str) = ("Australia/Lord_Howe", "2026-04-04T13:14:00Z");
 
 #[test]

@@ -1,4 +1,4 @@
-//! The answers of Crane's metric adapter.
+//! Values of Crane's metric adapter.
 
 use jiff::Timestamp;
 use model::Quantity;
@@ -82,7 +82,7 @@ fn predicted(
     now: i64,
     window: i32,
 ) -> Result<f64, NoPrediction> {
-    // What is no number is no sample.
+    // Values that do not parse are skipped.
     let sample = |sample: &Sample| Some((sample.timestamp, sample.value.parse().ok()?));
     let series: Vec<Vec<(i64, f64)>> = status
         .prediction
@@ -134,7 +134,7 @@ fn vectors_crane_external_metrics() {
                     now_unix,
                     prediction_window_seconds,
                 );
-                // Crane reads single precision and cuts to whole units.
+                // Crane uses single precision and truncates to whole units.
                 (
                     value
                         .map(|value| value as f32 as i64)

@@ -1,4 +1,4 @@
-//! Sequences of proposals, and what the native autoscaler makes of them.
+//! Sequences of proposals and the resulting counts of the native HPA.
 
 use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
@@ -169,13 +169,13 @@ fn vectors_hpa_tolerance() {
         let Some(behavior) = &case.behavior else {
             continue;
         };
-        // What the flag says is not recorded: it is what the object does not say.
+        // The flag's value is not recorded: it applies where the object has none.
         let flag = Tolerance {
             up: case.expect_tolerance_up,
             down: case.expect_tolerance_down,
         };
         let found = behavior.to_behavior().tolerance(flag);
-        // Whether a text was `0.3` or `300m` is not recorded, and the controller reads them to
+        // The recording does not distinguish `0.3` and `300m`, and the controller parses them to
         // different last bits.
         let close = |found: f64, recorded: f64| (found - recorded).abs() <= f64::EPSILON * recorded;
         assert!(

@@ -1,4 +1,4 @@
-//! Several metrics of the native autoscaler together.
+//! Several metrics of the native HPA combined.
 
 use jiff::Timestamp;
 use model::{Quantity, ResourceName};
@@ -101,7 +101,7 @@ fn metric(spec: &Json) -> Metric {
     }
 }
 
-/// What a status says about a metric, in thousandths: of a total, of an average, and in percent.
+/// Reported status of a metric in milli-units: of a total, of an average, and in percent.
 fn reported(status: &Json) -> Option<(Option<i64>, Option<i64>, Option<i64>)> {
     let source = status
         .as_object()?

@@ -1,4 +1,4 @@
-//! Kubernetes objects as they are recorded, and values of pods.
+//! Kubernetes objects as recorded, and values of pods.
 
 use std::collections::BTreeMap;
 

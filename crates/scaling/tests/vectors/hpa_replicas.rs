@@ -1,4 +1,4 @@
-//! One metric of the native autoscaler at one time.
+//! One metric of the native HPA at one time.
 
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;

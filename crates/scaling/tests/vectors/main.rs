@@ -1,6 +1,6 @@
 //! Comparison with inputs and outputs recorded by running the Kubernetes HPA controller and Crane.
 //!
-//! Where the recordings are is said in `crates/recordings`.
+//! The crate `recordings` locates the recordings.
 
 mod crane_cron;
 mod crane_external;

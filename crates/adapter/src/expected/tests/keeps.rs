@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use scaling::hpa::{
     Metric, MetricError, ReadinessDelays, Reading, Tolerance, TotalTarget, Workload, combine,
-    forced_replicas,
+    replicas_without_metrics,
 };
 
 use super::{cron, external, now, shop, timetable};
@@ -50,7 +50,7 @@ fn set(wanted: i32, there: i32) -> i32 {
     let proposal = answer(wanted, there)
         .map_err(MetricError::Unavailable)
         .and_then(|milli| workload.propose(&metric, Reading::External(&[milli])));
-    assert_eq!(forced_replicas(wanted, 2, 1000), None);
+    assert_eq!(replicas_without_metrics(wanted, 2, 1000), None);
     combine(wanted, &[proposal]).replicas.unwrap_or(wanted)
 }
 
