@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use runtime::client::is_too_long;
 use sources::ContainerUsage;
-use sources::external_metrics::{ExternalMetrics, Pass, PodQuestion};
+use sources::external_metrics::{ExternalMetrics, PodQuery, UsageRead};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 
 use crate::state::State;
@@ -29,7 +29,7 @@ pub(crate) struct Reading {
 
 impl Usage {
     /// The pods that the source must be asked for one by one.
-    pub(crate) fn pods(&self, state: &State) -> Vec<PodQuestion> {
+    pub(crate) fn pods(&self, state: &State) -> Vec<PodQuery> {
         match self {
             Self::MetricsApi(_) => Vec::new(),
             Self::External(..) => state.usage_questions(),
@@ -37,7 +37,7 @@ impl Usage {
     }
 
     /// What the source says now. What it does not say is in the log.
-    pub(crate) async fn read(&self, pods: Vec<PodQuestion>) -> Reading {
+    pub(crate) async fn read(&self, pods: Vec<PodQuery>) -> Reading {
         match self {
             Self::MetricsApi(api) => match api.read().await {
                 Ok(usage) => Reading {
@@ -54,24 +54,24 @@ impl Usage {
                 }
             },
             Self::External(metrics, time) => {
-                let Pass {
+                let UsageRead {
                     usage,
                     failed,
-                    left_out,
+                    skipped,
                     problem,
                 } = metrics.read(pods, *time).await;
-                if failed + left_out > 0 {
+                if failed + skipped > 0 {
                     let error = problem.map(|problem| problem.to_string());
                     tracing::warn!(
                         failed,
-                        left_out,
+                        skipped,
                         error,
                         "not all usage was read from external metrics"
                     );
                 }
                 Reading {
                     usage: Arc::new(usage),
-                    is_complete: failed + left_out == 0,
+                    is_complete: failed + skipped == 0,
                 }
             }
         }

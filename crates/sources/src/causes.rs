@@ -1,9 +1,8 @@
-//! Why a question got no answer, in one text: an error and all that is behind it. What an error
-//! says already is not said again.
+//! Text of an error and its causes, without repetitions.
 
 use std::error::Error;
 
-/// The text of an error with those of its causes.
+/// The text of an error followed by its causes.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -41,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_that_the_error_does_not_tell() {
+    fn causes_are_added_unless_the_error_contains_them() {
         check("no answer", "it is down", "no answer: it is down");
         check(
             "no answer: it is down",

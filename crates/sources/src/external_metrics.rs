@@ -1,12 +1,11 @@
-//! Usage of containers as an adapter of `external.metrics.k8s.io/v1beta1` has it: a metric for CPU,
+//! Usage of containers from an adapter of `external.metrics.k8s.io/v1beta1`: one metric for CPU,
 //! one for memory.
 //!
-//! As upstream does, one request per pod and metric, with the selector of the pod's autoscaler and
-//! `pod=NAME`; a label of each value names the container. Unlike there, a request that fails costs
-//! its pod only, a value keeps its own time, and a metric without value is no zero. A pass ends
-//! when its time is up or too much of several namespaces has failed in a row. Pods that fail do not
-//! keep those of other namespaces waiting (`queue`). Source: upstream
-//! `recommender/input/metrics/metrics_source.go`.
+//! As upstream, one request per pod and metric, with the selector of the pod's autoscaler and
+//! `pod=NAME`; a label of each value names the container. Unlike there, a failed request affects
+//! its pod only, a value keeps its own time, and a missing value is no zero. A pass ends at its
+//! deadline, or after consecutive failures in several namespaces. Failing pods do not delay those
+//! of other namespaces (`queue`). Source: upstream `recommender/input/metrics/metrics_source.go`.
 
 mod queue;
 
@@ -26,21 +25,20 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::ContainerUsage;
 use crate::metrics_api::MetricsApiError;
-use queue::{Asked, NAMESPACE_CONCURRENCY, Queue};
+use queue::{LastQuery, NAMESPACE_CONCURRENCY, Queue};
 
-/// The longest time that one answer may take. It is half of a pass if that is less, so that a
-/// question without an answer is a failure.
+/// Maximum time of one request, or half of a pass if that is less, so that a hanging request counts
+/// as a failure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Requests at the same time.
+/// Concurrent requests.
 const CONCURRENCY: usize = 10;
-/// The number of failures in a row that ends a pass, and of failures in all after which a namespace
-/// waits for the next pass. Only the first [`NAMESPACE_CONCURRENCY`] failures of a namespace count
-/// in the row.
+/// Consecutive failures that end a pass, and failures after which a namespace waits for the next
+/// pass. Only the first [`NAMESPACE_CONCURRENCY`] failures of a namespace count as consecutive.
 const MAX_FAILURES: usize = 20;
-/// The most series in the answer for one pod: far more than it can have containers.
+/// Maximum number of series in the response for one pod, far above its number of containers.
 const MAX_SERIES: usize = 10_000;
 
-/// Which metrics tell usage.
+/// Names of the usage metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalMetricNames {
     cpu: Option<String>,
@@ -48,21 +46,21 @@ pub struct ExternalMetricNames {
     container_label: String,
 }
 
-/// A name that cannot be part of a request.
+/// Name that is invalid in a request path.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not the name of a metric")]
 pub struct NameError(String);
 
 impl ExternalMetricNames {
-    /// The metric of CPU in cores, the one of memory in bytes, and the label that names the
-    /// container.
+    /// The metric of CPU in cores, the one of memory in bytes, and the label with the container's
+    /// name.
     pub fn new(
         cpu: Option<String>,
         memory: Option<String>,
         container_label: String,
     ) -> Result<Self, NameError> {
         for name in cpu.iter().chain(&memory) {
-            // What client-go refuses in a path, and what no adapter has.
+            // Rejected by client-go in a path, and by all adapters.
             if matches!(name.as_str(), "" | "." | "..")
                 || name.contains(['/', '%'])
                 || name.contains(char::is_whitespace)
@@ -86,19 +84,19 @@ impl ExternalMetricNames {
     }
 }
 
-/// A pod whose usage is wanted.
+/// Query for the usage of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodQuestion {
-    /// Its namespace.
+pub struct PodQuery {
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub pod: String,
-    /// The selector of its autoscaler, in the canonical text.
+    /// Selector of its autoscaler, in canonical form.
     pub selector: String,
 }
 
-impl PodQuestion {
-    /// The usage of one of the pods that a selector finds.
+impl PodQuery {
+    /// Query for one of the pods that a selector matches.
     pub fn new(namespace: &str, pod: &str, selector: &Selector) -> Self {
         let own = Requirement::In("pod".to_owned(), [pod.to_owned()].into());
         let selector =
@@ -111,20 +109,20 @@ impl PodQuestion {
     }
 }
 
-/// What one pass has read.
+/// Result of one pass.
 #[derive(Debug, Default)]
-pub struct Pass {
+pub struct UsageRead {
     /// Samples.
     pub usage: Vec<ContainerUsage>,
-    /// How many requests failed.
+    /// Number of failed requests.
     pub failed: usize,
-    /// How many were not made, because time was up or too much had failed.
-    pub left_out: usize,
-    /// Why the first one failed.
+    /// Number of requests skipped due to the deadline or failures.
+    pub skipped: usize,
+    /// The first error.
     pub problem: Option<MetricsApiError>,
 }
 
-/// The external metrics API of a cluster. Clones share the results of earlier passes.
+/// External metrics API of a cluster. Clones share the results of earlier passes.
 #[derive(Clone)]
 pub struct ExternalMetrics {
     client: Client,
@@ -136,13 +134,13 @@ pub struct ExternalMetrics {
 #[derive(Default)]
 struct History {
     passes: u64,
-    /// Of the pods of the last pass.
-    asked: HashMap<PodQuestion, Asked>,
+    /// Results for the pods of the last pass.
+    asked: HashMap<PodQuery, LastQuery>,
 }
 
-/// The results of the questions about a pod.
+/// Responses for one pod.
 #[derive(Clone, Default)]
-struct Answers {
+struct PodResults {
     count: usize,
     failed: bool,
 }
@@ -154,7 +152,7 @@ enum Resource {
 }
 
 impl ExternalMetrics {
-    /// Asks through `client`, which bounds the size of answers and the rate of requests.
+    /// Uses `client`, which limits the size of responses and the rate of requests.
     pub fn new(client: Client, names: ExternalMetricNames) -> Self {
         Self {
             client,
@@ -163,8 +161,8 @@ impl ExternalMetrics {
         }
     }
 
-    /// The current usage of these pods, as far as it can be had within `time`.
-    pub async fn read(&self, mut pods: Vec<PodQuestion>, time: Duration) -> Pass {
+    /// Reads the current usage of these pods, as far as possible within `time`.
+    pub async fn read(&self, mut pods: Vec<PodQuery>, time: Duration) -> UsageRead {
         let until = Instant::now() + time;
         pods.sort_unstable();
         let before = std::mem::take(&mut self.history().asked);
@@ -175,11 +173,11 @@ impl ExternalMetrics {
         let mut history = self.history();
         history.passes += 1;
         let number = history.passes;
-        // Those that were not reached keep their place.
+        // Pods that were not reached keep their position.
         let asked = pods.into_iter().zip(answers).filter_map(|(pod, answers)| {
             let is_whole = answers.failed || answers.count >= questions;
             let asked = if is_whole {
-                Asked {
+                LastQuery {
                     failed: answers.failed,
                     pass: number,
                 }
@@ -196,19 +194,19 @@ impl ExternalMetrics {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for the pods; gives for each of them what became of its questions.
+    /// Queries the pods and returns their results.
     async fn pass(
         &self,
-        pods: &[PodQuestion],
-        before: &HashMap<PodQuestion, Asked>,
+        pods: &[PodQuery],
+        before: &HashMap<PodQuery, LastQuery>,
         until: Instant,
         patience: Duration,
-    ) -> (Pass, Vec<Answers>) {
+    ) -> (UsageRead, Vec<PodResults>) {
         let metrics = &self.names.metrics();
         let mut queue = Queue::new(pods, before, MAX_FAILURES);
         let mut running = FuturesUnordered::new();
-        let (mut pass, mut samples, mut in_a_row) = (Pass::default(), Samples::default(), 0);
-        let mut answers = vec![Answers::default(); pods.len()];
+        let (mut pass, mut samples, mut in_a_row) = (UsageRead::default(), Samples::default(), 0);
+        let mut answers = vec![PodResults::default(); pods.len()];
         while in_a_row < MAX_FAILURES {
             while running.len() < CONCURRENCY
                 && let Some((pod, metric)) = queue.next(metrics.len())
@@ -240,7 +238,7 @@ impl ExternalMetrics {
                 }
             }
         }
-        pass.left_out =
+        pass.skipped =
             pods.len() * metrics.len() - answers.iter().map(|answers| answers.count).sum::<usize>();
         pass.usage = samples.into_usage();
         (pass, answers)
@@ -248,7 +246,7 @@ impl ExternalMetrics {
 
     async fn ask(
         &self,
-        pod: &PodQuestion,
+        pod: &PodQuery,
         metric: &str,
         patience: Duration,
     ) -> Result<Vec<ExternalMetricValue>, MetricsApiError> {
@@ -273,22 +271,22 @@ impl ExternalMetrics {
     }
 }
 
-/// Neither part holds white space, which is what the encodings of paths and forms differ in.
-fn path(pod: &PodQuestion, metric: &str) -> String {
+/// Neither part contains white space, in which the encodings of paths and forms differ.
+fn path(pod: &PodQuery, metric: &str) -> String {
     let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let selector = encoded(&pod.selector).replace('+', "%20");
     let (namespace, metric) = (encoded(&pod.namespace), encoded(metric));
     format!("/apis/{API_VERSION}/namespaces/{namespace}/{metric}?labelSelector={selector}")
 }
 
-/// CPU and memory of one container at one time are one sample.
+/// CPU and memory of one container at one time form one sample.
 #[derive(Default)]
 struct Samples(BTreeMap<(ContainerRef, Timestamp), Sample>);
 
 impl Samples {
     fn add(
         &mut self,
-        pod: &PodQuestion,
+        pod: &PodQuery,
         resource: Resource,
         values: Vec<ExternalMetricValue>,
         label: &str,
@@ -335,7 +333,7 @@ mod tests {
 
     fn check_path(selector: &str, metric: &str, expected: &str) {
         let selector = selector.parse().expect(selector);
-        let path = path(&PodQuestion::new("shop", "web-1", &selector), metric);
+        let path = path(&PodQuery::new("shop", "web-1", &selector), metric);
         assert_eq!(
             path,
             format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/{expected}")

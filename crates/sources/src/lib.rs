@@ -1,14 +1,12 @@
-//! Where usage comes from: one module per source, each turning what it reads into samples of
-//! containers.
+//! Sources of usage: one module per source, each producing samples of containers.
 //!
-//! A source that fails says so and gives nothing. A value that is missing stays missing: it is
-//! never a sample of zero.
+//! A failing source returns an error and no samples. A missing value is never a sample of zero.
 //!
 //! | formula | file |
 //! |---|---|
-//! | what is asked of Prometheus, under which names | `prometheus/query.rs`, `prometheus/names.rs` |
-//! | which metrics a rule of prometheus-adapter makes, of which objects, and the query for their values | `rules/rule.rs`, `rules/association.rs`, `rules/matchers.rs` |
-//! | how a rule asks for the history of a workload | `rules/rule/history.rs` |
+//! | Prometheus queries and metric names | `prometheus/query.rs`, `prometheus/names.rs` |
+//! | metrics of a prometheus-adapter rule, their objects and queries | `rules/rule.rs`, `rules/association.rs`, `rules/matchers.rs` |
+//! | query for a workload's history by a rule | `rules/rule/history.rs` |
 
 pub mod causes;
 pub mod external_metrics;
@@ -18,11 +16,11 @@ pub mod rules;
 
 use model::{ContainerRef, Sample};
 
-/// What one container used at one time.
+/// Usage of one container at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerUsage {
     /// The container.
     pub container: ContainerRef,
-    /// What it used.
+    /// Usage sample.
     pub sample: Sample,
 }

@@ -1,8 +1,8 @@
-//! Usage of all containers, as `metrics.k8s.io/v1beta1` has it now. metrics-server is the usual
+//! Current usage of all containers from `metrics.k8s.io/v1beta1`. metrics-server is the usual
 //! provider of that API.
 //!
-//! One list of `PodMetrics` gives one sample per container, at the time that the provider stamped
-//! on it. CPU is rounded up to millicores, memory to bytes. Source: upstream
+//! One list of `PodMetrics` gives one sample per container, with the provider's timestamp. CPU is
+//! rounded up to millicores, memory to bytes. Source: upstream
 //! `recommender/input/metrics/metrics_client.go`.
 
 mod error;
@@ -20,22 +20,21 @@ use crate::ContainerUsage;
 
 pub use error::MetricsApiError;
 
-/// How long one answer may take.
+/// Maximum time of one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most pods in one answer: far more than a cluster can have.
+/// Maximum number of pods in one response, far above the size of a cluster.
 const MAX_PODS: usize = 500_000;
 
-/// The metrics API of a cluster. The size of its answers in bytes is bounded by the client that it
-/// is made with.
+/// Metrics API of a cluster. The client limits the size of responses.
 #[derive(Clone)]
 pub struct MetricsApi {
     pods: Api<PodMetrics>,
-    /// Whether usage in a namespace is wanted.
+    /// Whether a namespace is selected.
     is_wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl MetricsApi {
-    /// Pods of one namespace, or of all of them.
+    /// Pods of one namespace, or of all.
     pub fn new(client: Client, namespace: Option<&str>) -> Self {
         let pods = match namespace {
             Some(namespace) => Api::namespaced(client, namespace),
@@ -47,8 +46,7 @@ impl MetricsApi {
         }
     }
 
-    /// The same, without the usage in namespaces that are not wanted. The API cannot be asked for
-    /// several namespaces.
+    /// Restricts the result to selected namespaces. The API cannot query several namespaces.
     #[must_use]
     pub fn only(self, is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -57,7 +55,7 @@ impl MetricsApi {
         }
     }
 
-    /// The current usage of every container that was measured.
+    /// Reads the current usage of every measured container.
     pub async fn read(&self) -> Result<Vec<ContainerUsage>, MetricsApiError> {
         let params = ListParams::default();
         let answer = timeout(ANSWER_TIMEOUT, self.pods.list(&params)).await;
@@ -74,14 +72,14 @@ impl MetricsApi {
     }
 }
 
-/// The samples of the pods in wanted namespaces.
+/// The samples of the pods in selected namespaces.
 fn usage_in(pods: Vec<PodMetrics>, is_wanted: impl Fn(&str) -> bool) -> Vec<ContainerUsage> {
     let is_wanted =
         |pod: &PodMetrics| is_wanted(pod.metadata.namespace.as_deref().unwrap_or_default());
     pods.into_iter().filter(is_wanted).flat_map(usage).collect()
 }
 
-/// The samples of one pod. A container of which nothing was measured gives none.
+/// The samples of one pod. A container without usage gives none.
 fn usage(pod: PodMetrics) -> impl Iterator<Item = ContainerUsage> {
     let PodMetrics {
         metadata,

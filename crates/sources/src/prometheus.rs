@@ -1,19 +1,19 @@
-//! History of usage, and current values of any query, from any store that answers `PromQL` over the
-//! HTTP API of Prometheus: Thanos, Mimir and others too.
+//! Usage history and current values of any query, from stores with the HTTP API of Prometheus,
+//! including Thanos and Mimir.
 //!
-//! Every answer is bounded in time and size: ranges of usage are read in pieces, and a piece that
-//! is too much is halved. Which series hold usage and pod labels is found out where the settings
-//! leave it open. Nothing is retried here: the caller does.
+//! Every response is limited in time and size: ranges of usage are read in pieces, and a piece that
+//! exceeds a limit is halved. The series of usage and pod labels are detected unless configured. No
+//! retries here: the caller does.
 //!
-//! | what | file |
+//! | topic | file |
 //! |---|---|
-//! | where the store is and who asks | `connection.rs` |
-//! | which series and labels there may be | `names.rs` |
-//! | texts of queries | `query.rs` |
-//! | an expression over the series of one namespace | `confine.rs` |
+//! | address and credentials of the store | `connection.rs` |
+//! | possible series and labels | `names.rs` |
+//! | query texts | `query.rs` |
+//! | restriction of an expression to one namespace | `confine.rs` |
 //! | pieces of a range | `window.rs` |
-//! | what an answer says | `answer.rs`, `instant.rs` |
-//! | label names as Kubernetes has them | `label_names.rs` |
+//! | responses | `answer.rs`, `instant.rs` |
+//! | Kubernetes label names | `label_names.rs` |
 
 mod answer;
 mod confine;
@@ -47,16 +47,15 @@ use crate::causes::with_causes;
 use exchange::MAX_BYTES;
 use window::Pieces;
 
-/// The most bytes of the answer to an expression. Ten series of 2000 points have half of that.
+/// Maximum size of an expression's response in bytes. Ten series of 2000 points have half of that.
 const MAX_EXPRESSION_BYTES: usize = 2 << 20;
-/// The most series of the answer to an expression. As many fit in its bytes with the fewest points
-/// that are asked for.
+/// Maximum number of series in an expression's response. That many fit in its bytes with the fewest
+/// points requested.
 const MAX_EXPRESSION_SERIES: usize = 1000;
-/// How often a piece is halved because its answer took too long. Each attempt costs the store as
-/// much as the query may take.
+/// Maximum number of halvings after a timeout. Each attempt costs the store the full query timeout.
 const MAX_TIMEOUTS: usize = 2;
 
-/// What a store has of one container.
+/// Series of one container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerSeries {
     /// The container.
@@ -65,11 +64,11 @@ pub struct ContainerSeries {
     pub usage: Series,
 }
 
-/// Labels of pods as the store has them, by the pod's name.
+/// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
 
 impl Prometheus {
-    /// Finds out which series hold usage and pod labels in this time.
+    /// Detects the series of usage and pod labels in a time range.
     pub async fn detect(
         &self,
         usage: &UsageSettings,
@@ -94,7 +93,7 @@ impl Prometheus {
         for candidate in pod_labels.candidates() {
             let is_there = match query::pod_label_selector(&candidate, None) {
                 Some(selector) => self.has_series(&selector, window).await?,
-                // What is no plain selector cannot be looked up; it is asked as it is.
+                // Anything but a plain selector cannot be looked up and is used unchanged.
                 None => true,
             };
             if is_there {
@@ -109,7 +108,7 @@ impl Prometheus {
         })
     }
 
-    /// Reads the usage of all containers of a namespace, piece by piece in the order of time.
+    /// Reads the usage of all containers of a namespace, piece by piece in order of time.
     pub async fn read_usage(
         &self,
         series: &UsageSeries,
@@ -127,7 +126,7 @@ impl Prometheus {
         .await
     }
 
-    /// Reads the labels that the pods of a namespace had; those seen last count.
+    /// Reads the pod labels of a namespace; the most recent ones count.
     pub async fn read_pod_labels(
         &self,
         series: &PodLabelSeries,
@@ -148,8 +147,8 @@ impl Prometheus {
             .collect())
     }
 
-    /// Reads the series of any expression, in one question. The caller divides a long range into
-    /// windows, and asks for less after an [`Excess`](PrometheusError::excess).
+    /// Reads the series of an expression with one request. The caller divides a long range into
+    /// windows, and requests less after an [`Excess`](PrometheusError::excess).
     pub async fn read_expression(
         &self,
         expression: &str,
@@ -230,7 +229,7 @@ fn container_series(
     })
 }
 
-/// A pod may have had other labels before, or another pod may have had its name.
+/// A pod may have changed its labels, or another pod may have had its name.
 fn keep_newest(
     newest: &mut HashMap<String, (jiff::Timestamp, BTreeMap<String, String>)>,
     names: &PodLabelSeries,

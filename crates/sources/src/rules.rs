@@ -1,13 +1,13 @@
-//! Rule files as prometheus-adapter has them: which series of a store that speaks `PromQL` are
-//! metrics of which objects, and how their values and their history are asked for. Nothing here
-//! asks anybody but for the resources of the cluster.
+//! Rule files of prometheus-adapter: the mapping from series of a `PromQL` store to metrics of
+//! objects, and the queries for their values and history. No I/O here except for the discovery of
+//! the cluster's resources.
 //!
-//! | what | file |
+//! | topic | file |
 //! |---|---|
-//! | the file's fields; errors that name them | `rules/file.rs` |
-//! | what a rule means; its queries | `rules/rule.rs`, `rules/rule/history.rs`, `rules/template.rs`, `rules/matchers.rs` |
-//! | names of series and of metrics, both ways | `rules/series.rs`, `rules/name.rs` |
-//! | labels that name objects | `rules/association.rs`, `rules/api_resources.rs` |
+//! | fields of the file; errors with their paths | `rules/file.rs` |
+//! | interpretation of a rule; its queries | `rules/rule.rs`, `rules/rule/history.rs`, `rules/template.rs`, `rules/matchers.rs` |
+//! | names of series and metrics, both ways | `rules/series.rs`, `rules/name.rs` |
+//! | labels with names of objects | `rules/association.rs`, `rules/api_resources.rs` |
 //!
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`.
 
@@ -21,19 +21,19 @@ mod series;
 mod template;
 
 pub use api_resources::{ApiResource, ApiResources, GroupResource};
-pub use association::{Association, Labels, Place};
+pub use association::{Association, Labels, ObjectLabels};
 pub use file::RuleError;
 pub use name::Naming;
 pub use rule::{Objects, Rule, RuleSet, Workload};
 pub use series::read_matchers;
 
-/// Why a query cannot be made.
+/// Reasons for a missing query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// It would ask for nothing.
+    /// The query would select nothing.
     #[error("the selector selects nothing")]
     Nothing,
-    /// What is asked for has no query, and why.
+    /// The request has no valid query.
     #[error("{0}")]
     Wrong(String),
 }

@@ -1,5 +1,4 @@
-//! An API server that answers for an adapter of external metrics: what it is asked, and what its
-//! answers, its failures and its silence come to.
+//! Requests to an external metrics adapter, and the effects of its responses, failures and hangs.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -13,10 +12,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use kube::{Client, Config};
 use model::{Cpu, Memory};
-use sources::external_metrics::{ExternalMetricNames, ExternalMetrics, Pass, PodQuestion};
+use sources::external_metrics::{ExternalMetricNames, ExternalMetrics, PodQuery, UsageRead};
 use tokio::net::TcpListener;
 
-/// As prometheus-adapter answers for a pod with two containers, and for a series without a
+/// Response of prometheus-adapter for a pod with two containers, and for a series without a
 /// container.
 const CPU: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[
 {"metricName":"container_cpu","metricLabels":{"container":"app","pod":"web-1"},"timestamp":"2026-01-01T12:34:56Z","value":"249999999n"},
@@ -28,12 +27,12 @@ const MEMORY: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external
 const UNKNOWN: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"unable to fetch metrics","reason":"InternalError","code":500}"#;
 const EMPTY: &str = r#"{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[]}"#;
 
-/// The requests that came, as metric and selector.
-type Asked = Arc<Mutex<Vec<(String, String)>>>;
+/// Received requests, as metric and selector.
+type LastQuery = Arc<Mutex<Vec<(String, String)>>>;
 
-/// `delay` is the time that an answer for the pod `web-1` of `app=web` takes.
+/// `delay` is the response time for the pod `web-1` of `app=web`.
 async fn answer(
-    State((asked, delay)): State<(Asked, Duration)>,
+    State((asked, delay)): State<(LastQuery, Duration)>,
     Path((namespace, metric)): Path<(String, String)>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
@@ -60,9 +59,9 @@ async fn answer(
     }
 }
 
-/// A source that reads both metrics from a server that lives as long as the test.
-async fn source() -> (ExternalMetrics, Asked) {
-    let asked = Asked::default();
+/// A source that reads both metrics from a server that runs as long as the test.
+async fn source() -> (ExternalMetrics, LastQuery) {
+    let asked = LastQuery::default();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a free port");
@@ -77,16 +76,17 @@ async fn source() -> (ExternalMetrics, Asked) {
     )
 }
 
-/// The same without a connection, for a paused clock. `delay` is the time that a good answer takes.
-fn source_in_process(delay: Duration) -> (ExternalMetrics, Asked) {
-    let asked = Asked::default();
+/// The same without a connection, for a paused clock. `delay` is the response time of a good
+/// response.
+fn source_in_process(delay: Duration) -> (ExternalMetrics, LastQuery) {
+    let asked = LastQuery::default();
     (
         external_metrics(Client::new(router(&asked, delay), "default")),
         asked,
     )
 }
 
-fn router(asked: &Asked, delay: Duration) -> Router {
+fn router(asked: &LastQuery, delay: Duration) -> Router {
     let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}";
     Router::new()
         .route(path, get(answer))
@@ -103,15 +103,15 @@ fn external_metrics(client: Client) -> ExternalMetrics {
     ExternalMetrics::new(client, names)
 }
 
-fn question(app: &str, pod: &str) -> PodQuestion {
-    PodQuestion::new(
+fn question(app: &str, pod: &str) -> PodQuery {
+    PodQuery::new(
         "shop",
         pod,
         &format!("app={app}").parse().expect("a selector"),
     )
 }
 
-fn samples(pass: &Pass) -> Vec<(String, String, Option<i64>, Option<i64>)> {
+fn samples(pass: &UsageRead) -> Vec<(String, String, Option<i64>, Option<i64>)> {
     let usage = pass.usage.iter().map(|usage| {
         let (cpu, memory) = (
             usage.sample.cpu.map(Cpu::millicores),
@@ -149,7 +149,7 @@ async fn both_metrics_of_a_container_become_one_sample_and_no_value_becomes_none
             ("shop/web-1/proxy".to_owned(), at, Some(0), None),
         ]
     );
-    assert_eq!((pass.failed, pass.left_out), (0, 0), "{:?}", pass.problem);
+    assert_eq!((pass.failed, pass.skipped), (0, 0), "{:?}", pass.problem);
     let mut asked = asked.lock().expect("whole").clone();
     asked.sort();
     let expected = [
@@ -173,7 +173,7 @@ async fn a_failure_costs_its_own_pod_only() {
             Duration::from_secs(30),
         )
         .await;
-    assert_eq!((pass.usage.len(), pass.failed, pass.left_out), (2, 2, 0));
+    assert_eq!((pass.usage.len(), pass.failed, pass.skipped), (2, 2, 0));
     let problem = pass.problem.expect("a reason").to_string();
     assert!(problem.starts_with("reading metrics failed: "), "{problem}");
 }
@@ -185,13 +185,13 @@ async fn an_adapter_that_keeps_failing_is_left_alone_and_the_next_pass_begins_wi
     let broken = (0..100).map(|_| question("broken", "web-1"));
     let pods: Vec<_> = broken.chain([question("web", "web-1")]).collect();
     let pass = source.read(pods.clone(), Duration::from_secs(30)).await;
-    assert_eq!((pass.usage.len(), pass.failed, pass.left_out), (0, 20, 182));
+    assert_eq!((pass.usage.len(), pass.failed, pass.skipped), (0, 20, 182));
     assert!(asked.lock().expect("whole").len() < 40, "it was left alone");
     let pods: Vec<_> = (0..100)
         .map(|number| question("broken", &format!("web-{number}")))
         .collect();
     let pass = source.read(pods, Duration::from_secs(30)).await;
-    assert_eq!((pass.failed, pass.left_out), (2, 0), "{:?}", pass.problem);
+    assert_eq!((pass.failed, pass.skipped), (2, 0), "{:?}", pass.problem);
 }
 
 #[tokio::test]
@@ -199,19 +199,19 @@ async fn a_pass_ends_when_its_time_is_up_and_keeps_what_it_has() {
     let (source, _) = source().await;
     let silent = || (0..12).map(|_| question("zombie", "web-1"));
     let pods: Vec<_> = silent().chain([question("web", "web-1")]).collect();
-    // Time enough for the others on a busy machine: a question that gets no answer within half of
-    // it has failed.
+    // Time enough for the others on a busy machine: a request without a response within half of it
+    // has failed.
     for pass in 0..2 {
-        let Pass {
+        let UsageRead {
             usage,
             failed,
-            left_out,
+            skipped,
             ..
         } = source.read(pods.clone(), Duration::from_secs(4)).await;
-        assert_eq!((usage.len(), failed + left_out), (2, 24), "pass {pass}");
+        assert_eq!((usage.len(), failed + skipped), (2, 24), "pass {pass}");
         assert!(
-            failed >= 10 && left_out >= 4,
-            "pass {pass}: {failed} {left_out}"
+            failed >= 10 && skipped >= 4,
+            "pass {pass}: {failed} {skipped}"
         );
     }
 }
@@ -221,24 +221,19 @@ async fn pods_of_one_namespace_that_fail_do_not_keep_those_of_another_waiting() 
     // Failures come at once.
     let (source, asked) = source_in_process(Duration::from_millis(100));
     let selector = "app=web".parse().expect("a selector");
-    let bank =
-        (0..1000).map(|number| PodQuestion::new("bank", &format!("web-{number}"), &selector));
-    // The same ten questions, of which each has two containers as its answer.
+    let bank = (0..1000).map(|number| PodQuery::new("bank", &format!("web-{number}"), &selector));
+    // The same ten queries, each with two containers in its response.
     let pods: Vec<_> = bank
         .chain((0..10).map(|_| question("web", "web-1")))
         .collect();
     for pass in 0..4 {
-        let Pass {
+        let UsageRead {
             usage,
             failed,
-            left_out,
+            skipped,
             ..
         } = source.read(pods.clone(), Duration::from_secs(30)).await;
-        assert_eq!(
-            (usage.len(), failed, left_out),
-            (2, 20, 1980),
-            "pass {pass}"
-        );
+        assert_eq!((usage.len(), failed, skipped), (2, 20, 1980), "pass {pass}");
         let asked = std::mem::take(&mut *asked.lock().expect("whole"));
         let good = asked
             .iter()

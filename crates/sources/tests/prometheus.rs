@@ -1,5 +1,4 @@
-//! A store that answers over HTTP: who it is told is asking, what is asked of it when it refuses
-//! large answers, and what it is not waited for.
+//! Requests to a store over HTTP: credentials, smaller pieces after refusals, and timeouts.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,18 +18,18 @@ use sources::prometheus::{
 };
 use tokio::net::TcpListener;
 
-/// Start, end and query of the ranges that were answered.
+/// Start, end and query of the answered ranges.
 type Answered = Arc<Mutex<Vec<(f64, f64, String)>>>;
 
-/// How a store behaves.
+/// Behaviour of a store.
 #[derive(Clone)]
 struct Store {
     authorization: Option<&'static str>,
-    /// The series that it has.
+    /// The series of the store.
     has: &'static str,
-    /// The most points that it gives in one answer.
+    /// Maximum number of points in one response.
     most_points: f64,
-    /// How it refuses more points.
+    /// Refusal of more points.
     refusal: (StatusCode, &'static str),
     answered: Answered,
 }
@@ -50,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Serves as long as the test runs; gives its address, with a path as behind a gateway.
+    /// Serves as long as the test runs; returns its URL, with a path as behind a gateway.
     async fn serve(&self) -> String {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
@@ -131,7 +130,7 @@ async fn connect(
     )
 }
 
-/// `expected`: the code of the only answer.
+/// `expected`: the code of the only response.
 async fn check(authorization: Option<&'static str>, credentials: Credentials, expected: u16) {
     let store = Store {
         authorization,
@@ -148,7 +147,7 @@ async fn check(authorization: Option<&'static str>, credentials: Credentials, ex
 }
 
 #[tokio::test]
-async fn the_store_is_told_who_asks() {
+async fn requests_carry_the_credentials() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     fs::write(&file, " abc\n").expect("a file");
@@ -170,7 +169,7 @@ async fn the_store_is_told_who_asks() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_at_once_is_asked_for_in_pieces() {
+async fn large_ranges_are_read_in_pieces() {
     let store = Store {
         most_points: 3.0,
         ..Store::new("container_")
@@ -223,7 +222,7 @@ async fn what_cannot_be_made_smaller_is_an_error() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_halved_twice_and_no_more() {
+async fn slow_ranges_are_halved_twice_and_no_more() {
     let refusal = (StatusCode::GATEWAY_TIMEOUT, "");
     let store = Store {
         most_points: 0.0,

@@ -1,4 +1,4 @@
-//! A store behind TLS: whose certificate is trusted, and which certificate is shown to it.
+//! TLS to a store: trusted server certificates and client certificates.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// An authority, and certificates that it signed, as files.
+/// A CA and certificates signed by it, as files.
 struct Certificates {
     folder: TempDir,
     authority: CertificateDer<'static>,
@@ -59,8 +59,7 @@ impl Certificates {
         self.folder.path().join(name)
     }
 
-    /// Serves as long as the test runs, to those who show a certificate of the authority; gives the
-    /// address.
+    /// Serves clients with a certificate of the CA as long as the test runs; returns the URL.
     async fn serve(&self) -> String {
         let mut trusted = RootCertStore::empty();
         trusted.add(self.authority.clone()).expect("an authority");
@@ -98,7 +97,7 @@ impl Certificates {
     }
 }
 
-/// `expected`: whether the store and this side accept each other.
+/// `expected`: whether the two sides accept each other.
 async fn check(certificates: &Certificates, change: impl FnOnce(&mut Connection), expected: bool) {
     let mut connection = Connection {
         address: certificates.serve().await,

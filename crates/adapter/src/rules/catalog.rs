@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sources::prometheus::{SeriesShape, is_metric_name};
-use sources::rules::{ApiResource, ApiResources, Place, Rule, RuleError, RuleSet};
+use sources::rules::{ApiResource, ApiResources, ObjectLabels, Rule, RuleError, RuleSet};
 
 use crate::answer::MetricNames;
 
@@ -32,7 +32,7 @@ pub(super) struct Catalog {
 #[derive(Debug)]
 pub(super) struct Offer {
     /// What it is about.
-    pub(super) place: Place,
+    pub(super) place: ObjectLabels,
     /// The name of the series.
     pub(super) series: String,
     /// How to ask for them.
@@ -67,7 +67,7 @@ impl Catalog {
             let (labels, missing) = rule.association.labels(&catalog.resources);
             complaints.extend(missing);
             for (metric, shape) in named(rule, listed) {
-                for place in labels.places(&shape.labels) {
+                for place in labels.objects(&shape.labels) {
                     catalog.offer(
                         &metric,
                         Offer {

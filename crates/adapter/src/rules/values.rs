@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use sources::prometheus::InstantSample;
-use sources::rules::Place;
+use sources::rules::ObjectLabels;
 
 use crate::answer::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 use crate::ask::{CustomAsk, Subject};
@@ -17,7 +17,7 @@ const MAX_EXTERNAL: usize = 1000;
 /// object the greatest counts: the query should have grouped them.
 pub(super) fn of_objects(
     ask: &CustomAsk,
-    place: &Place,
+    place: &ObjectLabels,
     names: &[String],
     samples: &[InstantSample],
 ) -> Result<Vec<MetricValue>, Refusal> {
@@ -157,7 +157,7 @@ mod tests {
             .find("", "pods")
             .cloned()
             .expect("pods");
-        let place = Place {
+        let place = ObjectLabels {
             resource,
             label: "pod".to_owned(),
             namespace_label: Some("namespace".to_owned()),

@@ -1,12 +1,12 @@
 //! Whose usage is wanted, for a source that must be asked for each pod.
 
-use sources::external_metrics::PodQuestion;
+use sources::external_metrics::PodQuery;
 
 use super::{State, Target};
 
 impl State {
     /// The pods of every object, each with the object's selector. Pods that have ended use nothing.
-    pub(crate) fn usage_questions(&self) -> Vec<PodQuestion> {
+    pub(crate) fn usage_questions(&self) -> Vec<PodQuery> {
         let live = self.pods.iter().filter(|(_, pod)| !pod.is_finished());
         live.flat_map(|(key, _)| {
             self.autoscalers_of(key).filter_map(|autoscaler| {
@@ -14,7 +14,7 @@ impl State {
                 let Target::Known { selector, .. } = &tracked.target else {
                     return None;
                 };
-                Some(PodQuestion::new(&key.namespace, &key.name, selector))
+                Some(PodQuery::new(&key.namespace, &key.name, selector))
             })
         })
         .collect()

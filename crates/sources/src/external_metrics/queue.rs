@@ -1,52 +1,51 @@
-//! The order in which pods are asked for: namespaces by turns, so that the pods of one cannot keep
-//! those of another waiting.
+//! Order of queries: round-robin over namespaces, so that the pods of one cannot delay those of
+//! another.
 //!
-//! Within a namespace those come first that were last asked for the longest time ago, and those
-//! that failed then come last. Namespaces whose next pod failed come after all others, and so do
-//! those of which every known pod failed. A namespace of which too many questions fail is left
-//! alone for the rest of the pass.
+//! Within a namespace the least recently queried pods come first, and those that failed come last.
+//! Namespaces whose next pod failed come after all others, and so do those with only failed pods. A
+//! namespace with too many failures is skipped for the rest of the pass.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::PodQuestion;
+use super::PodQuery;
 
-/// Questions about the pods of one namespace at the same time, while there are others.
+/// Concurrent queries for the pods of one namespace, while there are others.
 pub(super) const NAMESPACE_CONCURRENCY: usize = 5;
 
-/// The last time that a pod was asked for in full.
+/// Last complete query for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Asked {
-    /// Whether a question about it failed.
+pub(super) struct LastQuery {
+    /// Whether a query for it failed.
     pub(super) failed: bool,
-    /// The number of the pass.
+    /// Number of the pass.
     pub(super) pass: u64,
 }
 
-/// The questions of a pass that are still to be asked.
+/// Remaining queries of a pass.
 pub(super) struct Queue<'a> {
-    /// In the order in which they have their turns.
+    /// Namespaces in order of their turns.
     namespaces: VecDeque<Namespace<'a>>,
     max_failures: usize,
 }
 
 struct Namespace<'a> {
     name: &'a str,
-    /// By their places in the list.
+    /// Indices of pods in the list.
     pods: VecDeque<usize>,
-    /// Questions of the first pod that were taken already.
+    /// Number of queries already taken for the first pod.
     taken: usize,
-    /// The number of first pods that are asked for before pods that failed: those that did not fail
-    /// when they were last asked for. It is zero if every known pod failed.
+    /// Number of first pods queried before failed ones: those whose last query did not fail. Zero
+    /// if every known pod failed.
     healthy: usize,
     running: usize,
     failures: usize,
 }
 
 impl<'a> Queue<'a> {
-    /// `max_failures`: the number of failures after which the rest of a namespace is left alone.
+    /// `max_failures` is the number of failures after which the rest of a namespace is skipped.
     pub(super) fn new(
-        pods: &'a [PodQuestion],
-        asked: &HashMap<PodQuestion, Asked>,
+        pods: &'a [PodQuery],
+        asked: &HashMap<PodQuery, LastQuery>,
         max_failures: usize,
     ) -> Self {
         let last = |pod: &usize| asked.get(&pods[*pod]);
@@ -56,7 +55,7 @@ impl<'a> Queue<'a> {
         }
         let mut namespaces: Vec<_> = by_name.into_iter().collect();
         for (_, pods) in &mut namespaces {
-            // Pods that were never asked for come first.
+            // Pods that were never queried come first.
             pods.sort_by_key(last);
         }
         namespaces.sort_by_key(|(_, pods)| pods.first().and_then(last));
@@ -84,7 +83,7 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// The next pod to ask for, and which of its questions; `questions` is how many each has.
+    /// The next pod and query index; `questions` is the number of queries per pod.
     pub(super) fn next(&mut self, questions: usize) -> Option<(usize, usize)> {
         let max_failures = self.max_failures;
         let is_open =
@@ -107,8 +106,8 @@ impl<'a> Queue<'a> {
         found
     }
 
-    /// Takes in that a question about a pod of this namespace was answered, or failed. Returns the
-    /// failures of the namespace so far.
+    /// Records the result of a query for a pod of this namespace. Returns the namespace's failures
+    /// so far.
     pub(super) fn answered(&mut self, namespace: &str, failed: bool) -> usize {
         let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) else {
             return 0;
@@ -123,15 +122,16 @@ impl<'a> Queue<'a> {
 mod tests {
     use super::*;
 
-    fn pods(names: &[&str]) -> Vec<PodQuestion> {
+    fn pods(names: &[&str]) -> Vec<PodQuery> {
         let pod = |name: &&str| {
             let (namespace, pod) = name.split_once('/').expect("a namespace and a name");
-            PodQuestion::new(namespace, pod, &"app=web".parse().expect("a selector"))
+            PodQuery::new(namespace, pod, &"app=web".parse().expect("a selector"))
         };
         names.iter().map(pod).collect()
     }
 
-    /// `asked`: pods with the pass, and whether they failed. `answer` gives whether a question fails, or none if it stays without an answer.
+    /// `asked`: pods with the pass, and whether they failed. `answer` returns whether a query
+    /// fails, or `None` if it hangs.
     fn check(
         names: &[&str],
         asked: &[(&str, u64, bool)],
@@ -142,7 +142,7 @@ mod tests {
         let asked = asked.iter().map(|(name, pass, failed)| {
             (
                 pods(&[name]).remove(0),
-                Asked {
+                LastQuery {
                     failed: *failed,
                     pass: *pass,
                 },
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_whose_questions_hang_leaves_places_to_others() {
+    fn hanging_queries_of_a_namespace_leave_slots_to_others() {
         let all: Vec<_> = (0..9)
             .flat_map(|number| [format!("a/{number}"), format!("b/{number}")])
             .collect();

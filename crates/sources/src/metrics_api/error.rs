@@ -1,33 +1,33 @@
-//! Why a metrics API, of resources or external ones, gave nothing.
+//! Errors of the metrics APIs, of resources and external ones.
 
 use std::time::Duration;
 
 use kube::Error;
 
-/// The metrics API gave nothing; there is no new sample, and what is known stays.
+/// Failed read; there are no new samples, and known ones stay.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsApiError {
-    /// It took too long.
+    /// The request timed out.
     #[error("the metrics API did not answer within {0:?}")]
     Timeout(Duration),
-    /// Nobody provides the API, or its provider is down.
+    /// The API has no provider, or its provider is down.
     #[error("the metrics API is not available: {0}")]
     Unavailable(String),
-    /// This program may not read metrics.
+    /// This program is not allowed to read metrics.
     #[error("reading metrics is not allowed: {0}")]
     Forbidden(String),
-    /// The answer is not what the API promises.
+    /// The response does not conform to the API.
     #[error("the metrics API's answer cannot be read: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// There is more in the answer than a cluster can have.
+    /// The response has more items than a cluster can have.
     #[error("the metrics API's answer holds {items} items, more than {most}")]
     TooMany {
-        /// How many there are.
+        /// Number of items.
         items: usize,
-        /// How many there may be.
+        /// Maximum number of items.
         most: usize,
     },
-    /// The API server cannot be reached, or failed in another way.
+    /// The API server is unreachable, or failed otherwise.
     #[error("reading metrics failed: {0}")]
     Request(#[source] Error),
 }

@@ -1,5 +1,4 @@
-//! What an answer of Prometheus' HTTP API says. Values that are not finite or below zero are no
-//! usage and are passed over.
+//! Responses of Prometheus' HTTP API. Values that are not finite or below zero are skipped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +10,10 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::PrometheusError;
 
-/// The most characters that are kept of the message of an error.
+/// Maximum length of an error message in characters.
 const MAX_MESSAGE: usize = 200;
-/// Messages of Prometheus' engine about series that an expression does not combine. Other errors of
-/// this type may be of storage behind the engine, and have addresses of it.
+/// Messages of Prometheus' engine about series that an expression cannot combine. Other errors of
+/// this type may come from storage behind the engine and contain its addresses.
 const EXECUTION_FAULTS: &[&str] = &[
     "found duplicate series for the match group",
     "multiple matches for labels",
@@ -44,8 +43,8 @@ enum Data<const MAX_SERIES: usize> {
     String(IgnoredAny),
 }
 
-/// The first series of a matrix, and whether it has more. The rest is passed over while it is read:
-/// a short series takes some twenty times as much memory as its text.
+/// The first series of a matrix, and whether it has more. The rest is skipped while parsing: a
+/// short series takes about twenty times as much memory as its text.
 struct Matrix<const MAX_SERIES: usize> {
     series: Vec<Labelled>,
     has_more: bool,
@@ -99,7 +98,7 @@ struct Refusal {
     error_type: String,
 }
 
-/// The series of a range query, if there are no more than `MAX`.
+/// The series of a range query, at most `MAX`.
 pub(super) fn series<const MAX: usize>(body: &[u8]) -> Result<Vec<Labelled>, PrometheusError> {
     match data::<Data<MAX>>(body)? {
         Data::Matrix(Matrix { has_more: true, .. }) => Err(PrometheusError::TooManySeries(MAX)),
@@ -115,7 +114,7 @@ pub(super) fn label_values(body: &[u8]) -> Result<Vec<String>, PrometheusError> 
     data(body)
 }
 
-/// The error that an answer is, with its message in short.
+/// The error in a response, with a shortened message.
 pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
     let Refusal { error, error_type } = serde_json::from_slice(body).unwrap_or_default();
     let said = if error.is_empty() {
@@ -148,7 +147,7 @@ pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
     }
 }
 
-/// Whether a message may be about the way to the store or behind it.
+/// Whether a message may be about the connection to the store or behind it.
 fn names_connection(message: &str) -> bool {
     ["://", "dial ", "lookup ", "rpc error"]
         .iter()
@@ -192,7 +191,7 @@ fn usage(value: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// As Prometheus 3 answers, with warnings and a value that is none.
+    /// Response of Prometheus 3 with warnings and an invalid value.
     const MATRIX: &[u8] = include_bytes!("../../fixtures/matrix.json");
     const LABEL_VALUES: &[u8] = include_bytes!("../../fixtures/label_values.json");
     const TOO_MANY_SAMPLES: &[u8] = include_bytes!("../../fixtures/too_many_samples.json");

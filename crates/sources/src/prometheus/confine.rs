@@ -1,9 +1,8 @@
-//! Confines an expression to the series that have one value of a label, such as those of one
-//! namespace.
+//! Restricts an expression to the series with one value of a label, such as those of one namespace.
 //!
-//! The expression is parsed and written anew with one more matcher in each selector. Only tokens
-//! that were understood are written, and what is not in this grammar is refused: a store whose
-//! language has more than Prometheus' reads no other series either.
+//! The expression is parsed and rewritten with one more matcher in each selector. Only recognised
+//! tokens are written, and anything outside this grammar is rejected, so that a store with language
+//! extensions reads no other series either.
 //!
 //! ```text
 //! expression := operand { operator [modifiers] operand }
@@ -16,24 +15,23 @@
 //! suffix     := "[" duration [":" [duration]] "]" | "offset" ["-"] duration | "@" (["-"] number | ("start" | "end") "(" ")")
 //! ```
 //!
-//! Types and precedence are left to the store. Every function of the list reads what its arguments
-//! select and nothing else, unlike `info`. Sources:
-//! <https://prometheus.io/docs/prometheus/latest/querying/basics/> and Prometheus'
-//! `promql/parser/generated_parser.y`.
+//! The store checks types and precedence. Every function in the list reads only what its arguments
+//! select, unlike `info`. Sources: <https://prometheus.io/docs/prometheus/latest/querying/basics/>
+//! and Prometheus' `promql/parser/generated_parser.y`.
 
 mod tokens;
 
 use super::query::{is_label_name, matcher};
 use tokens::{Token, tokens};
 
-/// The greatest depth of nested brackets.
+/// Maximum depth of nested brackets.
 const MAX_DEPTH: usize = 50;
 const OPERATORS: &[&str] = &[
     "+", "-", "*", "/", "%", "^", "==", "!=", ">", "<", ">=", "<=",
 ];
 const OPERATOR_NAMES: &[&str] = &["and", "or", "unless", "atan2"];
 const MATCH_OPERATORS: &[&str] = &["=", "!=", "=~", "!~"];
-/// Names that mean something else where a metric could stand.
+/// Names with another meaning in the position of a metric.
 const KEYWORDS: &[&str] = &[
     "and",
     "or",
@@ -79,11 +77,11 @@ const FUNCTIONS: &[&str] = &[
     "timestamp", "ts_of_first_over_time", "ts_of_last_over_time", "ts_of_max_over_time", "ts_of_min_over_time", "vector", "year",
 ];
 
-/// The reason why an expression cannot be confined.
+/// Error in an expression that cannot be restricted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("character {at}: {why}")]
 pub struct ConfineError {
-    /// The number of bytes before, and one.
+    /// Position in bytes, from one.
     at: usize,
     why: String,
 }
@@ -97,7 +95,7 @@ impl ConfineError {
     }
 }
 
-/// The expression over those of its series whose `label` has this value.
+/// Restricts the expression to series whose `label` has this value.
 pub fn confine(expression: &str, label: &str, value: &str) -> Result<String, ConfineError> {
     let mut parser = Parser {
         tokens: tokens(expression)?,
@@ -118,7 +116,7 @@ struct Parser<'a> {
     tokens: Vec<(usize, Token<'a>)>,
     next: usize,
     end: usize,
-    /// The matcher that each selector gets.
+    /// Matcher added to each selector.
     confinement: String,
     depth: usize,
     written: String,
@@ -245,7 +243,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses what stands in round brackets.
+    /// Parses the content of round brackets.
     fn within(&mut self, inner: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         self.sign("(")?;
         self.depth += 1;
@@ -322,7 +320,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Whether there was one.
+    /// Parses a suffix. Returns whether there was one.
     fn suffix(&mut self) -> Parsed<bool> {
         if self.take_sign(&["["]).is_some() {
             let range = self.number()?;
@@ -386,7 +384,7 @@ impl<'a> Parser<'a> {
             .ok_or_else(|| self.expected(sign))
     }
 
-    /// Keywords may be written in capitals.
+    /// Keywords are case-insensitive.
     fn take_keyword(&mut self, keywords: &[&str]) -> Option<String> {
         let Some(&(_, Token::Name(name))) = self.tokens.get(self.next) else {
             return None;

@@ -1,5 +1,5 @@
-//! Where a store is, who asks, and whom to trust. Files are read for each connection, so what is
-//! replaced in them is taken up.
+//! Address, credentials and trust of a store. Files are read for each connection, so that replaced
+//! ones take effect.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,54 +13,53 @@ use kube::{Client, Config};
 use super::error::PrometheusError;
 use crate::causes::with_causes;
 
-/// For a connection to the store.
+/// Limit for connecting to the store.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to reach a store.
+/// Connection settings of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
-    /// Its base address, `http://` or `https://`, which may have a path.
+    /// Base URL, `http://` or `https://`, optionally with a path.
     pub address: String,
-    /// Who asks.
+    /// Credentials.
     pub credentials: Credentials,
-    /// The authority (PEM) that signed its certificate. Without it those of the machine are
-    /// trusted.
+    /// CA certificates (PEM). Without them the system's are trusted.
     pub ca_file: Option<PathBuf>,
-    /// The certificate (PEM) that this side shows, and its key.
+    /// Client certificate (PEM) and its key.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether its certificate is not checked at all.
+    /// Whether the server's certificate is not verified.
     pub insecure: bool,
-    /// How long one query may take.
+    /// Maximum time of one query.
     pub query_timeout: Duration,
-    /// Sent with every request, such as the name of a tenant.
+    /// Headers of every request, such as the name of a tenant.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Whether questions are posted even where they are short enough for an address.
+    /// Whether to use POST even for queries that fit into a URL.
     pub always_post: bool,
 }
 
-/// Who asks.
+/// Credentials for a store.
 #[derive(Debug, Clone, Default)]
 pub enum Credentials {
-    /// Nobody in particular.
+    /// No credentials.
     #[default]
     None,
-    /// Whoever has this token.
+    /// Bearer token.
     Bearer(Secret),
-    /// A user with a password.
+    /// User name and password.
     Basic {
-        /// The user.
+        /// User name.
         username: String,
-        /// The password.
+        /// Password.
         password: Secret,
     },
 }
 
-/// Something that is not shown.
+/// Secret that is never displayed.
 #[derive(Clone)]
 pub enum Secret {
     /// The secret itself.
     Text(String),
-    /// A file that holds it. White space around it does not count.
+    /// A file with the secret. Surrounding white space is ignored.
     File(PathBuf),
 }
 
@@ -86,13 +85,12 @@ impl Secret {
 }
 
 impl Connection {
-    /// Whether the address can be one.
+    /// Checks the address.
     pub fn check(&self) -> Result<(), PrometheusError> {
         self.uri().map(|_| ())
     }
 
-    /// A client for the store: requests go to paths below its address, with what identifies this
-    /// side.
+    /// A client for the store, with requests below its address and with the credentials.
     pub(super) async fn client(&self) -> Result<Client, PrometheusError> {
         let mut config = Config::new(self.uri()?);
         config.connect_timeout = Some(CONNECT_TIMEOUT);

@@ -1,15 +1,15 @@
-//! Why a store of history gave nothing.
+//! Errors of a history store.
 //!
-//! The text of an error is for everyone: it goes into conditions and events of objects. It has
-//! nothing of an answer, except for an expression that is wrong
-//! ([`BadQuery`](PrometheusError::BadQuery)): there the message of Prometheus is for the author of
-//! the expression. What only administrators may see is the source of an error, and
-//! [`with_causes`](crate::causes::with_causes) gives both, for the log.
+//! The text of an error is public: it goes into conditions and events of objects. It contains
+//! nothing of a response, except for an invalid expression
+//! ([`BadQuery`](PrometheusError::BadQuery)), where Prometheus' message is for the author of the
+//! expression. Details for administrators are in the source of an error, and
+//! [`with_causes`](crate::causes::with_causes) returns both, for the log.
 
 use std::time::Duration;
 
-/// The part of an error that only the log may have: addresses, host names, files, and what the
-/// store or a proxy before it answered.
+/// Part of an error for the log only: addresses, host names, files, and responses of the store or a
+/// proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Detail(String);
@@ -26,48 +26,48 @@ impl From<&str> for Detail {
     }
 }
 
-/// The store gave nothing.
+/// Failed read from a store.
 #[derive(Debug, thiserror::Error)]
 pub enum PrometheusError {
-    /// The address, a certificate or a file with credentials cannot be used.
+    /// The address, a certificate or a credentials file is invalid.
     #[error("the connection to Prometheus cannot be set up")]
     SetUp(#[source] Detail),
-    /// It cannot be reached.
+    /// The store is unreachable.
     #[error("Prometheus cannot be reached")]
     Unreachable(#[source] Detail),
-    /// It took too long.
+    /// The request timed out.
     #[error("Prometheus did not answer within {0:?}")]
     Timeout(Duration),
-    /// It answered with an error.
+    /// The store returned an error.
     #[error("{}", refused(*.code))]
     Refused {
         /// The HTTP status.
         code: u16,
-        /// The message of the answer, in short.
+        /// Shortened message of the response.
         #[source]
         message: Detail,
     },
-    /// The expression is wrong: it does not parse, or its series do not fit each other.
+    /// The expression is invalid: it does not parse, or its series cannot be combined.
     #[error("Prometheus refuses the expression: {message}")]
     BadQuery {
         /// The HTTP status.
         code: u16,
-        /// The message of Prometheus' parser or engine, in short.
+        /// Shortened message of Prometheus' parser or engine.
         message: String,
     },
-    /// The answer is longer than it may be.
+    /// The response exceeds this size in bytes.
     #[error("Prometheus' answer is longer than {0} bytes")]
     TooLong(usize),
-    /// The answer has more series than it may have.
+    /// The response exceeds this number of series.
     #[error("Prometheus' answer has more than {0} series; sum() makes them one")]
     TooManySeries(usize),
-    /// The answer is not what the API promises.
+    /// The response does not conform to the API.
     #[error("Prometheus' answer cannot be read")]
     Malformed(#[source] Detail),
-    /// It answers, but has no usage under any name that was tried.
+    /// The store has no usage under any known name.
     #[error("Prometheus has no series of usage; tried {tried}")]
     NoSeries {
-        /// The selectors that matched nothing. They are made from flags.
+        /// The selectors without a match. They come from flags.
         tried: String,
     },
 }
@@ -76,17 +76,17 @@ fn refused(code: u16) -> String {
     format!("Prometheus refuses the query: HTTP status {code}")
 }
 
-/// The bound that an answer exceeds. Asking for less at once may help.
+/// Limit exceeded by a response. A smaller request may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
-    /// It takes too long.
+    /// Time limit.
     Time,
-    /// It has too many samples, bytes or series.
+    /// Limit of samples, bytes or series.
     Size,
 }
 
 impl PrometheusError {
-    /// The text for those who did not write the expression. It has no message of Prometheus.
+    /// The text for users other than the expression's author, without Prometheus' message.
     pub fn text_for_others(&self) -> String {
         match self {
             Self::BadQuery { code, .. } => refused(*code),
@@ -94,7 +94,7 @@ impl PrometheusError {
         }
     }
 
-    /// The bound that the answer exceeds, if that is the error.
+    /// The limit exceeded by the response, if that is the error.
     pub fn excess(&self) -> Option<Excess> {
         match self {
             Self::Timeout(_) => Some(Excess::Time),
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(error.excess(), expected, "{error}");
     }
 
-    /// `public`: the text for everyone. The log has the detail, too.
+    /// `public`: the text for everyone. The log also has the detail.
     fn check_text(error: &PrometheusError, public: &str) {
         assert_eq!(error.to_string(), public);
         let log = with_causes(error);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_author_of_an_expression_sees_what_is_wrong_with_it() {
+    fn only_the_author_of_an_expression_sees_its_error() {
         let error = PrometheusError::BadQuery {
             code: 400,
             message: "1:5: parse error".to_owned(),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_large_answers_are_told_from_others() {
+    fn refusals_of_large_responses_are_recognised() {
         check(
             422,
             "query processing would load too many samples into memory in query execution",

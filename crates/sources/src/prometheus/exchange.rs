@@ -1,5 +1,4 @@
-//! One question and its answer over HTTP: `/api/v1/...`, bounded in time and size. Long questions
-//! are posted.
+//! HTTP requests to `/api/v1/...`, limited in time and size. Long queries use POST.
 //!
 //! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>.
 
@@ -22,28 +21,28 @@ use super::instant::{self, InstantSample, SeriesShape};
 use super::window::{Window, seconds};
 use crate::causes::with_causes;
 
-/// The most bytes of an answer about a namespace.
+/// Maximum size of a response about a namespace in bytes.
 pub(super) const MAX_BYTES: usize = 64 << 20;
-/// Of the answer to an instant query, which somebody waits for.
+/// Maximum size of an instant query's response in bytes, which a caller waits for.
 const MAX_INSTANT_BYTES: usize = 4 << 20;
-/// Servers and proxies refuse addresses that are longer than this or somewhat more.
+/// Maximum length of a URL; servers and proxies reject URLs somewhat longer.
 const MAX_ADDRESS_BYTES: usize = 4 << 10;
-/// The store is told to give up earlier than this side does, so that it can say so.
+/// The store gets a shorter timeout than this side, so that it can report it.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One exchange with the store, for those who count.
+/// One request to the store, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// The HTTP status; absent when there was no answer.
+    /// HTTP status; `None` without a response.
     pub code: Option<u16>,
-    /// How long it took.
+    /// Duration of the request.
     pub duration: Duration,
 }
 
-/// Is told of every exchange.
+/// Callback for every request.
 pub type Observer = Arc<dyn Fn(Exchange) + Send + Sync>;
 
-/// A connection to a store of history.
+/// Client of a history store.
 #[derive(Clone)]
 pub struct Prometheus {
     client: Client,
@@ -52,8 +51,8 @@ pub struct Prometheus {
     observer: Observer,
 }
 
-/// What is asked, and how much time and room the answer may take.
-struct Question<'a> {
+/// Query and limits of its response.
+struct PreparedQuery<'a> {
     path: &'a str,
     parameters: &'a [(&'a str, &'a str)],
     patience: Duration,
@@ -61,7 +60,7 @@ struct Question<'a> {
 }
 
 impl Prometheus {
-    /// Gets ready to ask; nothing is sent yet.
+    /// Prepares a client; sends nothing yet.
     pub async fn connect(
         connection: &Connection,
         observer: Observer,
@@ -92,17 +91,18 @@ impl Prometheus {
             ("timeout", &limit),
         ];
         let patience = self.patience();
-        let question = Question {
+        let query = PreparedQuery {
             path: "query_range",
             parameters: &parameters,
             patience,
             max_bytes,
         };
-        let body = self.ask(question).await?;
+        let body = self.ask(query).await?;
         parse(body, answer::series::<MAX_SERIES>).await
     }
 
-    /// Whether a selector matches any series in a time. Only the index is asked, so this is cheap.
+    /// Whether a selector matches any series in a time range. Uses only the index, so this is
+    /// cheap.
     pub(super) async fn has_series(
         &self,
         selector: &str,
@@ -119,7 +119,7 @@ impl Prometheus {
         Ok(!parse(body, answer::label_values).await?.is_empty())
     }
 
-    /// The current values of a query, within this time. Each has the time that the store gives it.
+    /// The current values of a query, with timestamps of the store.
     pub async fn query(
         &self,
         query: &str,
@@ -127,16 +127,16 @@ impl Prometheus {
     ) -> Result<Vec<InstantSample>, PrometheusError> {
         let limit = format!("{}ms", patience.as_millis());
         let parameters = &[("query", query), ("timeout", &limit)];
-        let question = Question {
+        let query = PreparedQuery {
             path: "query",
             parameters,
             patience,
             max_bytes: MAX_INSTANT_BYTES,
         };
-        parse(self.ask(question).await?, instant::samples).await
+        parse(self.ask(query).await?, instant::samples).await
     }
 
-    /// The names and labels of the series that a selector finds since this time.
+    /// The names and labels of a selector's series since this time.
     pub async fn shapes(
         &self,
         selector: &str,
@@ -154,7 +154,7 @@ impl Prometheus {
         path: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Vec<u8>, PrometheusError> {
-        self.ask(Question {
+        self.ask(PreparedQuery {
             path,
             parameters,
             patience: self.patience(),
@@ -167,10 +167,10 @@ impl Prometheus {
         self.query_timeout.saturating_add(GRACE)
     }
 
-    async fn ask(&self, question: Question<'_>) -> Result<Vec<u8>, PrometheusError> {
+    async fn ask(&self, query: PreparedQuery<'_>) -> Result<Vec<u8>, PrometheusError> {
         let started = Instant::now();
-        let patience = question.patience;
-        let answer = timeout(patience, self.exchange(&question)).await;
+        let patience = query.patience;
+        let answer = timeout(patience, self.exchange(&query)).await;
         let answer = answer.unwrap_or(Err(PrometheusError::Timeout(patience)));
         let code = match &answer {
             Ok(_) => Some(StatusCode::OK.as_u16()),
@@ -186,17 +186,17 @@ impl Prometheus {
         answer
     }
 
-    async fn exchange(&self, question: &Question<'_>) -> Result<Vec<u8>, PrometheusError> {
-        let &Question {
+    async fn exchange(&self, query: &PreparedQuery<'_>) -> Result<Vec<u8>, PrometheusError> {
+        let &PreparedQuery {
             path,
             parameters,
             max_bytes,
             ..
-        } = question;
+        } = query;
         let parameters = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(parameters)
             .finish();
-        // The values of a label can only be got.
+        // Label values are only available through GET.
         let posts = !path.starts_with("label/")
             && (self.always_post || parameters.len() > MAX_ADDRESS_BYTES);
         let request = if posts {
@@ -235,7 +235,7 @@ impl Prometheus {
     }
 }
 
-/// Reading a long answer takes a while, in which others should go on.
+/// Parses long responses on a blocking thread, so that other tasks continue.
 async fn parse<T: Send + 'static>(
     body: Vec<u8>,
     read: fn(&[u8]) -> Result<T, PrometheusError>,

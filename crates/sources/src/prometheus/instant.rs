@@ -1,5 +1,5 @@
-//! What an instant query answers, and which series there are. Values are handed on as they are:
-//! whether one that is no number means anything is for the reader to say.
+//! Responses of instant queries and series lists. Values are passed on unchanged: the caller
+//! decides about NaN.
 //!
 //! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>, "Instant queries" and
 //! "Finding series by label matchers".
@@ -17,20 +17,20 @@ use super::error::PrometheusError;
 /// One value of an instant query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstantSample {
-    /// The labels by name; none for a scalar.
+    /// Labels by name; empty for a scalar.
     pub labels: BTreeMap<String, String>,
-    /// The time that the store gives it.
+    /// Timestamp of the store.
     pub at: Timestamp,
-    /// The value, which may be infinite or no number.
+    /// Value, which may be infinite or NaN.
     pub value: f64,
 }
 
-/// A name of series with a set of labels that some of them have, without the values of these.
+/// Name of series and the label names that some of them have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesShape {
     /// The name of the metric.
     pub name: String,
-    /// The names of the labels, without that of the metric.
+    /// Label names, without the metric's name.
     pub labels: BTreeSet<String>,
 }
 
@@ -46,7 +46,7 @@ enum Data {
 #[derive(Deserialize)]
 struct Found {
     metric: BTreeMap<String, String>,
-    /// Native histograms have none.
+    /// Absent for native histograms.
     value: Option<(f64, String)>,
 }
 
@@ -75,8 +75,8 @@ fn sample(
     Ok(InstantSample { labels, at, value })
 }
 
-/// The shapes of the series in an answer. There are few of them however many series there are, so
-/// they are gathered while reading.
+/// The shapes of the series in a response. Collected while parsing, since they are few even for
+/// many series.
 pub(super) fn shapes(body: &[u8]) -> Result<Vec<SeriesShape>, PrometheusError> {
     let Shapes(shapes) = data(body)?;
     Ok(shapes.into_iter().collect())

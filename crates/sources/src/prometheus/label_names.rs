@@ -1,23 +1,22 @@
-//! Label names as Kubernetes has them, from what is left of them in a store: there
-//! `app.kubernetes.io/name` is `app_kubernetes_io_name`, and kube-state-metrics also writes
-//! `appName` as `app_name`.
+//! Recovery of Kubernetes label names from a store: there `app.kubernetes.io/name` is
+//! `app_kubernetes_io_name`, and kube-state-metrics also writes `appName` as `app_name`.
 //!
-//! The way back is only known for names that are in use, so it is made from the labels of live pods
-//! and from selectors.
+//! The reverse is only known for names in use, so it is built from the labels of live pods and from
+//! selectors.
 
 use std::collections::{BTreeMap, HashMap};
 
 use model::Labels;
 
-/// The label names that are in use, by what a store makes of them.
+/// Label names in use, by their form in a store.
 #[derive(Debug, Clone, Default)]
 pub struct KnownKeys {
-    /// Absent where several names look the same in a store.
+    /// `None` if several names have the same form.
     by_stored: HashMap<String, Option<String>>,
 }
 
 impl KnownKeys {
-    /// Adds a name that is in use.
+    /// Adds a name in use.
     pub fn insert(&mut self, key: &str) {
         let plain = sanitised(key);
         let snake = snake_case(&plain);
@@ -37,7 +36,7 @@ impl KnownKeys {
         }
     }
 
-    /// Labels with their names as in Kubernetes, where these are known.
+    /// Restores Kubernetes' label names where known.
     pub fn restore(&self, stored: &BTreeMap<String, String>) -> Labels {
         let name = |stored: &String| {
             self.by_stored

@@ -1,12 +1,10 @@
-//! Under which names a store may have usage and pod labels: as the settings say, and as the usual
-//! collectors write them.
+//! Possible series of usage and pod labels: as configured, and as written by the usual collectors.
 //!
-//! Upstream's defaults fit a scrape configuration of its early days. Where they are left as they
-//! are, the others are tried too: kubelet's cAdvisor and resource endpoints, the kubelet before
-//! Kubernetes 1.16, kube-state-metrics, and OpenTelemetry's kubelet receiver as it arrives in
-//! Prometheus.
+//! Upstream's defaults fit an early scrape configuration. Unless changed, the others are tried too:
+//! kubelet's cAdvisor and resource endpoints, the kubelet before Kubernetes 1.16,
+//! kube-state-metrics, and OpenTelemetry's kubelet receiver as it arrives in Prometheus.
 
-/// Where usage is, as upstream's flags say it.
+/// Series of usage by upstream's flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSettings {
     /// `--prometheus-cadvisor-job-name`; empty for any job.
@@ -36,13 +34,13 @@ impl Default for UsageSettings {
     }
 }
 
-/// Where pod labels are, as upstream's flags say it.
+/// Series of pod labels by upstream's flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodLabelSettings {
-    /// `--metric-for-pod-labels`: a query for series that have pod labels among theirs. A range at
-    /// its end does not count.
+    /// `--metric-for-pod-labels`: a query for series with pod labels. A range at its end is
+    /// ignored.
     pub query: String,
-    /// `--pod-label-prefix`: what the names of these labels start with.
+    /// `--pod-label-prefix`: prefix of these labels' names.
     pub prefix: String,
     /// `--pod-namespace-label`.
     pub namespace_label: String,
@@ -61,12 +59,12 @@ impl Default for PodLabelSettings {
     }
 }
 
-/// Series that hold the usage of containers.
+/// Series with the usage of containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSeries {
-    /// Their name.
+    /// Name of the series.
     pub metric: String,
-    /// Whether they count seconds of CPU, so that usage is their rate.
+    /// Whether they count CPU seconds, so that usage is their rate.
     pub is_counter: bool,
     /// The scrape job; empty for any.
     pub job: String,
@@ -78,12 +76,12 @@ pub struct UsageSeries {
     pub container_label: String,
 }
 
-/// Series that have the labels of pods among theirs.
+/// Series with the labels of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodLabelSeries {
-    /// The query for them.
+    /// Query for the series.
     pub query: String,
-    /// What the names of the pods' labels may start with.
+    /// Possible prefixes of the pod labels' names.
     pub prefixes: Vec<String>,
     /// The label with the namespace.
     pub namespace_label: String,
@@ -91,7 +89,7 @@ pub struct PodLabelSeries {
     pub pod_label: String,
 }
 
-/// What was found in a store. CPU or memory is there.
+/// Detected series. CPU or memory is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// CPU usage.
@@ -105,7 +103,7 @@ pub struct Layout {
 const CPU: &str = "container_cpu_usage_seconds_total";
 const MEMORY: &str = "container_memory_working_set_bytes";
 
-/// The labels for namespace, pod and container that the usual collectors write.
+/// Labels for namespace, pod and container of the usual collectors.
 const KUBELET: [&str; 3] = ["namespace", "pod", "container"];
 const OLD_KUBELET: [&str; 3] = ["namespace", "pod_name", "container_name"];
 const UPSTREAM: [&str; 3] = ["namespace", "pod_name", "name"];
@@ -122,7 +120,7 @@ const USUAL_CPU: [Usual; 8] = [
     ("container_cpu_time_seconds_total", true, OPEN_TELEMETRY),
     ("container_cpu_time", true, OPEN_TELEMETRY),
     ("container_cpu_usage", false, OPEN_TELEMETRY),
-    // Cores in spite of its name, in receivers that do not know container.cpu.usage yet.
+    // Cores despite its name, in receivers without container.cpu.usage.
     ("container_cpu_utilization", false, OPEN_TELEMETRY),
 ];
 
@@ -138,7 +136,7 @@ const USUAL_MEMORY: [Usual; 6] = [
 /// Query, prefixes, labels for namespace and pod.
 type UsualLabels = (&'static str, &'static [&'static str], [&'static str; 2]);
 
-/// Where kube-state-metrics' own pod is in `pod`, the described one is in `exported_pod`.
+/// If `pod` names kube-state-metrics' own pod, `exported_pod` names the described one.
 const USUAL_POD_LABELS: [UsualLabels; 3] = [
     (
         r#"kube_pod_labels{exported_pod!=""}"#,
@@ -158,12 +156,12 @@ const USUAL_POD_LABELS: [UsualLabels; 3] = [
 ];
 
 impl UsageSettings {
-    /// The series that may hold CPU usage, best first.
+    /// Candidate series of CPU usage, best first.
     pub fn cpu_candidates(&self) -> Vec<UsageSeries> {
         self.candidates(&self.cpu_metric, true, &USUAL_CPU)
     }
 
-    /// The series that may hold memory usage, best first.
+    /// Candidate series of memory usage, best first.
     pub fn memory_candidates(&self) -> Vec<UsageSeries> {
         self.candidates(&self.memory_metric, false, &USUAL_MEMORY)
     }
@@ -194,7 +192,7 @@ impl UsageSettings {
 }
 
 impl PodLabelSettings {
-    /// The series that may have pod labels, best first.
+    /// Candidate series of pod labels, best first.
     pub fn candidates(&self) -> Vec<PodLabelSeries> {
         let set = PodLabelSeries {
             query: self.query.clone(),

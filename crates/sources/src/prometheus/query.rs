@@ -1,15 +1,15 @@
-//! The texts of the queries.
+//! Query texts.
 //!
-//! Usage is the rate of a counter as upstream asks for it
-//! (`recommender/input/history/history_provider.go`), or the mean of a gauge of cores. Of memory
-//! the maximum between two points counts, where upstream takes the value at each point and misses
-//! peaks in between. Several series of one container (of a restarted container, of two replicas of
-//! the store) give their maximum.
+//! CPU usage is the rate of a counter as in upstream
+//! (`recommender/input/history/history_provider.go`), or the mean of a gauge of cores. Memory usage
+//! is the maximum between two points; upstream takes the value at each point and misses peaks in
+//! between. Several series of one container (of a restarted container, of two replicas of the
+//! store) are combined by their maximum.
 
 use super::names::{PodLabelSeries, UsageSeries};
 use super::step::Step;
 
-/// The series of a kind, of all namespaces or of one.
+/// Selector of usage series in all namespaces or one.
 pub(super) fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
     let UsageSeries {
         metric,
@@ -58,7 +58,7 @@ pub(super) fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String
 /// The usage of a workload as one series: cores or bytes, summed over pods whose names match a
 /// regular expression.
 ///
-/// Of CPU as it is just now, over the last two points within three minutes, as Crane asks for it
+/// CPU is the current rate over the last two points within three minutes, as in Crane
 /// (`pkg/utils/expression_prom_default.go`).
 pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> String {
     let UsageSeries {
@@ -82,8 +82,8 @@ pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> Stri
     format!("sum(max by ({namespace_label},{pod_label},{container_label}) ({usage}))")
 }
 
-/// The series that have pod labels; absent when the query is no plain selector, so that nothing can
-/// be put into it.
+/// Selector of pod label series; `None` unless the query is a plain selector, to which matchers can
+/// be added.
 pub(super) fn pod_label_selector(
     series: &PodLabelSeries,
     namespace: Option<&str>,
@@ -113,7 +113,7 @@ pub(super) fn pod_label_selector(
     Some(format!("{metric}{{{}}}", matchers.join(",")))
 }
 
-/// The series with pod labels of a namespace, with a point wherever they were there within a step.
+/// Pod label series of a namespace, with a point wherever they exist within a step.
 pub(super) fn pod_labels(series: &PodLabelSeries, namespace: &str, step: Step) -> String {
     match pod_label_selector(series, Some(namespace)) {
         Some(selector) => format!("last_over_time({selector}[{step}])"),
@@ -121,8 +121,7 @@ pub(super) fn pod_labels(series: &PodLabelSeries, namespace: &str, step: Step) -
     }
 }
 
-/// Upstream wants a range at the end, since it asks at one point in time. Here many points are
-/// asked for.
+/// Upstream needs a range at the end for its instant query. Range queries do not.
 fn without_range(query: &str) -> &str {
     let query = query.trim();
     let range = query.strip_suffix(']').and_then(|rest| rest.rfind('['));
@@ -145,12 +144,12 @@ fn has_braces_outside_quotes(text: &str) -> bool {
     false
 }
 
-/// A label matcher that the value cannot leave. `operator` is one of `=`, `!=`, `=~`, `!~`.
+/// A label matcher with an escaped value. `operator` is one of `=`, `!=`, `=~`, `!~`.
 pub fn matcher(label: &str, operator: &str, value: &str) -> String {
     format!("{label}{operator}{}", quoted(value))
 }
 
-/// A text as a string of `PromQL`, in double quotes.
+/// A text as a double-quoted `PromQL` string.
 pub(super) fn quoted(text: &str) -> String {
     format!(
         "\"{}\"",
@@ -160,10 +159,10 @@ pub(super) fn quoted(text: &str) -> String {
     )
 }
 
-/// The sum over the series of a metric that fit these labels, operators and values.
+/// The sum over the series of a metric with these label matchers.
 ///
-/// The names are checked: they come from objects that anyone may write, and would be part of the
-/// expression otherwise.
+/// The names are validated: they come from user objects and would otherwise become part of the
+/// expression.
 pub fn sum<'a>(
     metric: &str,
     matchers: impl IntoIterator<Item = (&'a str, &'static str, String)>,
@@ -185,13 +184,13 @@ pub fn sum<'a>(
     Ok(format!("sum({metric}{{{}}})", matchers.join(",")))
 }
 
-/// A name that Prometheus cannot have without quotes.
+/// Name that Prometheus does not accept without quotes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Of a metric.
+    /// Invalid name of a metric.
     #[error("{0:?} is not the name of a metric in Prometheus")]
     Metric(String),
-    /// Of a label.
+    /// Invalid name of a label.
     #[error("{0:?} is not the name of a label in Prometheus")]
     Label(String),
 }
@@ -200,7 +199,7 @@ fn in_short(name: &str) -> String {
     name.chars().take(100).collect()
 }
 
-/// Whether this can be the name of a label without quotes.
+/// Whether this is a valid label name without quotes.
 pub fn is_label_name(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit())
         && !text.is_empty()
@@ -209,7 +208,7 @@ pub fn is_label_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether this can be the name of a metric without quotes.
+/// Whether this is a valid metric name without quotes.
 pub fn is_metric_name(text: &str) -> bool {
     is_label_name(&text.replace(':', "_"))
 }
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_selector_is_asked_as_it_is() {
+    fn a_query_that_is_no_plain_selector_is_unchanged() {
         check_labels(
             "max by (pod) (up{a=\"1\"})[8d:1h]",
             "max by (pod) (up{a=\"1\"})",

@@ -1,5 +1,4 @@
-//! Durations as Prometheus writes them: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above
-//! zero.
+//! Prometheus durations: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above zero.
 //!
 //! Source: `github.com/prometheus/common/model/time.go`. A day has 24 hours, a week 7 days and a
 //! year 365 days.
@@ -22,22 +21,22 @@ const UNITS: [(&str, i64); 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step(i64);
 
-/// Why a text is no duration.
+/// Errors in a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStepError {
-    /// No number where one should be, or a unit that is unknown, repeated or out of order.
+    /// A number is missing, or a unit is unknown, repeated or out of order.
     #[error("{0:?} is no duration such as 8d, 1h30m or 90s")]
     Malformed(String),
-    /// Nothing can be asked about no time at all.
+    /// The duration is zero.
     #[error("the duration must be above zero")]
     Zero,
-    /// More than about 292 million years.
+    /// The duration exceeds about 292 million years.
     #[error("the duration is too long")]
     TooLong,
 }
 
 impl Step {
-    /// Milliseconds.
+    /// The duration in milliseconds.
     pub fn milliseconds(self) -> i64 {
         self.0
     }
@@ -83,7 +82,7 @@ impl FromStr for Step {
     }
 }
 
-/// In the largest unit that keeps it whole.
+/// Formats in the largest unit without a remainder.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = UNITS

@@ -1,10 +1,10 @@
-//! A range of time with a point per step, and the pieces in which it is asked for.
+//! Time range with a point per step, and the pieces in which it is read.
 
 use jiff::Timestamp;
 
 use super::step::Step;
 
-/// The most points per series in one question. Prometheus refuses more than 11,000.
+/// Maximum number of points per series in one request. Prometheus refuses more than 11,000.
 const MAX_POINTS: i64 = 2000;
 
 /// Points in time, one per step, the last one at the end. Milliseconds since 1970.
@@ -12,12 +12,12 @@ const MAX_POINTS: i64 = 2000;
 pub struct Window {
     start: i64,
     end: i64,
-    /// The distance of the points.
+    /// Distance between points.
     pub step: Step,
 }
 
 impl Window {
-    /// From `start` or a little later to `end`; absent when there is no point between them.
+    /// From `start` or slightly later to `end`; `None` without a point in between.
     pub fn new(start: Timestamp, end: Timestamp, step: Step) -> Option<Self> {
         let (start, end) = (start.as_millisecond(), end.as_millisecond());
         let length = end.checked_sub(start).filter(|length| *length >= 0)?;
@@ -28,17 +28,17 @@ impl Window {
         })
     }
 
-    /// Its first point, as the HTTP API wants it: seconds since 1970.
+    /// The first point in the HTTP API's form: seconds since 1970.
     pub(super) fn start(&self) -> String {
         seconds(self.start)
     }
 
-    /// Its last point, in the same form.
+    /// The last point in the same form.
     pub(super) fn end(&self) -> String {
         seconds(self.end)
     }
 
-    /// Its step, in the same form.
+    /// The step in the same form.
     pub(super) fn step(&self) -> String {
         seconds(self.step.milliseconds())
     }
@@ -52,7 +52,7 @@ impl Window {
     }
 }
 
-/// As the HTTP API wants times: seconds since 1970.
+/// The HTTP API's form of times: seconds since 1970.
 pub(super) fn seconds(milliseconds: i64) -> String {
     format!(
         "{}.{:03}",
@@ -61,7 +61,7 @@ pub(super) fn seconds(milliseconds: i64) -> String {
     )
 }
 
-/// What is left to ask of a window, and how much at once.
+/// Rest of a window, and the size of the next pieces.
 #[derive(Debug)]
 pub(super) struct Pieces {
     rest: Option<Window>,
@@ -76,12 +76,12 @@ impl Pieces {
         }
     }
 
-    /// The piece to ask for now; absent when everything was asked for.
+    /// The next piece to read; `None` at the end.
     pub(super) fn next(&self) -> Option<Window> {
         self.rest.map(|rest| rest.first(self.points))
     }
 
-    /// A piece was answered.
+    /// Marks a piece as read.
     pub(super) fn done(&mut self, piece: Window) {
         let start = piece.end + piece.step.milliseconds();
         self.rest = self
@@ -90,10 +90,10 @@ impl Pieces {
             .map(|rest| Window { start, ..rest });
     }
 
-    /// Asks for half as much from now on; false if that is not possible.
+    /// Halves the size of pieces. Returns false if that is not possible.
     pub(super) fn halve(&mut self) -> bool {
         let possible = self.points > 1;
-        // A window may be shorter than the piece that is allowed.
+        // A window may be shorter than the allowed piece.
         let asked = self.rest.map_or(0, |rest| {
             (rest.end - rest.start) / rest.step.milliseconds() + 1
         });
@@ -114,7 +114,7 @@ mod tests {
         Window::new(at(start), at(end), step.parse().expect("a step")).expect("not empty")
     }
 
-    /// The pieces when the answers with more than `limit` points are too much.
+    /// The pieces when responses with more than `limit` points are refused.
     fn check(window: Window, limit: i64, expected: &[(&str, &str)]) {
         let mut pieces = Pieces::of(window);
         let mut asked = Vec::new();

@@ -1,25 +1,25 @@
-//! Which resources the cluster has: their names in the singular and the plural, their kinds, and
-//! whether they are in namespaces.
+//! Resources of the cluster: their names in singular and plural, their kinds, and whether they are
+//! namespaced.
 
 use std::sync::Arc;
 
 use kube::Client;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 
-/// These are about other objects.
+/// Excluded group: its metrics are about other objects.
 const METRICS_GROUPS: &str = "metrics.k8s.io";
 
-/// The plural name of a resource with its API group, which is empty for the core group.
+/// Plural name of a resource with its API group, which is empty for the core group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
-    /// Such as `apps`; empty for the core group.
+    /// Group, such as `apps`; empty for the core group.
     pub group: String,
-    /// Such as `pods`.
+    /// Plural name, such as `pods`.
     pub resource: String,
 }
 
 impl std::fmt::Display for GroupResource {
-    /// As URLs and rights spell it: `pods`, `deployments.apps`.
+    /// Formats as in URLs and RBAC rules: `pods`, `deployments.apps`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { group, resource } = self;
         if group.is_empty() {
@@ -30,35 +30,34 @@ impl std::fmt::Display for GroupResource {
     }
 }
 
-/// A resource of the cluster.
+/// Resource of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiResource {
     /// Its plural name with its group.
     pub resource: GroupResource,
-    /// Its name in the singular.
+    /// Singular name.
     pub singular: String,
-    /// Its group with the version that is preferred.
+    /// Group and preferred version.
     pub api_version: String,
-    /// Its kind.
+    /// Kind of the resource.
     pub kind: String,
-    /// Whether its objects are in namespaces.
+    /// Whether the resource is namespaced.
     pub is_namespaced: bool,
 }
 
-/// The resources of the cluster, in the order in which a name without a group is looked for: the
-/// core group first.
+/// The resources of the cluster, in lookup order for names without a group: the core group first.
 #[derive(Debug, Clone, Default)]
 pub struct ApiResources(Vec<Arc<ApiResource>>);
 
 impl ApiResources {
-    /// Asks the API server.
+    /// Reads the resources from the API server.
     pub async fn read(client: &Client) -> Result<Self, kube::Error> {
         let core = client.list_core_api_versions_aggregated().await?;
         let groups = client.list_api_groups_aggregated().await?;
         Ok(Self::of(&[core, groups]))
     }
 
-    /// Some resources that every cluster has; nobody needs to be asked for these.
+    /// Resources that every cluster has, without a request.
     pub fn built_in() -> Self {
         let resource = |group: &str, plural: &str, kind: &str, is_namespaced| {
             Arc::new(ApiResource {
@@ -94,7 +93,7 @@ impl ApiResources {
         for group in lists.iter().flat_map(|list| &list.items) {
             let first = resources.len();
             for resource in of_group(group) {
-                // Versions are in the order of preference.
+                // Versions are in order of preference.
                 if resources[first..]
                     .iter()
                     .all(|known| known.resource != resource.resource)
@@ -106,13 +105,13 @@ impl ApiResources {
         Self(resources)
     }
 
-    /// All of them.
+    /// All resources.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
         self.0.iter()
     }
 
-    /// The resource of this name, in the singular or the plural. A group may be left out, or only
-    /// be the beginning of one, as for kubectl.
+    /// The resource of this name, in singular or plural. The group may be omitted or abbreviated to
+    /// a prefix, as in kubectl.
     pub fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
         let resource = resource.to_lowercase();
         let named = || {

@@ -1,9 +1,9 @@
-//! Which labels of a series name which objects of the cluster.
+//! Mapping from labels of a series to objects of the cluster.
 //!
-//! A label is one of a resource if the rule says so (`overrides`), or if `template` makes its name
+//! A label belongs to a resource if the rule says so (`overrides`), or if `template` makes its name
 //! from the resource's group and singular name. Unlike upstream, which turns the template into a
-//! regular expression over labels, the template is filled in for each resource of the cluster:
-//! labels and resources then always fit each other, and groups with dots are found too.
+//! regular expression over labels, the template is evaluated for each resource of the cluster:
+//! labels and resources then always match each other, and groups with dots work too.
 //!
 //! Source: prometheus-adapter `pkg/naming/resource_converter.go`.
 
@@ -15,7 +15,7 @@ use super::file::{ResourceText, ResourcesText, RuleError};
 use super::template::{Fields, Template, Value};
 use crate::prometheus::is_label_name;
 
-/// What templates of labels may use.
+/// Fields available in label templates.
 const FIELDS: &[&str] = &["Group", "Resource"];
 
 /// The field `resources` of a rule.
@@ -26,27 +26,27 @@ pub struct Association {
     overrides: BTreeMap<String, ResourceText>,
 }
 
-/// Labels and resources of one cluster.
+/// Labels of a cluster's resources.
 #[derive(Debug, Default)]
 pub struct Labels {
     resources: HashMap<String, Arc<ApiResource>>,
-    /// Of namespaces: those that the rule says, or else the one that the template makes.
+    /// Namespace labels: the rule's, or else the template's.
     namespaces: BTreeSet<String>,
 }
 
-/// An object that a series may be about.
+/// Object that a series may be about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Its resource.
+pub struct ObjectLabels {
+    /// Resource of the object.
     pub resource: Arc<ApiResource>,
-    /// The label that has its name.
+    /// Label with its name.
     pub label: String,
-    /// The label that has its namespace.
+    /// Label with its namespace.
     pub namespace_label: Option<String>,
 }
 
 impl Association {
-    /// Reads the field `resources` of the rule `at`.
+    /// Parses the field `resources` of the rule `at`.
     pub(super) fn read(at: &str, text: &ResourcesText) -> Result<Self, RuleError> {
         let at = format!("{at}.resources");
         let template = match text.template.as_str() {
@@ -70,13 +70,12 @@ impl Association {
         })
     }
 
-    /// Whether no label can be one of a resource.
+    /// Whether no label belongs to a resource.
     pub(super) fn is_empty(&self) -> bool {
         self.template.is_none() && self.overrides.is_empty()
     }
 
-    /// The labels of the resources that this cluster has, and complaints about those that it has
-    /// not.
+    /// The labels of this cluster's resources, and errors for unknown ones.
     pub fn labels(&self, cluster: &ApiResources) -> (Labels, Vec<RuleError>) {
         let mut labels = Labels::default();
         let mut complaints = Vec::new();
@@ -104,9 +103,8 @@ impl Association {
         (labels, complaints)
     }
 
-    /// The label that names objects of this resource, which every cluster has, whatever labels a
-    /// series turns out to have. Where the rule says nothing of any resource, it is called as the
-    /// resource is, as in Crane.
+    /// The label for objects of this built-in resource, independent of a series. If the rule has no
+    /// resources, it is the resource's name, as in Crane.
     pub(super) fn label_for(&self, resource: &str) -> Option<String> {
         let known = ApiResources::built_in();
         let wanted = known.find("", resource)?;
@@ -125,7 +123,7 @@ impl Association {
 }
 
 impl Labels {
-    /// The first resource of a label keeps it.
+    /// The first resource of a label takes precedence.
     fn add(&mut self, label: &str, resource: &Arc<ApiResource>) {
         if self.resources.contains_key(label) {
             return;
@@ -137,28 +135,28 @@ impl Labels {
             .insert(label.to_owned(), Arc::clone(resource));
     }
 
-    /// The objects that a series with these labels is about. Where several labels name one
-    /// resource, the first one does.
-    pub fn places(&self, labels: &BTreeSet<String>) -> Vec<Place> {
+    /// The objects of a series with these labels. Of several labels of one resource the first one
+    /// is used.
+    pub fn objects(&self, labels: &BTreeSet<String>) -> Vec<ObjectLabels> {
         let namespace_label = self.namespace_label(labels);
-        let mut places: Vec<Place> = Vec::new();
+        let mut objects: Vec<ObjectLabels> = Vec::new();
         for label in labels {
             let Some(resource) = self.resources.get(label) else {
                 continue;
             };
-            if places.iter().all(|place| place.resource != *resource) {
+            if objects.iter().all(|place| place.resource != *resource) {
                 let namespace_label = namespace_label.clone().filter(|_| resource.is_namespaced);
-                places.push(Place {
+                objects.push(ObjectLabels {
                     resource: Arc::clone(resource),
                     label: label.clone(),
                     namespace_label,
                 });
             }
         }
-        places
+        objects
     }
 
-    /// The label that names the namespace of a series with these labels, or that would.
+    /// The label with the namespace of a series with these labels, existing or not.
     pub fn namespace_label(&self, labels: &BTreeSet<String>) -> Option<String> {
         let own = self.namespaces.iter().find(|label| labels.contains(*label));
         own.or_else(|| self.namespaces.first()).cloned()
@@ -235,8 +233,8 @@ mod tests {
     ) {
         let association = read(template, overrides).expect(template);
         let (known, _) = association.labels(&ApiResources::built_in());
-        let places = known.places(&labels.iter().map(|label| (*label).to_owned()).collect());
-        let places: Vec<_> = places
+        let objects = known.objects(&labels.iter().map(|label| (*label).to_owned()).collect());
+        let objects: Vec<_> = objects
             .iter()
             .map(|place| {
                 let namespace = place.namespace_label.as_deref().unwrap_or_default();
@@ -247,11 +245,11 @@ mod tests {
                 )
             })
             .collect();
-        let places: Vec<_> = places
+        let objects: Vec<_> = objects
             .iter()
             .map(|(resource, label, name)| (resource.as_str(), *label, *name))
             .collect();
-        assert_eq!(places, expected, "{template} {overrides:?} {labels:?}");
+        assert_eq!(objects, expected, "{template} {overrides:?} {labels:?}");
     }
 
     #[test]
@@ -380,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cluster_does_not_have_is_complained_about() {
+    fn resources_unknown_to_the_cluster_are_reported() {
         let association = read("", &[("brand", "cheese.io", "brand"), ("pod", "", "pod")])
             .expect("an association");
         let (labels, complaints) = association.labels(&ApiResources::built_in());
         assert_eq!(complaints.len(), 1);
         let expected = "rules[0].resources.overrides.brand: the cluster has no resource \"brand\" in \"cheese.io\"";
         assert_eq!(complaints[0].to_string(), expected);
-        assert_eq!(labels.places(&["pod".to_owned()].into()).len(), 1);
+        assert_eq!(labels.objects(&["pod".to_owned()].into()).len(), 1);
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! A rule file as prometheus-adapter has it, field by field. What it means is for `rule.rs` to say.
+//! Fields of a prometheus-adapter rule file, interpreted in `rule.rs`.
 //!
 //! Source: prometheus-adapter `pkg/config/config.go` and `docs/config.md`. As there, unknown fields
-//! are refused, what is null is as if it were not there, `<<` merges, and `no` is false, as in YAML
-//! 1.1.
+//! are errors, null means absent, `<<` merges, and `no` is false, as in YAML 1.1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,17 +11,16 @@ use serde::{Deserialize, Deserializer};
 use serde_path_to_error::deserialize;
 use serde_yaml_ng::Value;
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Why a rule file cannot be used: the field, with the index of its rule, and what is wrong with
-/// it.
+/// Error in a rule file, with the field and the index of its rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct RuleError {
-    /// Such as `externalRules[2].name.matches`.
+    /// Path, such as `externalRules[2].name.matches`.
     pub at: String,
-    /// What is wrong.
+    /// Description of the error.
     pub why: String,
 }
 
@@ -35,15 +33,15 @@ impl RuleError {
     }
 }
 
-/// The whole file.
+/// Content of a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct File {
-    /// For `custom.metrics.k8s.io`.
+    /// Rules of `custom.metrics.k8s.io`.
     pub(super) rules: Option<Vec<RuleText>>,
-    /// For `external.metrics.k8s.io`.
+    /// Rules of `external.metrics.k8s.io`.
     pub(super) external_rules: Option<Vec<RuleText>>,
-    /// For `metrics.k8s.io`, which is not served here.
+    /// Rules of `metrics.k8s.io`, which is not served here.
     pub(super) resource_rules: Option<IgnoredAny>,
 }
 
@@ -51,23 +49,23 @@ pub(super) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct RuleText {
-    /// Finds the series.
+    /// Selector of the series.
     #[serde(deserialize_with = "or_default")]
     pub(super) series_query: String,
-    /// Which of them by their names.
+    /// Filters on their names.
     pub(super) series_filters: Option<Vec<FilterText>>,
-    /// Which labels name which objects.
+    /// Labels of objects.
     #[serde(deserialize_with = "or_default")]
     pub(super) resources: ResourcesText,
-    /// What the metric is called.
+    /// Name of the metric.
     #[serde(deserialize_with = "or_default")]
     pub(super) name: NameText,
-    /// Asks for the values.
+    /// Query for the values.
     #[serde(deserialize_with = "or_default")]
     pub(super) metrics_query: String,
 }
 
-/// A condition on the name of a series; one of the two is set.
+/// Filter on the name of a series; one of the two is set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct FilterText {
@@ -77,21 +75,21 @@ pub(super) struct FilterText {
     pub(super) is_not: String,
 }
 
-/// Which labels name which objects.
+/// Labels of objects.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct ResourcesText {
-    /// The name of the label of any resource.
+    /// Template of the label for any resource.
     #[serde(deserialize_with = "or_default")]
     pub(super) template: String,
     /// Resources by the names of their labels.
     pub(super) overrides: Option<BTreeMap<String, ResourceText>>,
-    /// Whether external metrics are those of the namespace that asks; true if unset.
+    /// Whether external metrics are restricted to the requesting namespace; true if unset.
     #[serde(deserialize_with = "truth")]
     pub(super) namespaced: Option<bool>,
 }
 
-/// A resource, in the singular or the plural.
+/// Resource, in singular or plural.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ResourceText {
@@ -101,19 +99,19 @@ pub(super) struct ResourceText {
     pub(super) resource: String,
 }
 
-/// What the metric is called.
+/// Name of the metric.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct NameText {
-    /// A regular expression over the name of the series.
+    /// Regular expression for the name of the series.
     #[serde(deserialize_with = "or_default")]
     pub(super) matches: String,
-    /// The name of the metric, with what the groups caught.
+    /// Replacement, which is the name of the metric.
     #[serde(rename = "as", deserialize_with = "or_default")]
     pub(super) becomes: String,
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(super) fn parse(text: &str) -> Result<File, RuleError> {
     if text.len() > MAX_BYTES {
         return Err(RuleError::new(
@@ -127,13 +125,13 @@ pub(super) fn parse(text: &str) -> Result<File, RuleError> {
     let file =
         deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| placed(&error));
     match merged(text) {
-        // Only where it must be: what is merged has no lines that errors could name.
+        // Only if needed: merged text has no line numbers for errors.
         Some(merged) if file.is_err() => deserialize(merged).map_err(|error| placed(&error)),
         _ => file,
     }
 }
 
-/// The file with what `<<` merges, where anything does.
+/// The file with `<<` merged, if present.
 fn merged(text: &str) -> Option<Value> {
     let is_merging = text
         .lines()
@@ -149,7 +147,7 @@ fn placed(error: &serde_path_to_error::Error<serde_yaml_ng::Error>) -> RuleError
     } else {
         at
     };
-    // The texts of serde_yaml_ng begin with a path as well.
+    // The texts of serde_yaml_ng start with a path as well.
     let why = error.inner().to_string();
     let why = why
         .split_once(": ")

@@ -1,5 +1,4 @@
-//! Label matchers from what a client asks for. Values cannot leave their quotes, nor mean anything
-//! in a regular expression.
+//! Label matchers from a client's selector. Values are escaped for quotes and regular expressions.
 //!
 //! | selector | matcher |
 //! |---|---|
@@ -18,17 +17,17 @@ use model::{Requirement, Selector};
 use super::QueryError;
 use crate::prometheus::{is_label_name, literal, matcher};
 
-/// Conditions on labels.
+/// Label matchers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Matchers {
     expressions: Vec<String>,
     values: BTreeMap<String, Vec<String>>,
-    /// Whether a label is asked for by a regular expression.
+    /// Whether any matcher is a regular expression.
     has_expressions: bool,
 }
 
 impl Matchers {
-    /// The conditions of a selector over series.
+    /// The matchers of a selector.
     pub(super) fn of(selector: &Selector) -> Result<Self, QueryError> {
         if selector.is_nothing() {
             return Err(QueryError::Nothing);
@@ -61,19 +60,19 @@ impl Matchers {
         Ok(matchers)
     }
 
-    /// Asks for a label with one of these values.
+    /// Adds a matcher for one of these values.
     pub(super) fn one_of<'a>(&mut self, label: &str, values: impl IntoIterator<Item = &'a str>) {
         self.add(label, &values.into_iter().collect::<Vec<_>>(), "=", "=~");
     }
 
-    /// Asks for more, before everything else. It is not part of the values by name.
+    /// Prepends matchers, which are not part of the values by name.
     pub(super) fn put_first<'a>(&mut self, expressions: impl IntoIterator<Item = &'a String>) {
         self.expressions
             .splice(0..0, expressions.into_iter().cloned());
     }
 
-    /// Asks for a label whose whole value fits a regular expression, which is not part of the
-    /// values by name.
+    /// Adds a regular expression for the whole value of a label, which is not part of the values by
+    /// name.
     pub(super) fn like(&mut self, label: &str, expression: &str) {
         self.expressions.push(matcher(label, "=~", expression));
         self.has_expressions = true;
@@ -93,13 +92,13 @@ impl Matchers {
         );
     }
 
-    /// The matchers as they stand between the braces of a query.
+    /// The matchers as written between the braces of a query.
     pub(super) fn text(&self) -> String {
         self.expressions.join(",")
     }
 
-    /// The values by the names of their labels, several joined by `|`. They are as they were asked
-    /// for, so only those that mean nothing in any kind of quotes are handed out.
+    /// The values by label name, several joined by `|`. They are not escaped, so only values
+    /// without special characters are returned.
     pub(super) fn plain_values(&self) -> Result<BTreeMap<String, String>, QueryError> {
         if self.has_expressions {
             let why = "names of pods that are gone cannot be part of the query of this metric";
@@ -189,8 +188,7 @@ mod tests {
         }
     }
 
-    /// Reads `label OPERATOR "value"` as Prometheus' scanner does; gives the value and what is
-    /// left.
+    /// Parses `label OPERATOR "value"` like Prometheus' scanner; returns the value and the rest.
     fn unquote(text: &str) -> Option<(String, &str)> {
         let start = text.find('"')? + 1;
         let mut value = String::new();
@@ -226,7 +224,7 @@ mod tests {
             let text = matchers.text();
             let (pattern, rest) = unquote(&text).expect("a quoted text");
             prop_assert_eq!(rest, "");
-            // As Prometheus anchors its matchers.
+            // Prometheus anchors its matchers.
             let pattern = regex::Regex::new(&format!("^(?s:{pattern})$")).expect("an expression");
             for value in &values {
                 prop_assert!(pattern.is_match(value));

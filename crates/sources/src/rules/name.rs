@@ -1,18 +1,17 @@
-//! What a metric is called: a regular expression over the name of its series, and what that
-//! becomes.
+//! Names of metrics: a regular expression for the name of a series, and its replacement.
 //!
-//! The expressions of Go and of the crate `regex` are the same language with the same meaning of
-//! `$1`, `${1}` and `$name` in what a match becomes. Source: prometheus-adapter
+//! The expressions of Go and of the crate `regex` have the same syntax, with the same meaning of
+//! `$1`, `${1}` and `$name` in replacements. Source: prometheus-adapter
 //! `pkg/naming/metric_namer.go`.
 
 use regex::{Regex, RegexBuilder};
 
 use super::file::{FilterText, NameText, RuleError};
 
-/// The largest program that an expression may become.
+/// Maximum size of a compiled expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// Which series a rule is about, and what they are called.
+/// Series of a rule and the names of their metrics.
 #[derive(Debug)]
 pub struct Naming {
     filters: Vec<Filter>,
@@ -27,7 +26,7 @@ struct Filter {
 }
 
 impl Naming {
-    /// Reads the fields `name` and `seriesFilters` of the rule `at`.
+    /// Parses the fields `name` and `seriesFilters` of the rule `at`.
     pub(super) fn read(
         at: &str,
         name: &NameText,
@@ -72,8 +71,8 @@ impl Naming {
         })
     }
 
-    /// The name of series that would be called so, where that can be told: the expression is text
-    /// around one group of anything, or the name is the metric's but for text around it.
+    /// The series name behind a metric's name, if it can be determined: the expression is text
+    /// around one group of anything, or the metric's name is the series name with text around it.
     pub(super) fn series(&self, metric: &str) -> Option<String> {
         let (before, group, after) = only_group(&self.becomes)?;
         let caught = metric.strip_prefix(before)?.strip_suffix(after)?;
@@ -93,8 +92,7 @@ impl Naming {
         (group == "1" && is_text(first) && is_text(last)).then(|| format!("{first}{caught}{last}"))
     }
 
-    /// What the series of this name are called; none where the rule is not about them, or where it
-    /// would be no name.
+    /// The metric name of a series; `None` if the rule does not match it, or the result is invalid.
     pub fn name(&self, series: &str) -> Option<String> {
         if self
             .filters
@@ -111,7 +109,7 @@ impl Naming {
     }
 }
 
-/// Text before and after the only group that a name is made from, and the number of the group.
+/// Text before and after the only group in the replacement, and the group's number.
 fn only_group(becomes: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = becomes.split_once('$')?;
     let (group, after) = match rest.strip_prefix('{') {
@@ -125,7 +123,7 @@ fn only_group(becomes: &str) -> Option<(&str, &str, &str)> {
     (!after.contains('$')).then_some((before, group, after))
 }
 
-/// Names are segments of a path. `status` and `finalize` of a namespace would be something else.
+/// Names are path segments. `status` and `finalize` of a namespace are subresources.
 fn is_metric_name(name: &str) -> bool {
     !matches!(name, "" | "." | ".." | "*" | "status" | "finalize") && !name.contains(['/', '%'])
 }
@@ -140,7 +138,7 @@ fn expression(at: &str, text: &str) -> Result<Regex, RuleError> {
     })
 }
 
-/// The error is a picture of several lines, of which the last says what is wrong.
+/// The error text has several lines, of which the last is the message.
 fn last_line(error: &regex::Error) -> String {
     error
         .to_string()

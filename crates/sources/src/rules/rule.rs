@@ -1,5 +1,4 @@
-//! One rule: which series it is about, what their metrics are called, which objects they are about,
-//! and the query for values.
+//! One rule: its series, the names of their metrics, their objects, and the query for values.
 
 mod history;
 
@@ -18,7 +17,7 @@ use super::template::{Fields, Template, Value};
 
 pub use history::Workload;
 
-/// What queries may use.
+/// Fields available in queries.
 const FIELDS: &[&str] = &[
     "Series",
     "LabelMatchers",
@@ -26,51 +25,51 @@ const FIELDS: &[&str] = &[
     "GroupBy",
     "GroupBySlice",
 ];
-/// The label of namespaces where a rule of external metrics names none.
+/// Namespace label of external rules without their own.
 const NAMESPACE_LABEL: &str = "namespace";
 
-/// A rule that can be used.
+/// Validated rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Where it is in the file, such as `externalRules[2]`.
+    /// Path in the file, such as `externalRules[2]`.
     pub at: String,
-    /// Finds the series.
+    /// Selector of the series.
     pub series_query: String,
-    /// What they are called.
+    /// Names of the metrics.
     pub naming: Naming,
-    /// Which objects they are about.
+    /// Objects of the series.
     pub association: Association,
-    /// What is in `series_query`, where it is of the usual form.
+    /// Parsed `series_query`, if it has the usual form.
     series: Option<SeriesQuery>,
     query: Template,
-    /// Whether only series of the namespace that asks count.
+    /// Whether only series of the requesting namespace count.
     is_namespaced: bool,
 }
 
 /// All rules of a file.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    /// For metrics of objects.
+    /// Rules for metrics of objects.
     pub custom: Vec<Arc<Rule>>,
-    /// For metrics of no object.
+    /// Rules for external metrics.
     pub external: Vec<Arc<Rule>>,
-    /// What is to be said about the file although it can be used.
+    /// Warnings about a valid file.
     pub warnings: Vec<RuleError>,
 }
 
-/// What a query for values of objects is about.
+/// Objects of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct Objects<'a> {
-    /// The label that has their names.
+    /// Label with their names.
     pub label: &'a str,
     /// Their names.
     pub names: &'a [String],
-    /// The label that has their namespace, and the namespace.
+    /// Label with their namespace, and the namespace.
     pub namespace: Option<(&'a str, &'a str)>,
 }
 
 impl RuleSet {
-    /// Reads a file.
+    /// Parses a file.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let File {
             rules,
@@ -142,7 +141,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// Finds mistakes that show only when the query is filled in.
+    /// Detects errors that appear only when the query is evaluated.
     fn try_out(&self, is_of_objects: bool) -> Result<(), QueryError> {
         let names = ["one".to_owned(), "other".to_owned()];
         if is_of_objects {

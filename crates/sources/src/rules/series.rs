@@ -1,19 +1,19 @@
-//! What a series query says of the series that it finds: their name, before the braces or as a
-//! condition on `__name__` between them, and their labels.
+//! Series name and label matchers of a series query. The name is before the braces or a matcher on
+//! `__name__`.
 
 use regex::{Regex, RegexBuilder};
 
 use crate::prometheus::{is_label_name, matcher};
 
-/// The largest program that an expression may become.
+/// Maximum size of a compiled expression.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 const NAME: &str = "__name__";
 
-/// The series that a query finds.
+/// Series of a query.
 #[derive(Debug, Default)]
 pub(super) struct SeriesQuery {
     exact: Option<String>,
-    /// Conditions on the name, each with whether it is to hold.
+    /// Conditions on the name, each with its expected result.
     names: Vec<(bool, NameIs)>,
     matchers: Vec<String>,
 }
@@ -28,7 +28,7 @@ enum NameIs {
 type Condition<'a> = (&'a str, &'static str, String);
 
 impl SeriesQuery {
-    /// Reads a query; none where it is not of the form `name{label="value",..}`.
+    /// Parses a query; `None` unless it has the form `name{label="value",..}`.
     pub(super) fn read(query: &str) -> Option<Self> {
         let (name, rest) = word(query.trim());
         let exact = (!name.is_empty()).then(|| name.to_owned());
@@ -57,12 +57,12 @@ impl SeriesQuery {
         Some(series)
     }
 
-    /// The only name, where there is one.
+    /// The only possible name, if any.
     pub(super) fn exact(&self) -> Option<&str> {
         self.exact.as_deref()
     }
 
-    /// Whether series of this name may be found.
+    /// Whether series of this name match.
     pub(super) fn includes(&self, name: &str) -> bool {
         let holds = |condition: &NameIs| match condition {
             NameIs::Exactly(other) => other == name,
@@ -75,14 +75,14 @@ impl SeriesQuery {
                 .all(|(wanted, condition)| holds(condition) == *wanted)
     }
 
-    /// The conditions on other labels.
+    /// The matchers on other labels.
     pub(super) fn matchers(&self) -> &[String] {
         &self.matchers
     }
 }
 
-/// Reads conditions on labels as they stand between braces, such as `cluster="a",container!=""`;
-/// none where they cannot be read.
+/// Parses matchers as written between braces, such as `cluster="a",container!=""`; `None` if
+/// invalid.
 pub fn read_matchers(text: &str) -> Option<Vec<String>> {
     let all = conditions(text)?.into_iter();
     Some(
@@ -112,7 +112,7 @@ fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
     Some(all)
 }
 
-/// What may be a name, and what comes after it.
+/// A possible name at the start, and the rest.
 fn word(text: &str) -> (&str, &str) {
     let end =
         text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != ':');
@@ -120,8 +120,7 @@ fn word(text: &str) -> (&str, &str) {
     (word, after.trim_start())
 }
 
-/// A text in quotes, and what comes after it. Of escapes only those of the quotes, the backslash
-/// and the new line are read.
+/// A quoted text, and the rest. Supports escapes of quotes, backslash and newline only.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let quote = text
         .chars()
@@ -149,8 +148,8 @@ mod tests {
 
     const SOME: [&str; 3] = ["up", "container_cpu_seconds_total", "http_requests_total"];
 
-    /// `expected`: which of some names may be found, and the conditions on other labels; none where
-    /// the query cannot be read.
+    /// `expected`: the matching names of a list, and the matchers on other labels; `None` if the
+    /// query is invalid.
     fn check(query: &str, expected: Option<(&[&str], &str)>) {
         let read = SeriesQuery::read(query);
         let found = read.as_ref().map(|series| {

@@ -1,17 +1,17 @@
-//! The templates of rule files: Go's `text/template` between `<<` and `>>`, as far as rules use it.
+//! Templates of rule files: Go's `text/template` between `<<` and `>>`, as far as rules use it.
 //!
-//! | written | means |
+//! | syntax | meaning |
 //! |---|---|
 //! | `<<.Series>>`, `<<$.Series>>` | a field |
-//! | `<<.LabelValuesByName.pod>>` | what a map has under a name; printed as `<no value>` where it has nothing |
+//! | `<<.LabelValuesByName.pod>>` | the value of a map; `<no value>` if missing |
 //! | `<<index .LabelValuesByName "pod">>`, `<<.GroupBy \| len>>` | a function: `index`, `len`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `and`, `or`, `not` |
 //! | `<<$x := .Series>>`, `<<$x>>` | a variable |
-//! | `<<if ..>>`, `<<else if ..>>`, `<<else>>`, `<<end>>` | a choice |
-//! | `<<range $key, $value := .LabelValuesByName>>`, `<<with ..>>` | a repetition, another dot |
-//! | `<<- ..>>`, `<<.. ->>`, `<</* .. */>>` | no white space around, a remark |
+//! | `<<if ..>>`, `<<else if ..>>`, `<<else>>`, `<<end>>` | a condition |
+//! | `<<range $key, $value := .LabelValuesByName>>`, `<<with ..>>` | a loop, another dot |
+//! | `<<- ..>>`, `<<.. ->>`, `<</* .. */>>` | trimmed white space, a comment |
 //!
-//! Everything else is refused when the file is read, and so are fields and variables that do not
-//! exist. Source: <https://pkg.go.dev/text/template>.
+//! Everything else is rejected when the file is parsed, and so are unknown fields and variables.
+//! Source: <https://pkg.go.dev/text/template>.
 
 mod evaluate;
 mod lex;
@@ -24,10 +24,10 @@ pub(super) use value::Value;
 
 use parse::Node;
 
-/// The longest text that a template may make.
+/// Maximum size of a template's output.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// Why a text is no template, or why it cannot be filled in.
+/// Error in a template or its evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct TemplateError(String);
@@ -38,29 +38,29 @@ impl TemplateError {
     }
 }
 
-/// What fills a template, by the name of the field.
+/// Values of a template by field name.
 pub(super) type Fields = BTreeMap<&'static str, Value>;
 
-/// A template whose fields and variables all exist.
+/// Template whose fields and variables all exist.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Template {
     nodes: Vec<Node>,
 }
 
 impl Template {
-    /// Reads a template that may use these fields.
+    /// Parses a template that may use these fields.
     pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Self, TemplateError> {
         Ok(Self {
             nodes: parse::parse(text, fields)?,
         })
     }
 
-    /// Fills it in.
+    /// Evaluates the template.
     pub(super) fn fill(&self, fields: &Fields) -> Result<String, TemplateError> {
         evaluate::evaluate(&self.nodes, fields, MAX_OUTPUT_BYTES)
     }
 
-    /// Whether a field is used anywhere in it.
+    /// Whether the template uses a field.
     pub(super) fn uses(&self, field: &str) -> bool {
         parse::uses(&self.nodes, field)
     }

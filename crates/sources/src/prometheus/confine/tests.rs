@@ -1,9 +1,8 @@
-//! Expressions before and after they are confined, and those that are refused.
+//! Restricted and rejected expressions.
 
 use super::*;
 
-/// `expected`: the expression with `NS` in the place of the matcher of the namespace, or a part of
-/// the error.
+/// `expected`: the expression with `NS` as the matcher of the namespace, or a part of the error.
 fn check(expression: &str, expected: Result<&str, &str>) {
     let found = confine(expression, "namespace", "shop");
     match expected {
@@ -65,7 +64,7 @@ fn every_selector_gets_the_matcher() {
         "clamp_max(a, Inf) + time() + vector(1) - nan",
         Ok("clamp_max(a{NS}, Inf) + time() + vector(1) - nan"),
     );
-    // The metrics are called as functions are.
+    // Metrics with names of functions.
     check("rate + time", Ok("rate{NS} + time{NS}"));
 }
 
@@ -96,7 +95,7 @@ fn a_matcher_of_another_namespace_stays_and_finds_nothing() {
         r#"up{namespace!="shop"}"#,
         Ok(r#"up{namespace!="shop",NS}"#),
     );
-    // One is enough.
+    // One matcher is enough.
     check(r#"up{namespace="shop",a="b"}"#, Ok(r#"up{NS,a="b"}"#));
     check(r"up{namespace='shop'}", Ok(r"up{namespace='shop',NS}"));
 }

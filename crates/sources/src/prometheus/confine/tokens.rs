@@ -1,5 +1,5 @@
-//! The tokens of `PromQL`. Comments and white space are dropped, strings get quotes that every
-//! store reads in the same way.
+//! Tokens of `PromQL`. Comments and white space are dropped; strings get quotes that all stores
+//! interpret alike.
 
 use std::borrow::Cow;
 
@@ -18,13 +18,13 @@ pub(super) enum Token<'a> {
     Name(&'a str),
     /// A number or a duration.
     Number(&'a str),
-    /// A string in its quotes.
+    /// A quoted string.
     Text(Cow<'a, str>),
     /// An operator, a bracket or a comma.
     Sign(&'static str),
 }
 
-/// The tokens of an expression, each with the number of bytes before it.
+/// The tokens of an expression, each with its offset in bytes.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -39,7 +39,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError
                     quoted(rest).ok_or_else(|| ConfineError::new(at, "the string does not end"))?;
                 (length, Some(Token::Text(plain(&rest[..length]))))
             }
-            // In a range it divides, elsewhere it is part of a name.
+            // In a range it is a separator, elsewhere part of a name.
             ':' if in_range => (1, Some(Token::Sign(":"))),
             '0'..='9' | '.' => {
                 let length = number(rest);
@@ -76,7 +76,7 @@ fn is_of_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_' || letter == ':'
 }
 
-/// The length of the string at the beginning, with its quotes.
+/// The length of the string at the start, with its quotes.
 fn quoted(text: &str) -> Option<usize> {
     let mut letters = text.char_indices();
     let (_, quote) = letters.next()?;
@@ -93,8 +93,7 @@ fn quoted(text: &str) -> Option<usize> {
     None
 }
 
-/// The same string without the quotes in which backslashes stand for themselves: not every store
-/// takes them for that.
+/// The same string without raw quotes, which not every store supports.
 fn plain(text: &str) -> Cow<'_, str> {
     match text
         .strip_prefix('`')
@@ -105,7 +104,7 @@ fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The length of what may be a number or a duration at the beginning.
+/// The length of a possible number or duration at the start.
 fn number(text: &str) -> usize {
     let mut before = ' ';
     let is_hexadecimal = text.starts_with("0x") || text.starts_with("0X");
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_durations_and_names_are_told_apart() {
+    fn numbers_durations_and_names_are_distinguished() {
         let all = [
             "1", "08", ".5", "5.", "1.5", "1e5", "1E-3", "1.5e+3", "0x1F", "5m", "1h30m", "250ms",
             "2w",

@@ -1,13 +1,11 @@
-//! The query for the history of a metric: the rule's own, over everything of a workload that there
-//! was, as one sum.
+//! Query for the history of a metric: the rule's own, over all past pods of a workload, as one sum.
 //!
-//! Which series a metric is made from is told by the rule alone, since series that are gone are not
-//! listed. In the place of the matchers stand those of the series query, then further ones, then
-//! the selector by the names of its labels, then namespace and pods.
+//! The series of a metric are determined from the rule alone, since deleted series are not listed.
+//! The matchers are those of the series query, then additional ones, then the selector by label
+//! names, then namespace and pods.
 //!
-//! Source: gocrane/crane `pkg/prometheus-adapter/expression.go`. As there a `by` for the objects is
-//! left out at the end; unlike there, only where that leaves a sum, since a mean over pods is no
-//! total.
+//! Source: gocrane/crane `pkg/prometheus-adapter/expression.go`. As there, a final `by` for the
+//! objects is removed; unlike there, only if a sum remains, since a mean over pods is no total.
 
 use model::Selector;
 
@@ -17,18 +15,18 @@ use super::super::series::SeriesQuery;
 use super::{NAMESPACE_LABEL, Rule};
 use crate::prometheus::is_metric_name;
 
-/// What the history is of.
+/// Workload of a history query.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload<'a> {
-    /// Its namespace.
+    /// Namespace of the workload.
     pub namespace: &'a str,
-    /// What all of its pods are called, as a regular expression for whole names.
+    /// Regular expression for the whole names of its pods.
     pub pods: &'a str,
 }
 
 impl Rule {
-    /// The sum of a metric of pods over those of a workload; none where the rule does not make it.
-    /// `further` are matchers.
+    /// The sum of a pods metric over a workload; `None` if the rule does not produce it. `further`
+    /// are matchers.
     pub fn history_of_pods(
         &self,
         metric: &str,
@@ -49,7 +47,8 @@ impl Rule {
         Some(self.matchers(selector, further).and_then(sum))
     }
 
-    /// The sum of an external metric; none where the rule does not make it. `further` are matchers.
+    /// The sum of an external metric; `None` if the rule does not produce it. `further` are
+    /// matchers.
     pub fn history_of_external(
         &self,
         metric: &str,
@@ -68,8 +67,7 @@ impl Rule {
         Some(self.matchers(selector, further).and_then(sum))
     }
 
-    /// The name of the series that a metric would be made from, as far as the rule alone tells:
-    /// whether there are such series is not known.
+    /// The name of a metric's series according to the rule, existing or not.
     fn series_of(&self, metric: &str) -> Option<String> {
         let query = self.series.as_ref()?;
         let series = query
@@ -97,7 +95,7 @@ impl Rule {
     }
 }
 
-/// The sum over all that a query gives for each value of a label.
+/// The sum of a query over all values of a label.
 fn total(query: &str, label: &str) -> String {
     let query = query.trim();
     match ungrouped(query, label).unwrap_or(query) {
@@ -106,14 +104,14 @@ fn total(query: &str, label: &str) -> String {
     }
 }
 
-/// A query without `by (label)` at its end.
+/// The query without a final `by (label)`.
 fn ungrouped<'a>(query: &'a str, label: &str) -> Option<&'a str> {
     let query = query.strip_suffix(')')?.trim_end().strip_suffix(label)?;
     let query = query.trim_end().strip_suffix('(')?.trim_end();
     Some(query.strip_suffix("by")?.trim_end())
 }
 
-/// Whether this is one call of `sum` and nothing else.
+/// Whether the query is a single call of `sum`.
 fn is_sum(query: &str) -> bool {
     let Some(call) = query
         .strip_prefix("sum")
@@ -143,7 +141,7 @@ mod tests {
     use super::super::RuleSet;
     use super::*;
 
-    /// What the deployed adapter is given, and prometheus-adapter's own example.
+    /// The deployed adapter's rules, and prometheus-adapter's own example.
     const DEPLOYED: &str = include_str!("../../../../../deploy/components/rules/config.yaml");
     const EXAMPLE: &str = include_str!("sample.yaml");
     const PODS: Workload<'_> = Workload {
@@ -155,8 +153,8 @@ mod tests {
         RuleSet::parse(text).expect(text)
     }
 
-    /// `expected`: every rule of objects that makes the metric, with the query for its history or
-    /// why there is none.
+    /// `expected`: every rule of objects that produces the metric, with the query for its history
+    /// or the error.
     fn check(
         set: &RuleSet,
         metric: &str,

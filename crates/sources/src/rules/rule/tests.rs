@@ -1,4 +1,4 @@
-//! Rules as prometheus-adapter documents them, with the queries that it makes of them.
+//! Rules from prometheus-adapter's documentation, with the queries that it produces.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn rule(text: &str) -> Arc<Rule> {
         .expect("a rule")
 }
 
-/// A rule with nothing but this query.
+/// A rule with only this query.
 fn of_objects(query: &str) -> Arc<Rule> {
     rule(&format!(
         "rules: [{{seriesQuery: up, metricsQuery: {query:?}}}]"
@@ -179,7 +179,7 @@ rules:
     );
 }
 
-/// The rules of `docs/sample-config.yaml`, without its slips: a comma too many, and `metricQuery`.
+/// The rules of `docs/sample-config.yaml`, without its errors: an extra comma, and `metricQuery`.
 #[test]
 fn the_sample_rules_are_read() {
     let set = RuleSet::parse(include_str!("sample.yaml")).expect("the sample");

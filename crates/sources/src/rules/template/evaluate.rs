@@ -1,4 +1,4 @@
-//! Fills in a template.
+//! Evaluation of templates.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use super::parse::{Expression, Function, Node};
 use super::value::Value;
 use super::{Fields, TemplateError};
 
-/// The text of a template, no longer than this.
+/// Evaluates a template, with limited output.
 pub(super) fn evaluate(
     nodes: &[Node],
     fields: &Fields,
@@ -25,7 +25,7 @@ pub(super) fn evaluate(
 
 struct Scope<'a> {
     fields: &'a Fields,
-    /// The last one of a name counts.
+    /// The last one of a name is used.
     variables: Vec<(&'a str, Value)>,
     dot: Value,
     output: String,
@@ -179,7 +179,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The first value that holds or does not, or else the last one.
+    /// The first value whose truth equals `holds`, or else the last one.
     fn first_that(&self, holds: bool, arguments: &[Expression]) -> Result<Value, TemplateError> {
         let mut last = Value::Bool(!holds);
         for argument in arguments {

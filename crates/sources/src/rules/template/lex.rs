@@ -1,13 +1,13 @@
-//! Cuts a template into plain text and actions, and an action into words.
+//! Lexer: splits a template into text and actions, and an action into words.
 
 use super::TemplateError;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Text that stands for itself.
+    /// Literal text.
     Text(String),
-    /// What stands between `<<` and `>>`, with the text for messages.
+    /// Content between `<<` and `>>`, with its text for messages.
     Action(Vec<Word>, String),
 }
 
@@ -22,19 +22,19 @@ pub(super) enum Word {
     Variable(String),
     /// `$.Name` or `$name.Field`: a field right after a variable.
     FieldOf(String, String),
-    /// Each further name in `.Name.member`: right after a field.
+    /// Each further name in `.Name.member`, after a field.
     Member(String),
     /// A name: a keyword or a function.
     Name(String),
-    /// A quoted text.
+    /// A quoted string.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Number(i64),
     /// `(`, `)`, `|`, `,` or `:=`
     Sign(&'static str),
 }
 
-/// All pieces of a template. White space is already gone where `-` says so, and so are remarks.
+/// The pieces of a template, with `-` applied and comments removed.
 pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut rest = template;
@@ -80,7 +80,7 @@ fn excerpt(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// Where `>>` stands outside quotes.
+/// Position of `>>` outside quotes.
 fn end(action: &str) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;

@@ -1,30 +1,30 @@
-//! Reads the words of a template's actions into a tree in which every field and variable exists.
+//! Parser of template actions into a tree whose fields and variables all exist.
 
 use super::TemplateError;
 use super::lex::{Piece, Word, pieces};
 
-/// Templates nest no deeper.
+/// Maximum nesting depth.
 const MAX_DEPTH: usize = 32;
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
-    /// Stands for itself.
+    /// Literal text.
     Text(String),
-    /// Is printed.
+    /// Printed expression.
     Print(Expression),
-    /// Gives a variable its value.
+    /// Variable declaration.
     Declare(String, Expression),
-    /// The first of these whose condition holds, or else the rest.
+    /// The first branch whose condition is true, or else the rest.
     If(Vec<(Expression, Vec<Node>)>, Vec<Node>),
-    /// For each element, which is the dot and the variables, or else once the rest.
+    /// Loop over elements, which are the dot and the variables, or else the rest once.
     Range {
         names: Names,
         over: Expression,
         body: Vec<Node>,
         otherwise: Vec<Node>,
     },
-    /// With the value as the dot if it holds, or else the rest.
+    /// Block with the value as the dot if it is true, or else the rest.
     With {
         name: Option<String>,
         value: Expression,
@@ -33,19 +33,19 @@ pub(super) enum Node {
     },
 }
 
-/// The variables of a range: of keys or indices, and of elements.
+/// Variables of a range: of keys or indices, and of elements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) key: Option<String>,
     pub(super) element: Option<String>,
 }
 
-/// What has a value.
+/// Expression with a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Dot,
     Field(String),
-    /// What a field has under a name.
+    /// Value of a map field by name.
     Member(String, String),
     Variable(String),
     Text(String),
@@ -54,7 +54,7 @@ pub(super) enum Expression {
     Call(Function, Vec<Expression>),
 }
 
-/// A function that rules use.
+/// Supported function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Index,
@@ -102,7 +102,7 @@ impl Function {
     }
 }
 
-/// Reads a template that may use these fields.
+/// Parses a template that may use these fields.
 pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, TemplateError> {
     let pieces = pieces(text)?;
     let mut parser = Parser {
@@ -122,7 +122,7 @@ pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, Te
     }
 }
 
-/// Whether a field is used anywhere.
+/// Whether a field is used.
 pub(super) fn uses(nodes: &[Node], field: &str) -> bool {
     nodes.iter().any(|node| match node {
         Node::Text(_) => false,
@@ -156,11 +156,11 @@ fn reads(expression: &Expression, field: &str) -> bool {
     }
 }
 
-/// What a block of nodes ended with.
+/// End of a block of nodes.
 enum Stop<'a> {
     Over,
     Closed,
-    /// With the words after `else`.
+    /// The words after `else`.
     Otherwise(&'a [Word]),
 }
 
@@ -298,7 +298,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The part with another dot, and the one after `else`, where the dot is as before.
+    /// The block with another dot, and the one after `else` with the previous dot.
     fn bodies(&mut self, keyword: &str) -> Result<(Vec<Node>, Vec<Node>), TemplateError> {
         let outer = std::mem::replace(&mut self.dot_has_fields, false);
         let (body, end) = self.block()?;
@@ -322,7 +322,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An expression that takes all the words.
+    /// An expression of all the words.
     fn whole(&self, words: &[Word]) -> Result<Expression, TemplateError> {
         let (expression, rest) = self.pipeline(words, 0)?;
         match rest {

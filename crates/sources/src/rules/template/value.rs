@@ -1,27 +1,27 @@
-//! What a template computes with.
+//! Values of templates.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value; printed as Go prints it.
+/// Value, formatted as in Go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rules) enum Value {
-    /// A text.
+    /// A string.
     Text(String),
     /// A number.
     Number(i64),
-    /// True or false.
+    /// A boolean.
     Bool(bool),
-    /// Texts in an order.
+    /// A list of strings.
     List(Vec<String>),
-    /// Texts by their names.
+    /// Strings by name.
     Map(BTreeMap<String, String>),
-    /// What a map does not have.
+    /// Missing value of a map.
     Nothing,
 }
 
 impl Value {
-    /// Whether a condition holds: not for what is empty, zero or false.
+    /// Truth of a value: false if empty, zero or false.
     pub(super) fn holds(&self) -> bool {
         match self {
             Self::Text(text) => !text.is_empty(),
