@@ -19,7 +19,7 @@ use crate::vpa::{
 
 pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
 pub use status::{
-    CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus,
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
     report_patch, status_patch,
 };
 

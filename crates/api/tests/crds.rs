@@ -16,7 +16,7 @@ const QUANTITY: &str = concat!(
 );
 
 #[test]
-fn deploy_crds_holds_exactly_what_the_types_say() {
+fn deploy_crds_matches_the_types() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let mut written = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("deploy/crds exists") {

@@ -77,7 +77,7 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
 }
 
 #[test]
-fn what_an_effective_autoscaler_leaves_open_has_cranes_defaults_and_numbers_may_be_bare() {
+fn absent_fields_of_an_ehpa_have_cranes_defaults_and_numbers_need_no_quotes() {
     let object = json!({
         "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
         "metadata": {"name": "web"},

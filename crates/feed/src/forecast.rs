@@ -188,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_is_heard() {
-        let told = forecast();
-        let message = told.to_message(5, Timestamp::from_millisecond(17).unwrap());
+    fn a_message_is_parsed_to_the_same_value() {
+        let value = forecast();
+        let message = value.to_message(5, Timestamp::from_millisecond(17).unwrap());
         let stamp = Forecast::stamp(&message);
         assert_eq!(
             (
@@ -200,7 +200,7 @@ mod tests {
             ),
             ("u-1", 5, 17)
         );
-        assert_eq!(Forecast::from_message(message), Ok(told));
+        assert_eq!(Forecast::from_message(message), Ok(value));
     }
 
     #[test]
@@ -224,9 +224,9 @@ mod tests {
 
     #[test]
     fn a_value_that_is_no_number_is_named() {
-        let mut told = forecast();
-        told.metrics[0].series[0].values[1] = f64::NAN;
-        let error = Forecast::from_message(told.to_message(1, Timestamp::UNIX_EPOCH)).unwrap_err();
+        let mut value = forecast();
+        value.metrics[0].series[0].values[1] = f64::NAN;
+        let error = Forecast::from_message(value.to_message(1, Timestamp::UNIX_EPOCH)).unwrap_err();
         assert_eq!(
             error.to_string(),
             "resource.cpu.values: NaN is not a finite number"

@@ -144,15 +144,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_is_heard() {
-        let told = recommendation();
+    fn a_message_is_parsed_to_the_same_value() {
+        let value = recommendation();
         let at = Timestamp::from_millisecond(1_700_000_000_123).unwrap();
-        let message = told.to_message(5, at);
+        let message = value.to_message(5, at);
         assert_eq!(
             (message.revision, message.changed_at_ms),
             (5, 1_700_000_000_123)
         );
-        assert_eq!(Recommendation::try_from(message), Ok(told));
+        assert_eq!(Recommendation::try_from(message), Ok(value));
     }
 
     #[test]

@@ -86,7 +86,7 @@ proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn every_reader_ends_with_the_state_of_the_board(actions in vec(action(), 0..120), max_deletions in 0..6_usize) {
+    fn every_reader_ends_with_the_state_of_the_store(actions in vec(action(), 0..120), max_deletions in 0..6_usize) {
         let now = Timestamp::UNIX_EPOCH;
         let mut store = VersionedStore::new(max_deletions);
         let mut state = BTreeMap::from([(Key::from(LASTING), 0)]);
@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[test]
-fn a_value_that_does_not_change_is_not_told_again() {
+fn an_unchanged_value_is_not_published_again() {
     let now = Timestamp::UNIX_EPOCH;
     let mut store = VersionedStore::new(10);
     store.apply("a", 1, now);

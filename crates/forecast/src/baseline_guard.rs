@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_clearly_better_replaces_the_mix() {
+    fn only_a_clearly_better_member_replaces_the_ensemble() {
         check(1.0, Some(0));
         check(1.8, Some(0));
         check(1.9, None);

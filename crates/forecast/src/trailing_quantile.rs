@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_in_order_is_what_sorting_the_newest_gives(
+        fn the_sorted_list_matches_sorting_the_newest_excesses(
             excesses in prop::collection::vec(-1e12..1e12_f64, 0..300),
             most in 1..60_usize,
         ) {

@@ -210,7 +210,7 @@ fn learning_at_once_and_slot_by_slot_give_the_same() {
 }
 
 #[test]
-fn after_a_fortnight_without_samples_only_what_came_since_counts() {
+fn after_a_fortnight_without_samples_only_later_samples_count() {
     let history = series(25, |minute| {
         (!(1440..20 * 1440).contains(&minute)).then(|| daily(minute))
     });

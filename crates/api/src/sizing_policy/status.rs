@@ -53,12 +53,12 @@ pub struct SizingPolicyStatus {
     /// The first ten workloads counted in conflicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
-    pub conflicting: Vec<Contested>,
+    pub conflicting: Vec<WorkloadConflict>,
 
     /// The first ten workloads counted in overridden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
-    pub overridden_by: Vec<Contested>,
+    pub overridden_by: Vec<WorkloadConflict>,
 
     /// Conditions of the policy, ordered by type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -105,12 +105,12 @@ pub struct ShardReport {
     /// The first ten workloads counted in conflicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
-    pub conflicting: Vec<Contested>,
+    pub conflicting: Vec<WorkloadConflict>,
 
     /// The first ten workloads counted in overridden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
-    pub overridden_by: Vec<Contested>,
+    pub overridden_by: Vec<WorkloadConflict>,
 
     /// Reason of the Ready condition in CamelCase.
     #[serde(default)]
@@ -123,7 +123,7 @@ pub struct ShardReport {
 
 /// Workload that the policy selects but does not manage.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contested {
+pub struct WorkloadConflict {
     /// Kind of the workload.
     pub kind: String,
     /// Namespace of the workload.
@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn a_report_takes_the_place_of_the_one_before_and_of_nothing_else() {
-        let contested = Contested {
+        let conflict = WorkloadConflict {
             kind: "Job".to_owned(),
-            ..Contested::default()
+            ..WorkloadConflict::default()
         };
         let old = ShardReport {
             conflicts: 1,
-            conflicting: vec![contested],
+            conflicting: vec![conflict],
             ..ShardReport::default()
         };
         let new = ShardReport {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_was_replaced_is_not_heard() {
+    fn messages_of_a_replaced_leader_are_refused() {
         let mut hearer = Receiver::new();
         hearer.hear(5, reset(&[("a", 1)])).unwrap();
         hearer.merge.begin();

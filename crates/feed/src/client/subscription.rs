@@ -174,21 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn each_leader_tells_of_its_own_objects() {
+    fn each_leader_sends_its_own_objects() {
         check(&[], &[]);
         check(&[&[("a", 1)]], &[("a", 1)]);
         check(&[&[("a", 1)], &[("b", 2)]], &[("a", 1), ("b", 2)]);
     }
 
     #[test]
-    fn of_an_object_that_two_tell_of_the_last_decision_counts_once() {
+    fn of_two_values_of_one_object_the_latest_counts() {
         check(&[&[("a", 5), ("b", 1)], &[("a", 4)]], &[("a", 5), ("b", 1)]);
         check(&[&[("a", 4)], &[("a", 5)]], &[("a", 5)]);
         check(&[&[("a", 4)], &[("a", 4)]], &[("a", 4)]);
     }
 
     #[test]
-    fn what_a_leader_told_is_fresh_while_it_is_heard() {
+    fn values_are_fresh_while_the_stream_of_their_leader_is_open() {
         let mut subscription: Subscription = Subscription::new(2, Instant::now());
         for (leader, at) in subscription.leaders.iter_mut().zip([5, 4]) {
             leader.values.insert("a".to_owned(), received(at));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recommendation_of_a_leader_that_is_heard_counts_before_the_status() {
+    fn a_fresh_recommendation_takes_precedence_over_the_status() {
         for (has_recommendation, stale) in [(true, false), (false, true)] {
             check_over(3, 1, true, has_recommendation, true);
             check_over(4, 1, true, has_recommendation, true);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_stale_while_one_leader_is_not_heard() {
+    fn a_subscription_is_stale_while_one_stream_is_down() {
         let (earlier, later) = (Instant::now(), Instant::now());
         let mut subscription: Subscription = Subscription::new(2, earlier);
         subscription.leaders[1].stale_since = Some(later);

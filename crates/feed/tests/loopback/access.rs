@@ -97,9 +97,9 @@ async fn idle_connections_without_a_certificate_keep_no_client_out() {
     };
     let replica = Replica::with(&authority, limits).await;
     let _term = replica.lead(1, [recommendation("a", 1)]);
-    let mut strangers = Vec::new();
+    let mut idle = Vec::new();
     for number in 0..4 * limits.connections {
-        strangers.push(TcpStream::connect(&replica.address).await.unwrap());
+        idle.push(TcpStream::connect(&replica.address).await.unwrap());
         if number % limits.connections == 0 {
             assert_eq!(
                 attempt(

@@ -58,12 +58,12 @@ impl ChangingServer {
             lines,
             _certificates: certificates,
         };
-        server.address = server.told("address ").await;
+        server.address = server.line("address ").await;
         server
     }
 
     /// Waits for a line with this prefix and returns the rest of it.
-    async fn told(&mut self, beginning: &str) -> String {
+    async fn line(&mut self, beginning: &str) -> String {
         let search = async {
             loop {
                 let line = self
@@ -83,7 +83,7 @@ impl ChangingServer {
     /// Waits until all objects have changed `count` times.
     pub(crate) async fn rounds(&mut self, count: i64) {
         for _ in 0..count {
-            self.told("round ").await;
+            self.line("round ").await;
         }
     }
 
@@ -96,7 +96,7 @@ impl ChangingServer {
             .write_all(b"stop\n")
             .await
             .unwrap();
-        self.told("last ").await.parse().unwrap()
+        self.line("last ").await.parse().unwrap()
     }
 
     /// Resident memory of the process.

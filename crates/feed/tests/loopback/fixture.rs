@@ -168,9 +168,9 @@ impl Follower {
 
     /// Follows one leader per shard.
     pub(crate) fn of_shards(count: usize, tls: Arc<ClientConfig>) -> Self {
-        let (leaders, told) = (0..count).map(|_| watch::channel(None)).unzip();
+        let (leaders, receivers) = (0..count).map(|_| watch::channel(None)).unzip();
         let reader = Reader {
-            leaders: told,
+            leaders: receivers,
             tls: Arc::new(move || Arc::clone(&tls)),
             server_name: server_name(),
         };

@@ -54,7 +54,7 @@ async fn until(
 }
 
 #[tokio::test]
-async fn forecasts_are_told_changed_and_taken_back_and_outlive_their_leader() {
+async fn forecasts_are_published_changed_and_deleted_and_outlive_their_leader() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let _recommendations = replica.lead(7, []);
@@ -83,7 +83,7 @@ async fn forecasts_are_told_changed_and_taken_back_and_outlive_their_leader() {
 }
 
 #[tokio::test]
-async fn a_forecast_that_is_too_large_is_left_out_and_the_others_are_told() {
+async fn an_oversized_forecast_is_left_out_and_the_others_are_published() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let _recommendations = replica.lead(7, []);

@@ -33,7 +33,7 @@ async fn a_reader_follows_every_change() {
 }
 
 #[tokio::test]
-async fn a_stand_by_serves_nobody_and_a_new_leader_not_before_it_has_decided() {
+async fn a_standby_serves_no_reader_and_a_new_leader_only_after_its_first_reset() {
     let authority = Authority::new();
     let replica = Replica::start(&authority).await;
     let mut follower = follower(&authority);

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use api::sizing_policy::{Contested, MAX_LISTED};
+use api::sizing_policy::{MAX_LISTED, WorkloadConflict};
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use model::WorkloadRef;
@@ -81,7 +81,7 @@ pub(crate) struct Tally {
 pub(crate) struct Contests {
     pub(crate) count: usize,
     /// The first ones.
-    pub(crate) listed: Vec<Contested>,
+    pub(crate) listed: Vec<WorkloadConflict>,
 }
 
 impl Contests {
@@ -89,7 +89,7 @@ impl Contests {
         self.count += 1;
         if self.listed.len() < MAX_LISTED {
             let ObjectKey { namespace, name } = key.clone();
-            self.listed.push(Contested {
+            self.listed.push(WorkloadConflict {
                 kind: kind.kind().to_owned(),
                 namespace,
                 name,

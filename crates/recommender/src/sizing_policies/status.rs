@@ -6,7 +6,7 @@
 //! policy's own status.
 
 use api::sizing_policy::{
-    CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus,
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
 };
 use api::vpa::Conditions;
 use jiff::Timestamp;
@@ -218,7 +218,7 @@ fn set(
     conditions: &mut Conditions,
     (kind, reason): (&str, &str),
     count: i64,
-    listed: &[Contested],
+    listed: &[WorkloadConflict],
     what: &str,
     now: Timestamp,
 ) {
@@ -237,12 +237,12 @@ fn set(
 }
 
 fn name(
-    Contested {
+    WorkloadConflict {
         kind,
         namespace,
         name,
         by,
-    }: &Contested,
+    }: &WorkloadConflict,
 ) -> String {
     format!("{kind} {namespace}/{name} ({by})")
 }
