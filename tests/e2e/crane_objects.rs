@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result};
 use api::{
-    effective_hpa::{self, EffectiveHorizontalPodAutoscaler},
+    ehpa::{self, EffectiveHorizontalPodAutoscaler},
     prediction::{self, TimeSeriesPrediction},
     substitute::{self, Substitute},
 };
@@ -164,7 +164,7 @@ async fn cranes_objects_are_accepted_with_cranes_defaults() -> Result<()> {
         .list(&kube::api::ListParams::default())
         .await?
     {
-        effective_hpa::parse(serde_json::to_value(object)?)?;
+        ehpa::parse(serde_json::to_value(object)?)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler;

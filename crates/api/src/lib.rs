@@ -1,18 +1,18 @@
-//! The Kubernetes objects that Plimsoll reads and writes: those of the upstream Vertical Pod
-//! Autoscaler exactly as 1.8 defines them, those of Crane's horizontal loop, and our own.
+//! Kubernetes objects that Plimsoll reads and writes: those of the upstream Vertical Pod Autoscaler
+//! exactly as in 1.8, those of Crane's horizontal autoscaling, and our own.
 //!
 //! * [`vpa`]: `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`, its defaults, its conditions and
 //!   the patch of its status.
 //! * [`checkpoint`]: `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`.
 //! * [`sizing_policy`]: `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`.
-//! * [`effective_hpa`]: `EffectiveHorizontalPodAutoscaler` of `autoscaling.crane.io/v1alpha1`, and
+//! * [`ehpa`]: `EffectiveHorizontalPodAutoscaler` (EHPA) of `autoscaling.crane.io/v1alpha1`, and
 //!   [`substitute`]: its `Substitute`.
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
-//! * [`condition`]: conditions as most Kubernetes objects have them.
+//! * [`condition`]: conditions in the form of `metav1.Condition`.
 //! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
-//! * [`patch`]: what the patches of all of them have in common.
-//! * [`crd`]: the `CustomResourceDefinition`s made from these types; `make manifests` writes them
-//!   into `deploy/crds`.
+//! * [`patch`]: common parts of patches.
+//! * [`crd`]: the `CustomResourceDefinition`s generated from these types; `make manifests` writes
+//!   them into `deploy/crds`.
 //!
 //! No I/O here, and no decision about sizes: conversions end at neutral values.
 
@@ -28,7 +28,7 @@
 pub mod checkpoint;
 pub mod condition;
 pub mod crd;
-pub mod effective_hpa;
+pub mod ehpa;
 pub mod external_metrics;
 pub mod metrics;
 mod parse;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api::{
     checkpoint::{self, HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus},
-    condition, crd, effective_hpa, prediction, substitute,
+    condition, crd, ehpa, prediction, substitute,
     vpa::{
         self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
     },
@@ -55,7 +55,7 @@ fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_re
         ["/spec/metrics/[]/object/metric/selector is not in the example"]
     );
     assert_eq!(
-        json_of(&effective_hpa::parse(ehpa.clone()).expect("the example parses")),
+        json_of(&ehpa::parse(ehpa.clone()).expect("the example parses")),
         ehpa
     );
 
@@ -89,12 +89,9 @@ fn absent_fields_of_an_ehpa_have_cranes_defaults_and_numbers_need_no_quotes() {
             "crons": [{"start": "0 9 * * *", "end": "0 18 * * *"}],
         },
     });
-    let spec = effective_hpa::parse(object).expect("it parses").spec;
+    let spec = ehpa::parse(object).expect("it parses").spec;
     assert_eq!(spec.effective_min_replicas(), 1);
-    assert_eq!(
-        spec.effective_strategy(),
-        effective_hpa::ScaleStrategy::Auto
-    );
+    assert_eq!(spec.effective_strategy(), ehpa::ScaleStrategy::Auto);
     assert_eq!(spec.crons[0].target_replicas, 0);
     let target = &spec.metrics[0].pods.as_ref().expect("a Pods metric").target;
     assert_eq!(

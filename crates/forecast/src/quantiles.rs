@@ -118,7 +118,7 @@ impl QuantileEstimator {
         for (errors, size) in self.errors.iter_mut().zip(estimate.sizes) {
             match errors {
                 ErrorHistory::Scores(scores) if estimate.has_sizes => {
-                    scores.add(error / f64::from(size), &self.shares)
+                    scores.add(error / f64::from(size), &self.shares);
                 }
                 ErrorHistory::Naive(trailing) => trailing.evaluate(seasons, position, actual),
                 ErrorHistory::Scores(_) | ErrorHistory::Ignored => {}

@@ -39,7 +39,7 @@ pub(crate) mod watch;
 
 use std::sync::Arc;
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use jiff::Timestamp;

@@ -71,7 +71,7 @@ pub(crate) mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+    use api::ehpa::EffectiveHorizontalPodAutoscaler;
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::json;

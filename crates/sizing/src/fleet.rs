@@ -144,7 +144,7 @@ impl Fleet {
     /// Removes an autoscaler with its checkpoints.
     pub fn delete_autoscaler(&mut self, id: &AutoscalerId) {
         self.update(&id.namespace, |namespace| {
-            namespace.delete_autoscaler(&id.name)
+            namespace.delete_autoscaler(&id.name);
         });
     }
 

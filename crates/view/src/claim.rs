@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use jiff::Timestamp;
 use model::Workload;
 

@@ -1,6 +1,6 @@
 //! What of an `EffectiveHorizontalPodAutoscaler` decides about its windows of time.
 
-use api::effective_hpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler, HolidaysError};
+use api::ehpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler, HolidaysError};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use model::WorkloadRef;
@@ -36,7 +36,7 @@ impl Timetable {
     /// Keeps what can change an answer.
     pub fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
         let Whole { key, object } = Whole::new(object);
-        let holidays = effective_hpa::holidays(&object);
+        let holidays = ehpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
         let (metadata, target) = (object.metadata, object.spec.scale_target_ref);
         Self {

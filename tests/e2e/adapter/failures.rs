@@ -2,7 +2,7 @@
 //! the other is gone: it never shrinks.
 
 use anyhow::{Context as _, Result, ensure};
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use e2e::deployed::{metric, replicas_of};
 use e2e::eventually;

@@ -2,7 +2,7 @@
 //! workload had, and so it is predicted.
 
 use anyhow::{Context as _, Result};
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use e2e::remote_write::{Labels, Receiver};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use e2e::{eventually, kubectl};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::effective_hpa::CronSpec;
+use api::ehpa::CronSpec;
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use view::{

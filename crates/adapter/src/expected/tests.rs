@@ -5,7 +5,7 @@ mod keeps;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::effective_hpa::{CronSpec, HolidaysError};
+use api::ehpa::{CronSpec, HolidaysError};
 use feed::client::{LeaderState, Received};
 use feed::{Forecast, ForecastSeries, MetricForecast, Subscription};
 use jiff::{SignedDuration, Timestamp};

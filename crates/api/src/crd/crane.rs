@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde_json::Value;
 
 use super::{from_type, schema_of};
-use crate::effective_hpa::{DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler};
+use crate::ehpa::{DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler};
 use crate::prediction::TimeSeriesPrediction;
 use crate::substitute::Substitute;
 

@@ -11,7 +11,7 @@ mod kinds;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::effective_hpa::{
+use api::ehpa::{
     ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus,
 };
 use api::patch::{guarded, put_status};

@@ -14,7 +14,7 @@
 //! * Of several objects for one workload only the oldest (`view::Eldest`) gets one: their
 //!   autoscalers would not yet be there to be seen by each other.
 
-use api::effective_hpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use api::ehpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 use view::installations;

@@ -2,7 +2,7 @@
 //!
 //! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`.
 
-use api::effective_hpa::{MetricSpec, ScaleStrategy};
+use api::ehpa::{MetricSpec, ScaleStrategy};
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior,

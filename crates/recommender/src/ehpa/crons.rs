@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use api::effective_hpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
+use api::ehpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use scaling::cron::{CronReplicas, Window, cron_replicas, metric_name};

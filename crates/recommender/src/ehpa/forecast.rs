@@ -5,7 +5,7 @@
 //! `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series,
 //! of the right namespace.
 
-use api::effective_hpa::{
+use api::ehpa::{
     DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier,
     MetricSpec,
 };

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{AlgorithmKind, MetricPrediction, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;

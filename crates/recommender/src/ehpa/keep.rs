@@ -9,9 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::effective_hpa::{
-    ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy, adopted_by,
-};
+use api::ehpa::{ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy, adopted_by};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use futures::StreamExt as _;

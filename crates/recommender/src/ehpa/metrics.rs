@@ -7,7 +7,7 @@
 //! cannot be there. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
 
 use api::condition::ConditionStatus;
-use api::effective_hpa::{
+use api::ehpa::{
     ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind,
 };
 use api::prediction::HISTORY_READ;

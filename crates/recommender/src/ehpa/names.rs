@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api::effective_hpa::{
-    ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by,
-};
+use api::ehpa::{ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by};
 use api::vpa::DEFAULT_RECOMMENDER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;

@@ -3,7 +3,7 @@
 //! A prediction that cannot be made never keeps the autoscaler from being made, as it does in
 //! Crane.
 
-use api::effective_hpa::{MetricSpec, ScaleStrategy};
+use api::ehpa::{MetricSpec, ScaleStrategy};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, MetricKind, MetricSpec};
+use api::ehpa::{EffectiveHorizontalPodAutoscaler, MetricKind, MetricSpec};
 
 use super::names;
 

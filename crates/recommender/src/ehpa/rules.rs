@@ -9,7 +9,7 @@ mod follow;
 
 use std::sync::Arc;
 
-use api::effective_hpa::MetricIdentifier;
+use api::ehpa::MetricIdentifier;
 use model::Selector;
 use sources::rules::{QueryError, Rule, RuleSet, Workload};
 

@@ -5,7 +5,7 @@
 //! it was about.
 
 use api::condition::{self, Condition, ConditionStatus};
-use api::effective_hpa::{
+use api::ehpa::{
     EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
     PREDICTION_READY, READY,
 };

@@ -4,7 +4,7 @@
 //! So the autoscaler always computes from what is really there, and its answer is in its status
 //! alone. Source: gocrane/crane `pkg/controller/ehpa/substitute.go`.
 
-use api::effective_hpa::ScaleStrategy;
+use api::ehpa::ScaleStrategy;
 use api::substitute::{Substitute, SubstituteSpec, SubstituteStatus};
 
 use super::{Seen, Target, names};

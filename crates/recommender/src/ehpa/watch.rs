@@ -1,7 +1,7 @@
 //! Watches EHPAs and what they own as soon as they can be read: in a cluster of upstream's there
 //! are none, and a recommender without the component `horizontal` has no right to them.
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

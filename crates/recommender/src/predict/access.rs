@@ -8,7 +8,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use kube::ResourceExt as _;
 use sources::prometheus::{confine, matcher};
@@ -241,7 +241,7 @@ mod tests {
             let metric = json!({"name": name, "selector": {"matchLabels": {"topic": "a"}}});
             json!({"type": "External", "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}}})
         };
-        let owner = api::effective_hpa::parse(json!({
+        let owner = api::ehpa::parse(json!({
             "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
             "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "metrics": [external("queue"), external("jobs")]},
         }));

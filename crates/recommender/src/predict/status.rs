@@ -6,7 +6,7 @@
 //! twentieth: readers in a hurry have the feed.
 
 use api::condition::{self, ConditionStatus};
-use api::effective_hpa::READY;
+use api::ehpa::READY;
 use api::prediction::{
     HISTORY_READ, MetricPrediction, PredictedSeries, TimeSeriesPredictionStatus,
 };

@@ -61,7 +61,7 @@ impl Fleet {
     /// Drops the checkpoint of an autoscaler's container, and its expired live history.
     pub fn forget_container(&mut self, id: &AutoscalerId, container: &str, now: Timestamp) {
         self.update(&id.namespace, |namespace| {
-            namespace.forget_container(&id.name, container, now)
+            namespace.forget_container(&id.name, container, now);
         });
     }
 }

@@ -7,7 +7,7 @@ use model::{Cap, Quantity, ResourceName};
 pub enum LimitedValues {
     /// Requests.
     Requests,
-    /// Limits, which are proportional to requests unless the policy says RequestsOnly.
+    /// Limits, which are proportional to requests unless the policy says `RequestsOnly`.
     Limits,
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler;

@@ -1,7 +1,7 @@
 //! Watches of what is expected of workloads, trimmed to the numbers, and of what these are shared
 //! out among.
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use view::{LabelledPod, Prediction, Resource, Timetable, WellKnown};

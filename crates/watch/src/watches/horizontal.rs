@@ -1,6 +1,6 @@
 //! Watches of the objects of the horizontal loop.
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;

@@ -1,6 +1,6 @@
 //! Whether a write may change an object that is there, and what adoption leaves on it.
 
-use api::effective_hpa::{ADOPT, ADOPTED_BY, ORIGINAL_SPEC};
+use api::ehpa::{ADOPT, ADOPTED_BY, ORIGINAL_SPEC};
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;

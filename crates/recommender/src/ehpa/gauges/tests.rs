@@ -35,7 +35,7 @@ fn effective(
     }
     Whole {
         key: key(&object),
-        object: api::effective_hpa::parse(object).expect("an object"),
+        object: api::ehpa::parse(object).expect("an object"),
     }
 }
 

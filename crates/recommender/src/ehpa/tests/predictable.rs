@@ -1,7 +1,7 @@
 //! Metrics that cannot be predicted are said to be so, once for each version of an object.
 
 use api::condition::ConditionStatus;
-use api::effective_hpa::METRICS_PREDICTABLE;
+use api::ehpa::METRICS_PREDICTABLE;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, autoscaler, external, reasons, resource};

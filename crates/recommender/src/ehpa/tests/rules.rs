@@ -1,7 +1,7 @@
 //! How the history of a metric is asked for: as the user says, else as a rule does, else in our
 //! way.
 
-use api::effective_hpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
+use api::ehpa::{METRIC_RULES_USABLE, METRICS_PREDICTABLE};
 use serde_json::{Value, json};
 
 use super::stage::Stage;

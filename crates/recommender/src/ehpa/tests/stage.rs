@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::effective_hpa::{self, EffectiveHorizontalPodAutoscaler};
+use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
 use api::prediction::{self, TimeSeriesPrediction};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use model::{Cpu, Labels, Memory};
@@ -50,7 +50,7 @@ impl Stage {
             object["spec"][key] = value.clone();
         }
         Self {
-            object: effective_hpa::parse(object).expect("an effective autoscaler"),
+            object: ehpa::parse(object).expect("an effective autoscaler"),
             target: Ok(Target {
                 spec_replicas: 3,
                 status_replicas: 3,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use api::effective_hpa::{self, EffectiveHorizontalPodAutoscaler};
+use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
 use http::{Method, Request, Response};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::client::Body;
@@ -150,7 +150,7 @@ impl ApiServer {
         let mut view = View::default();
         for (path, object) in &self.0.lock().expect("whole").objects {
             if path.starts_with(EFFECTIVE) {
-                let object = effective_hpa::parse(object.clone()).expect("an EHPA");
+                let object = ehpa::parse(object.clone()).expect("an EHPA");
                 view.effective_autoscalers
                     .apply(Arc::new(kept::<EffectiveHorizontalPodAutoscaler>(object)));
             } else if path.starts_with(NATIVE) {
