@@ -180,16 +180,16 @@ fn admit(request: Request<()>, metrics: &Metrics) -> Result<Request<()>, Status>
 /// Reports the feed as healthy while it is served, which is in the leader only. Runs as long as the
 /// publisher.
 async fn report_health(publisher: Publisher, health: tonic_health::server::HealthReporter) {
-    let mut published = publisher.published();
+    let mut state = publisher.published();
     loop {
-        let leads = published.borrow_and_update().term.is_some();
+        let leads = state.borrow_and_update().term.is_some();
         if leads {
             health.set_serving::<FeedServer<Service>>().await;
         } else {
             health.set_not_serving::<FeedServer<Service>>().await;
         }
-        if published
-            .wait_for(|published| published.term.is_some() != leads)
+        if state
+            .wait_for(|now| now.term.is_some() != leads)
             .await
             .is_err()
         {

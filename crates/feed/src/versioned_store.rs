@@ -278,7 +278,7 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
                     items.push(item(key, entry, value));
                 }
                 None if items.is_empty() && deleted.len() < MAX_DELETED => {
-                    deleted.push(key.clone())
+                    deleted.push(key.clone());
                 }
                 _ => break,
             }

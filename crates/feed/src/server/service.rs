@@ -59,13 +59,13 @@ impl Service {
     }
 
     fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
-        let published = publisher.published();
+        let state = publisher.published();
         let term = self.term(publisher)?;
         let permit = self.permit(&self.readers)?;
         Ok(Watch {
             publisher: publisher.clone(),
             term,
-            published,
+            state,
             metrics: self.metrics.clone(),
             shutdown: self.shutdown.clone(),
             ends_at: Instant::now() + self.limits.stream_age,
@@ -126,7 +126,7 @@ impl Feed for Service {
             answered.ok_or(question)
         });
         match answered.await {
-            Ok(Ok(explained)) => Ok(Response::new(explained.into())),
+            Ok(Ok(response)) => Ok(Response::new(response.into())),
             Ok(Err(ExplainQuery {
                 namespace,
                 name,

@@ -30,7 +30,7 @@ pub(super) fn not_leading() -> Status {
 pub(super) struct Watch<V: Topic> {
     pub(super) publisher: Publisher<V>,
     pub(super) term: u64,
-    pub(super) published: watch::Receiver<Published>,
+    pub(super) state: watch::Receiver<Published>,
     pub(super) metrics: Metrics,
     pub(super) shutdown: CancellationToken,
     pub(super) ends_at: Instant,
@@ -66,7 +66,7 @@ enum Wakeup {
     /// The stream reached its maximum age.
     Expired,
     /// This process is no longer the leader, or shuts down.
-    StreamEnd,
+    NotLeading,
 }
 
 impl<V: Topic> Watch<V> {
@@ -74,15 +74,15 @@ impl<V: Topic> Watch<V> {
     async fn wait(&mut self) -> Wakeup {
         tokio::select! {
             biased;
-            () = self.shutdown.cancelled() => Wakeup::StreamEnd,
+            () = self.shutdown.cancelled() => Wakeup::NotLeading,
             () = sleep_until(self.ends_at) => Wakeup::Expired,
-            changed = self.published.changed() => if changed.is_ok() { Wakeup::Changed } else { Wakeup::StreamEnd },
+            changed = self.state.changed() => if changed.is_ok() { Wakeup::Changed } else { Wakeup::NotLeading },
         }
     }
 
     /// Whether the term of the stream is still current.
     fn leads(&mut self) -> bool {
-        self.published.borrow_and_update().term == Some(self.term) && !self.shutdown.is_cancelled()
+        self.state.borrow_and_update().term == Some(self.term) && !self.shutdown.is_cancelled()
     }
 
     /// The messages of this reader until its term or lifetime ends.
@@ -99,7 +99,7 @@ impl<V: Topic> Watch<V> {
                 match watch.wait().await {
                     Wakeup::Changed => {}
                     Wakeup::Expired => return None,
-                    Wakeup::StreamEnd => return Some((Err(not_leading()), None)),
+                    Wakeup::NotLeading => return Some((Err(not_leading()), None)),
                 }
             }
         })

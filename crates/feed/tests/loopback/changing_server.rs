@@ -139,7 +139,7 @@ async fn serve() {
         server
             .serve(listener, CancellationToken::new())
             .await
-            .unwrap()
+            .unwrap();
     });
     let (enough, ended) = (CancellationToken::new(), CancellationToken::new());
     let (on_line, on_end) = (enough.clone(), ended.clone().drop_guard());

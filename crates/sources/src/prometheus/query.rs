@@ -238,7 +238,7 @@ mod tests {
     fn usage_is_asked_for_per_container_of_a_namespace() {
         let settings = UsageSettings::default();
         let check = |series: &UsageSeries, expected: &str| {
-            assert_eq!(usage(series, "shop", hour()), expected)
+            assert_eq!(usage(series, "shop", hour()), expected);
         };
         check(
             &settings.cpu_candidates()[0],
