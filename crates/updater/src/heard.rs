@@ -190,7 +190,7 @@ mod tests {
         let following = |values: &[&Arc<feed::Recommendation>]| {
             let heard = |value: &&Arc<feed::Recommendation>| {
                 let value = Arc::clone(value);
-                feed::client::Heard {
+                feed::client::Received {
                     value,
                     term: 1,
                     revision: 1,
