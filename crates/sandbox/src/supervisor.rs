@@ -163,7 +163,7 @@ async fn run(
     record: &watch::Sender<Record>,
 ) -> Result<End> {
     Box::pin(start(plan, setting, members, authority_pem, |step| {
-        tell(&News::Step(step.to_owned()))
+        tell(&News::Step(step.to_owned()));
     }))
     .await?;
     record.send_modify(|record| record.ready = true);

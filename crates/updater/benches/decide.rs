@@ -165,7 +165,7 @@ fn passes_after_one_change(criterion: &mut Criterion) {
             };
             pass();
             group.bench_function(format!("{workloads} autoscalers, {name}"), |bencher| {
-                bencher.iter(&mut pass)
+                bencher.iter(&mut pass);
             });
         }
     }

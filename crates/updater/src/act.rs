@@ -143,7 +143,7 @@ where
     match timeout(PATIENCE, tries).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%pod, %error, "cannot write the annotations of a resized pod")
+            tracing::warn!(%pod, %error, "cannot write the annotations of a resized pod");
         }
         Err(_) => tracing::warn!(%pod, "no answer to the annotations of a resized pod in time"),
     }

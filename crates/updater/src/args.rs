@@ -285,10 +285,10 @@ mod tests {
         check("", |_| ());
         check("--min-replicas=1", |settings| settings.min_replicas = 1);
         check("--eviction-tolerance=0.25", |settings| {
-            settings.eviction_tolerance = 0.25
+            settings.eviction_tolerance = 0.25;
         });
         check("--pod-update-threshold=0.2", |settings| {
-            settings.update_threshold = 0.2
+            settings.update_threshold = 0.2;
         });
         check(
             "--in-recommendation-bounds-eviction-lifetime-threshold=1h",
@@ -297,25 +297,25 @@ mod tests {
             },
         );
         check("--evict-after-oom-threshold=1m", |settings| {
-            settings.quick_oom = Duration::from_mins(1)
+            settings.quick_oom = Duration::from_mins(1);
         });
         check("--settling-time=0s", |settings| {
-            settings.settling = Duration::ZERO
+            settings.settling = Duration::ZERO;
         });
         check("--in-place-skip-disruption-budget", |settings| {
-            settings.in_place_skips_budget = true
+            settings.in_place_skips_budget = true;
         });
         check("--native-sidecars", |settings| {
-            settings.native_sidecars = true
+            settings.native_sidecars = true;
         });
         check("--feature-gates=InPlace=true", |settings| {
-            settings.in_place = true
+            settings.in_place = true;
         });
         check("--feature-gates=CPUStartupBoost=true", |settings| {
-            settings.startup_boost = true
+            settings.startup_boost = true;
         });
         check("--feature-gates=PerVPAConfig=true", |settings| {
-            settings.per_autoscaler = true
+            settings.per_autoscaler = true;
         });
     }
 

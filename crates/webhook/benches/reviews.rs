@@ -109,12 +109,12 @@ fn reviews(bench: &mut Criterion) {
             body.len()
         );
         bench.bench_function(&name, |bencher| {
-            bencher.iter(|| review(&state, black_box(&body)))
+            bencher.iter(|| review(&state, black_box(&body)));
         });
     }
     let body = body(1);
     bench.bench_function("admitted without a look", |bencher| {
-        bencher.iter(|| shed(black_box(&body)))
+        bencher.iter(|| shed(black_box(&body)));
     });
 }
 

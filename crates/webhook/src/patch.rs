@@ -186,7 +186,7 @@ mod tests {
                     Map::Limits,
                     &"a~b/c".into(),
                     &amount,
-                )
+                );
             },
             &json!([{"op": "add", "path": "/spec/initContainers/2/resources/limits/a~0b~1c", "value": "1500m"}]),
         );

@@ -67,7 +67,7 @@ impl fmt::Display for Forbidden<'_> {
         } = self;
         match wants {
             Wants::Path { verb, path } => {
-                write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?
+                write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?;
             }
             Wants::Resource {
                 namespace,

@@ -216,7 +216,7 @@ impl Upstream {
             let was_open = breaker.is_open();
             match &answer {
                 Err(ExchangeError::Timeout(_)) => {
-                    breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes())))
+                    breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes())));
                 }
                 Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
                 _ => breaker.succeeded(),

@@ -115,7 +115,7 @@ fn selector(selector: &Selector) -> Value {
             }
             Requirement::In(key, values) => expression(key, "In", values.iter().cloned().collect()),
             Requirement::NotIn(key, values) => {
-                expression(key, "NotIn", values.iter().cloned().collect())
+                expression(key, "NotIn", values.iter().cloned().collect());
             }
             Requirement::Exists(key) => expression(key, "Exists", Vec::new()),
             Requirement::DoesNotExist(key) => expression(key, "DoesNotExist", Vec::new()),

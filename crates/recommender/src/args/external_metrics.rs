@@ -72,7 +72,7 @@ mod tests {
                 assert_eq!(names, expected, "{line}");
             }
             (Err(error), Err(part)) => {
-                assert!(format!("{error:#}").contains(part), "{line}: {error:#}")
+                assert!(format!("{error:#}").contains(part), "{line}: {error:#}");
             }
             (names, expected) => panic!("{line}: {names:?}, expected {expected:?}"),
         }

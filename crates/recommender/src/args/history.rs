@@ -236,7 +236,7 @@ mod tests {
                 assert!(shown.contains(part), "{line}: {shown}");
             }
             (Err(error), Err(part)) => {
-                assert!(format!("{error:#}").contains(part), "{line}: {error:#}")
+                assert!(format!("{error:#}").contains(part), "{line}: {error:#}");
             }
             (settings, expected) => panic!("{line}: {settings:?}, expected {expected:?}"),
         }

@@ -74,7 +74,7 @@ mod tests {
         let found = parse(line).expect(line).metric_rules.settings();
         match (found, expected) {
             (Ok(found), Ok(expected)) => {
-                assert_eq!(found.map(|settings| settings.place), expected, "{line}")
+                assert_eq!(found.map(|settings| settings.place), expected, "{line}");
             }
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
             (found, _) => panic!("{line}: {found:?}"),

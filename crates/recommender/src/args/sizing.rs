@@ -201,16 +201,16 @@ mod tests {
     #[test]
     fn each_flag_reaches_its_setting() {
         check("--recommendation-margin-fraction=0.2", |config| {
-            config.margin_fraction = 0.2
+            config.margin_fraction = 0.2;
         });
         check("--pod-recommendation-min-cpu-millicores=15", |config| {
-            config.pod_min_cpu_millicores = 15.0
+            config.pod_min_cpu_millicores = 15.0;
         });
         check("--pod-recommendation-min-memory-mb=100", |config| {
-            config.pod_min_memory_mib = 100.0
+            config.pod_min_memory_mib = 100.0;
         });
         check("--target-cpu-percentile=0.8", |config| {
-            config.cpu_percentiles.target = 0.8
+            config.cpu_percentiles.target = 0.8;
         });
         check(
             "--recommendation-lower-bound-cpu-percentile=0.4",
@@ -221,7 +221,7 @@ mod tests {
             |config| config.cpu_percentiles.upper_bound = 0.99,
         );
         check("--target-memory-percentile=0.8", |config| {
-            config.memory_percentiles.target = 0.8
+            config.memory_percentiles.target = 0.8;
         });
         check(
             "--recommendation-lower-bound-memory-percentile=0.4",
@@ -236,44 +236,44 @@ mod tests {
             },
         );
         check("--confidence-interval-cpu=1s", |config| {
-            config.cpu_confidence_interval_ns = 1_000_000_000
+            config.cpu_confidence_interval_ns = 1_000_000_000;
         });
         check("--confidence-interval-memory=1s", |config| {
-            config.memory_confidence_interval_ns = 1_000_000_000
+            config.memory_confidence_interval_ns = 1_000_000_000;
         });
         check("--cpu-histogram-decay-half-life=1s", |config| {
-            config.cpu_half_life_ns = 1_000_000_000
+            config.cpu_half_life_ns = 1_000_000_000;
         });
         check("--memory-histogram-decay-half-life=1s", |config| {
-            config.memory_half_life_ns = 1_000_000_000
+            config.memory_half_life_ns = 1_000_000_000;
         });
         check("--memory-aggregation-interval=1s", |config| {
-            config.memory.interval_ns = 1_000_000_000
+            config.memory.interval_ns = 1_000_000_000;
         });
         check("--memory-aggregation-interval-count=4", |config| {
-            config.memory.interval_count = 4
+            config.memory.interval_count = 4;
         });
         check("--oom-bump-up-ratio=1.5", |config| {
-            config.memory.oom_bump_up_ratio = 1.5
+            config.memory.oom_bump_up_ratio = 1.5;
         });
         check("--oom-min-bump-up-bytes=1e6", |config| {
-            config.memory.oom_min_bump_up_bytes = 1e6
+            config.memory.oom_min_bump_up_bytes = 1e6;
         });
         check("--humanize-memory", |config| config.humanize_memory = true);
         check("--round-cpu-millicores=50", |config| {
-            config.round_cpu_millicores = 50
+            config.round_cpu_millicores = 50;
         });
         check("--round-memory-bytes=1024", |config| {
-            config.round_memory_bytes = 1024
+            config.round_memory_bytes = 1024;
         });
         check("--cpu-integer-post-processor-enabled", |config| {
-            config.integer_cpu = true
+            config.integer_cpu = true;
         });
         check("--minimum-without-usage=false", |config| {
-            config.without_usage = WithoutUsage::Nothing
+            config.without_usage = WithoutUsage::Nothing;
         });
         check("--feature-gates=PerVPAConfig=true", |config| {
-            config.per_autoscaler_rules = true
+            config.per_autoscaler_rules = true;
         });
         check("--feature-gates=InPlace=true", |_| ());
         check("--container-recommendation-max-allowed-cpu=2", |config| {

@@ -76,7 +76,7 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
         let mut problems = vec![Problem::new("ScalingDisabled", message)];
         match found {
             Found::Blocked(problem) | Found::Taken(problem) if manual.is_some() => {
-                problems.push(problem)
+                problems.push(problem);
             }
             _ => {}
         }

@@ -77,7 +77,7 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let check = |second, expected: f64| {
-            assert!((source.stale_seconds(after(second)) - expected).abs() < 1e-9)
+            assert!((source.stale_seconds(after(second)) - expected).abs() < 1e-9);
         };
         source.read(true, after(10));
         check(50, 0.0);

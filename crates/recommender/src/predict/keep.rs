@@ -228,7 +228,7 @@ impl Keeper {
                 }
             }
             Err(error) => {
-                tracing::warn!(prediction = %job.key, %error, "cannot write what is predicted")
+                tracing::warn!(prediction = %job.key, %error, "cannot write what is predicted");
             }
         }
     }

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn every_kind_of_query_is_confined_to_the_namespace() {
         let check = |target: &Value, metric: &Value, expected| {
-            check_in(QueryScope::Namespace, target, metric, expected)
+            check_in(QueryScope::Namespace, target, metric, expected);
         };
         let expression = |text: &str| json!({"type": "ExpressionQuery", "expressionQuery": {"expression": text}});
         check(&web(), &expression("up"), Ok(r#"up{namespace="shop"}"#));

@@ -292,7 +292,7 @@ impl Life {
         {
             Ok(_) => *written = Some(status),
             Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {
-                *written = Some(status)
+                *written = Some(status);
             }
             Err(error) => {
                 tracing::debug!(%error, pod = self.name, "a status was not written");

@@ -137,7 +137,7 @@ impl Proxy {
                 }
                 Ok(Err(error)) => problem = format!("dial {address}: {error}"),
                 Err(_) => {
-                    problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs())
+                    problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs());
                 }
             }
         }

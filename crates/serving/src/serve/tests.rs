@@ -72,7 +72,7 @@ async fn parts_of_a_response_do_not_wait_for_each_other() {
         TcpStream::connect(listener.local_addr().unwrap()),
         ConnectionLimiter::new(1, 1),
     );
-    let (client, accepted) = tokio::join!(client, next(&listener, &limiter));
+    let (client, accepted) = tokio::join!(client, accept(&listener, &limiter));
     assert!(client.is_ok() && accepted.unwrap().0.nodelay().unwrap());
 }
 

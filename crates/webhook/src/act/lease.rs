@@ -54,7 +54,7 @@ impl Heartbeat {
             match tokio::time::timeout(self.interval, self.beat()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = self.name, %error, "cannot renew the heartbeat")
+                    tracing::warn!(lease = self.name, %error, "cannot renew the heartbeat");
                 }
                 Err(_) => tracing::warn!(lease = self.name, "the heartbeat took too long"),
             }

@@ -58,13 +58,13 @@ fn world(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> Wor
         world = match fate {
             0 => world.by_hand(&format!("mine-{workload}"), &workload),
             1 => world.made(maker, &workload, |object| {
-                object["spec"]["updatePolicy"]["updateMode"] = "Recreate".into()
+                object["spec"]["updatePolicy"]["updateMode"] = "Recreate".into();
             }),
             2 => world.made(maker, &workload, |object| {
-                object["spec"]["targetRef"]["name"] = "w0".into()
+                object["spec"]["targetRef"]["name"] = "w0".into();
             }),
             3 => world.made(maker, &workload, |object| {
-                object["metadata"]["ownerReferences"] = json!([])
+                object["metadata"]["ownerReferences"] = json!([]);
             }),
             _ => world.made(maker, &workload, |_| ()),
         };

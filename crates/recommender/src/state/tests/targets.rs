@@ -96,7 +96,7 @@ fn check_target(resolution: Resolution, before: Option<Target>, expected: Option
     let shown = format!("{resolution:?} after {before:?}");
     match (target(resolution, before), expected) {
         (Target::Known { selector, .. }, Some(expected)) => {
-            assert_eq!(&selector, expected, "{shown}")
+            assert_eq!(&selector, expected, "{shown}");
         }
         (Target::Unknown, None) => {}
         (target, expected) => panic!("{shown}: {target:?}, not {expected:?}"),

@@ -136,7 +136,7 @@ fn a_resize_that_gets_nowhere_becomes_an_eviction() {
     let check = |condition: Value, expected: &[Vec<(String, String)>]| {
         let mut world = world("InPlaceOrRecreate", 1);
         world.pod_with("web", "web-0", &json!({}), |pod| {
-            add_condition(pod, condition.clone())
+            add_condition(pod, condition.clone());
         });
         assert_eq!(
             decided(&world, &mut Memory::default()),
@@ -242,7 +242,7 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
     // Too few pods for an eviction.
     let mut world = world("InPlaceOrRecreate", 2);
     world.pod_with("web", "web-0", &json!({}), |pod| {
-        add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"))
+        add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
     });
     world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
     let plan = world.decide(&mut Memory::default());
@@ -288,7 +288,7 @@ fn nodes_that_have_as_much_are_not_tried_again() {
 fn a_resize_never_changes_the_quality_of_service() {
     let best_effort = |world: &mut World| {
         world.pod_with("web", "web-0", &json!({}), |pod| {
-            pod["spec"]["containers"][0]["resources"] = json!({})
+            pod["spec"]["containers"][0]["resources"] = json!({});
         });
     };
     let mut world_ = world("InPlace", 1);

@@ -245,7 +245,7 @@ impl World {
     pub(super) fn made_at(&mut self, name: &str, time: &str) {
         let time = serde_json::from_value(json!(time)).expect("a time");
         self.change_autoscaler(name, |autoscaler| {
-            autoscaler.object.metadata.creation_timestamp = Some(time)
+            autoscaler.object.metadata.creation_timestamp = Some(time);
         });
     }
 
@@ -273,7 +273,7 @@ impl World {
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         self.change_autoscaler(name, |autoscaler| {
-            autoscaler.object.metadata.annotations = Some(annotations)
+            autoscaler.object.metadata.annotations = Some(annotations);
         });
     }
 
@@ -282,7 +282,7 @@ impl World {
         let boost = json!({"cpu": {"type": "Factor", "factor": 2, "durationSeconds": seconds}});
         let boost = serde_json::from_value(boost).expect("a boost");
         self.change_autoscaler(name, |autoscaler| {
-            autoscaler.object.spec.startup_boost = Some(boost)
+            autoscaler.object.spec.startup_boost = Some(boost);
         });
     }
 

@@ -71,9 +71,9 @@ impl Scenario {
         for (namespace, app) in APPS {
             namespace.clone_into(&mut world.namespace);
             if app == "set" {
-                world.clone_set(app, 3)
+                world.clone_set(app, 3);
             } else {
-                world.deployment(app, 3, &json!({"minReplicas": 1}))
+                world.deployment(app, 3, &json!({"minReplicas": 1}));
             }
         }
         Self {

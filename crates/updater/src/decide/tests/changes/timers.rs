@@ -124,7 +124,7 @@ fn a_startup_boost() {
 #[test]
 fn the_rest_after_a_refused_resize() {
     check(boosted("2026-01-01T11:00:00Z"), |pair| {
-        end(pair, &Outcome::Rejected)
+        end(pair, &Outcome::Rejected);
     });
 }
 
@@ -171,7 +171,7 @@ fn pauses_of_evictions_in_vain() {
 #[test]
 fn settling() {
     check(small_pods(), |pair| {
-        pair.world.autoscaler("web", &json!({"minReplicas": 1}))
+        pair.world.autoscaler("web", &json!({"minReplicas": 1}));
     });
 }
 

@@ -150,7 +150,7 @@ impl UpdaterModel {
                     );
                 }
                 Event::Budget(budget) => {
-                    drop(self.view.disruption_budgets.apply(Arc::clone(budget)))
+                    drop(self.view.disruption_budgets.apply(Arc::clone(budget)));
                 }
             }
         }
