@@ -1,9 +1,10 @@
 //! Answers to dear questions: each is asked once at a time, kept for a while, and there are never
 //! too many of either.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -144,9 +145,8 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
 }
 
 impl<V> Answers<V> {
-    /// The state is whole after every statement, so a panic elsewhere leaves nothing half-done.
     fn state(&self) -> MutexGuard<'_, State<V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,8 +3,9 @@
 //! Values outlive a term, but readers are served only within one, and only after its first reset.
 //! Otherwise a new leader without decisions would look like one that recommends nothing.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use prometheus::IntCounter;
@@ -85,7 +86,7 @@ impl<V: Topic> Publisher<V> {
 
     /// Consistent even after a panic: every change leaves the store complete.
     pub(crate) fn lock(&self) -> MutexGuard<'_, VersionedStore<Arc<V>>> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 
     /// Whether a value fits a message. An oversized value is counted and left out; readers use the

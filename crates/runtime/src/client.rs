@@ -7,10 +7,11 @@
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -273,10 +274,7 @@ where
 impl RequestLayer {
     fn acquire(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
         // A throttle is consistent after every statement, so a poisoned lock is safe to use.
-        self.throttle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .acquire(is_urgent, now)
+        self.throttle.lock().acquire(is_urgent, now)
     }
 }
 

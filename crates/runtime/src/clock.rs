@@ -7,9 +7,10 @@
 //! be hours or months off, so this clock is used for times that are compared with certificates or
 //! written to objects. Replicas that use the same API server have the same time.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -121,7 +122,7 @@ impl ApiServerClock {
 
     fn state(&self) -> MutexGuard<'_, ClockState> {
         // The state is consistent after every statement, so a poisoned lock is safe to use.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

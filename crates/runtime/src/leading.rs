@@ -1,6 +1,7 @@
 //! A term of leadership.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 use k8s_openapi::jiff::Timestamp;
@@ -44,7 +45,7 @@ impl Leading {
     /// Whether the term lasts at `now`. Check it before each write: a process that was suspended
     /// runs its next line before any timer.
     pub fn holds(&self, now: Instant) -> bool {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.until.lock();
         !self.lost.is_cancelled() && until.is_none_or(|until| now < until)
     }
 
@@ -53,7 +54,7 @@ impl Leading {
     }
 
     pub(crate) fn extend(&self, until: Instant) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        *self.until.lock() = Some(until);
     }
 }
 

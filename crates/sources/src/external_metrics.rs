@@ -9,8 +9,9 @@
 
 mod queue;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::external_metrics::{API_VERSION, ExternalMetricValue, ExternalMetricValueList};
@@ -191,7 +192,7 @@ impl ExternalMetrics {
     }
 
     fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock()
     }
 
     /// Queries the pods and returns their results.

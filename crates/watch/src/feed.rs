@@ -1,7 +1,8 @@
 //! Moves what one watch reads into its table of the view, and wakes readers only when the table
 //! changed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -172,12 +173,7 @@ impl<T: Entry> Feed<T> {
     /// the log.
     fn reject(&self, count: u64, reason: &str) {
         let resource = self.resource.name();
-        // The state is whole after every statement.
-        let due = self
-            .rejections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(count, Instant::now());
+        let due = self.rejections.lock().add(count, Instant::now());
         if let Some(count) = due {
             tracing::warn!(
                 resource,

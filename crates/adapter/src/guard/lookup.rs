@@ -1,9 +1,10 @@
 //! Follows the `ConfigMap` in which the API server says whom to trust about callers, and the files
 //! that stand in for it.
 
+use parking_lot::Mutex;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -193,7 +194,7 @@ impl Trusted {
     /// Takes over what is said, unless it is the same, or cannot be used.
     fn take(&self, change: impl FnOnce(&mut Said)) {
         // It is replaced whole, so a panic elsewhere leaves nothing half-done.
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         let mut next = said.clone();
         next.times += 1;
         said.times = next.times;

@@ -2,7 +2,8 @@
 //! is dear, so a finding is kept for as long as the authorities stay the same, none of them and no
 //! certificate of the chain ends, and a minute at most.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::UnixTime;
@@ -84,9 +85,8 @@ impl Peers {
         finding
     }
 
-    /// The table is whole after every statement, so a panic elsewhere leaves nothing half-done.
-    fn kept(&self) -> std::sync::MutexGuard<'_, Recent<Key, Arc<Finding>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Recent<Key, Arc<Finding>>> {
+        self.0.lock()
     }
 }
 

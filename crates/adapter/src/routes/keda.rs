@@ -10,8 +10,9 @@ mod proto {
     tonic::include_proto!("api");
 }
 
+use parking_lot::{Mutex, MutexGuard};
 use std::error::Error as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use api::external_metrics::ExternalMetricValue;
 use jiff::Timestamp;
@@ -162,9 +163,8 @@ impl Keda {
         Ok(channel)
     }
 
-    /// The state is whole after every statement, so a panic elsewhere leaves nothing half-done.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

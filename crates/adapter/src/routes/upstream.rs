@@ -1,7 +1,8 @@
 //! Another provider: who it is, whether it is well, and what it said last.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
@@ -257,7 +258,6 @@ impl Upstream {
     }
 }
 
-/// Both are whole after every statement, so a panic elsewhere leaves nothing half-done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

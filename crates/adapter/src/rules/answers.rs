@@ -4,11 +4,12 @@
 //! Of one query there is one question at a time; whoever else wants to know waits for its answer. A
 //! question goes on when nobody waits any more, so that the next one finds the answer.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
@@ -267,7 +268,7 @@ impl Answers {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 
@@ -305,7 +306,7 @@ fn forget(slots: &mut Slots, unused_for: SignedDuration, now: Timestamp) {
 
 impl Slot {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     async fn ask(

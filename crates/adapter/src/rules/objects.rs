@@ -1,7 +1,8 @@
 //! The names of the objects that a selector means. Pods are known from a watch; other objects are
 //! listed when somebody asks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::api::{ApiResource as Listed, DynamicObject, ListParams};
@@ -122,9 +123,8 @@ impl Objects {
         self.lists().sweep(now);
     }
 
-    /// They are whole after every call, so a panic elsewhere leaves nothing half-done.
     fn lists(&self) -> MutexGuard<'_, Lists> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lists.lock()
     }
 }
 

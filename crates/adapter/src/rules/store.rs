@@ -1,8 +1,9 @@
 //! Sends queries to the store: few at once, each flow within its share, and none for a moment while
 //! the store is silent.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -192,9 +193,8 @@ impl Store {
         }
     }
 
-    /// It is whole after every statement, so a panic elsewhere leaves nothing half-done.
     fn silence(&self) -> MutexGuard<'_, Silence> {
-        self.silence.lock().unwrap_or_else(PoisonError::into_inner)
+        self.silence.lock()
     }
 }
 

@@ -4,7 +4,8 @@
 //! Checkpoints take at most half of what the API client may ask for, so that recommendations never
 //! wait for them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 use api::checkpoint::{
@@ -239,12 +240,7 @@ impl Writer {
     }
 
     async fn turn(&self) {
-        // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
-        let wait = self
-            .pace
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(Instant::now());
+        let wait = self.pace.lock().take(Instant::now());
         tokio::time::sleep(wait).await;
     }
 }
@@ -290,7 +286,7 @@ mod tests {
                     json!({"kind": "Status", "status": "Failure", "code": code}),
                 )
             };
-            let mut object = self.0.lock().expect("whole");
+            let mut object = self.0.lock();
             if method == Method::POST {
                 return failure(409);
             }
@@ -350,7 +346,7 @@ mod tests {
                 &Leading::alone(jiff::Timestamp::UNIX_EPOCH),
             )
             .await;
-        let count = server.0.lock().expect("whole")["status"]["totalSamplesCount"].clone();
+        let count = server.0.lock()["status"]["totalSamplesCount"].clone();
         (outcome, count)
     }
 

@@ -1,7 +1,8 @@
 //! The state as the tasks of one process share it, and how they learn of its changes.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 use view::ObjectKey;
@@ -44,8 +45,8 @@ impl Shared {
     /// done in portions lets others in between. Every step leaves the state whole, so a panic
     /// elsewhere leaves nothing half-done.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let _turn = self.turn.lock();
+        self.state.lock()
     }
 
     /// Wakes after changes.
@@ -160,7 +161,7 @@ mod tests {
             let _state = other.lock();
             entered.send(()).expect("somebody listens");
         });
-        while known.turn.try_lock().is_ok() {
+        while known.turn.try_lock().is_some() {
             std::thread::yield_now();
         }
         drop(held);

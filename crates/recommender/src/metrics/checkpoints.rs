@@ -1,6 +1,7 @@
 //! What becomes of checkpoints, and since when something known may not be stored.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
@@ -82,11 +83,11 @@ impl Checkpoints {
 
     /// All that was known until then is stored; none when storing is another's work.
     pub(crate) fn stored_until(&self, time: Option<Timestamp>) {
-        *self.oldest.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        *self.oldest.lock() = time;
     }
 
     fn age_seconds(&self, now: Timestamp) -> f64 {
-        let oldest = *self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = *self.oldest.lock();
         oldest.map_or(0.0, |oldest| {
             now.duration_since(oldest).as_secs_f64().max(0.0)
         })

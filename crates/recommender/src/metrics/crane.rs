@@ -5,8 +5,9 @@
 //! the last look at all objects, so they go with their objects, and with the lease. Source:
 //! gocrane/crane `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
@@ -137,7 +138,7 @@ impl CraneMetrics {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock()
     }
 }
 

@@ -5,7 +5,8 @@
 //! CPU in cores, memory in bytes. The series are those of the last look at all objects, so they go
 //! with their objects, and with the lease.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use api::vpa::RecommendedContainerResources;
 use model::{Cpu, ResourceList};
@@ -117,7 +118,7 @@ impl Recommendations {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Shown>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Since when the source of usage is silent, worked out whenever metrics are read.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 use prometheus::core::{Collector, Desc};
@@ -37,7 +38,7 @@ impl SourceFreshness {
 
     /// The source answered at `now`, or did not.
     pub(super) fn read(&self, succeeded: bool, now: Instant) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.is_good = succeeded;
         if succeeded {
             state.last_good = now;
@@ -45,7 +46,7 @@ impl SourceFreshness {
     }
 
     fn stale_seconds(&self, now: Instant) -> f64 {
-        let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = *self.state.lock();
         if state.is_good {
             0.0
         } else {

@@ -1,7 +1,8 @@
 //! What is known of all objects, shared by the task that finds it out and the one that tells it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -40,6 +41,6 @@ impl Book {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Outlook>>> {
-        self.outlooks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outlooks.lock()
     }
 }

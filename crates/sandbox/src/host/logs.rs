@@ -2,11 +2,12 @@
 //! (`2026-01-02T03:04:05.000000006Z stdout F text`), which KWOK's fake kubelet reads for
 //! `kubectl logs`. A file is bounded; a new start keeps the log of the start before it.
 
+use parking_lot::Mutex;
 use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use jiff::Timestamp;
@@ -87,7 +88,7 @@ impl Log {
         .into_bytes();
         text.extend_from_slice(entry);
         text.push(b'\n');
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock();
         if let Err(error) = file.append(&text) {
             tracing::warn!(%error, path = %file.path.display(), "a log entry was lost");
         }

@@ -1,11 +1,8 @@
 //! The hosted pods of this sandbox, as the proxy needs to know them: address, ports, labels and
 //! readiness.
 
-use std::{
-    collections::BTreeMap,
-    net::Ipv4Addr,
-    sync::{Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use kube::ResourceExt;
@@ -117,7 +114,7 @@ impl Registry {
     }
 
     fn locked<T>(&self, use_it: impl FnOnce(&mut Inner) -> T) -> T {
-        use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        use_it(&mut self.0.lock())
     }
 }
 

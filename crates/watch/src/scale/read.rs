@@ -1,9 +1,10 @@
 //! Asks the API server for one scale subresource: first which resource the kind is, then for the
 //! object's scale.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{Api, DynamicObject};
@@ -92,8 +93,7 @@ impl Reader {
 
     async fn group(&self, name: &str) -> Result<Arc<ApiGroup>, Scale> {
         let group = {
-            // It is whole after every statement, so a panic elsewhere leaves nothing half-done.
-            let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut groups = self.groups.lock();
             // Groups that are installed: their number is not up to tenants.
             Arc::clone(groups.entry(name.to_owned()).or_default())
         };

@@ -2,8 +2,9 @@
 //! that has waited longest, so that those who never send what they promise are in nobody's way but
 //! their own.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -67,9 +68,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What is behind the lock is whole after every statement.
 fn lock(requests: &Mutex<Requests>) -> MutexGuard<'_, Requests> {
-    requests.lock().unwrap_or_else(PoisonError::into_inner)
+    requests.lock()
 }
 
 #[cfg(test)]

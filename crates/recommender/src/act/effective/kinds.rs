@@ -1,7 +1,8 @@
 //! Resources of kinds that objects name, remembered for a while: finding one out is a request.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ApiResource;
@@ -34,14 +35,14 @@ impl Kinds {
             return Ok(resource);
         }
         let (resource, _) = pinned_kind(client, &kind).await?;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         known.retain(|_, (_, read_at)| read_at.elapsed() < LIFETIME);
         known.insert(kind, (resource.clone(), Instant::now()));
         Ok(resource)
     }
 
     fn known(&self, kind: &GroupVersionKind) -> Option<ApiResource> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         known
             .get(kind)
             .filter(|(_, read_at)| read_at.elapsed() < LIFETIME)
