@@ -13,6 +13,7 @@
 
 mod answers;
 pub mod args;
+mod budget;
 mod catalog;
 mod followed;
 mod listing;

@@ -13,9 +13,10 @@ use sources::prometheus::{
 };
 
 use super::answers::Failure;
+use super::budget::TimeBudget;
 use super::metrics::Metrics;
 use crate::answers::{Key, key};
-use crate::flow::{Flow, FlowLimiter};
+use crate::flow::{Flow, FlowLimiter, Permit};
 
 /// Queries at the same time.
 const CONCURRENCY: usize = 32;
@@ -26,6 +27,8 @@ const SILENT_AFTER: u32 = 3;
 /// The query that any store answers at once. Late answers may be those of expensive queries alone,
 /// so a late answer to this one decides whether the store is silent.
 const PROBE: &str = "vector(1)";
+/// The answer to a namespace whose earlier queries took more than its share of the store's time.
+const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
 /// A silent store is asked again after this time. Until then, nobody waits for it.
 const SILENT_FOR: Duration = Duration::from_secs(3);
 
@@ -34,6 +37,7 @@ pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
     limiter: FlowLimiter,
+    budget: TimeBudget,
     silence: Mutex<Silence>,
     metrics: Metrics,
 }
@@ -114,6 +118,7 @@ impl Store {
             connection,
             current,
             limiter: FlowLimiter::new(CONCURRENCY),
+            budget: TimeBudget::default(),
             silence,
             metrics,
         }
@@ -139,22 +144,17 @@ impl Store {
     ) -> impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + use<> {
         let store = Arc::clone(self);
         async move {
-            let failure = |why: &str, is_timeout| Failure {
-                why: why.to_owned(),
-                is_timeout,
-            };
             if store.silence().is_on(Instant::now()) {
-                return Err(failure("Prometheus does not answer", false));
+                return Err(unavailable("Prometheus does not answer"));
             }
-            let _permit = store
-                .limiter
-                .acquire(&flow)
-                .await
-                .ok_or_else(|| failure("the adapter is ending", false))?;
+            let _permit = store.permit(&flow).await?;
             let Some(prometheus) = store.current.load_full() else {
-                return Err(failure("there is no connection to Prometheus yet", false));
+                return Err(unavailable("there is no connection to Prometheus yet"));
             };
-            let answer = prometheus.query(&query, PATIENCE).await;
+            let answer = {
+                let _charge = store.budget.start(&flow);
+                prometheus.query(&query, PATIENCE).await
+            };
             store.heard(&query, &answer, prometheus);
             let mut samples = answer.map_err(|error| {
                 tracing::debug!(error = with_causes(&error), query, "a query failed");
@@ -166,6 +166,27 @@ impl Store {
                 }
             }
             Ok(samples)
+        }
+    }
+
+    /// A place for a query, once the flow has one and its budget allows it. A flow without a budget
+    /// is refused after [`PATIENCE`] only, which paces clients that repeat requests at once.
+    async fn permit(&self, flow: &Flow) -> Result<Permit, Failure> {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let permit = self.limiter.acquire(flow).await;
+            let permit = permit.ok_or_else(|| unavailable("the adapter is ending"))?;
+            let now = tokio::time::Instant::now();
+            let wait = self.budget.wait(flow, now);
+            if wait.is_zero() {
+                return Ok(permit);
+            }
+            drop(permit);
+            let left = until.saturating_duration_since(now);
+            if left.is_zero() {
+                return Err(unavailable(OVER_BUDGET));
+            }
+            tokio::time::sleep(wait.min(left)).await;
         }
     }
 
@@ -198,6 +219,13 @@ impl Store {
     }
 }
 
+fn unavailable(why: &str) -> Failure {
+    Failure {
+        why: why.to_owned(),
+        is_timeout: false,
+    }
+}
+
 /// The text of an error says neither where the store is nor what it answered; that is in the log.
 fn public(error: &PrometheusError) -> Failure {
     // Expressions are made of an administrator's rules, not by callers.
@@ -209,7 +237,42 @@ fn public(error: &PrometheusError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use prometheus::Registry;
+
     use super::*;
+    use crate::flow::PriorityLevel;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_over_its_budget_is_refused_and_holds_no_place_meanwhile() {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).expect("new names");
+        let store = Arc::new(Store::new(Connection::default(), metrics));
+        let flow = |namespace: &str| Flow {
+            level: PriorityLevel::Namespaced,
+            namespace: namespace.into(),
+        };
+        let now = tokio::time::Instant::now();
+        store.budget.charge(&flow("slow"), PATIENCE * 4, now);
+        let refused: Vec<_> = (0..100)
+            .map(|_| {
+                let (store, flow) = (Arc::clone(&store), flow("slow"));
+                tokio::spawn(async move { store.permit(&flow).await.map(drop) })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let others: Vec<_> = (0..CONCURRENCY)
+            .filter_map(|number| store.limiter.try_acquire(&flow(&number.to_string())))
+            .collect();
+        assert_eq!(others.len(), CONCURRENCY / 2, "all places of the level");
+        drop(others);
+        for refused in refused {
+            let failure = refused.await.expect("no panic").expect_err("no budget");
+            assert_eq!(failure.why, OVER_BUDGET);
+        }
+        assert_eq!(now.elapsed(), PATIENCE);
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(store.permit(&flow("slow")).await.is_ok(), "it is paid");
+    }
 
     #[test]
     fn a_silent_store_is_left_alone_for_a_moment() {

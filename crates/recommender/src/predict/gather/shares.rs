@@ -2,13 +2,16 @@
 //!
 //! A free place goes to the namespace that has the fewest places, and of these to the one that used
 //! the least time of places lately. No namespace has more than half of all places, so that others
-//! find one at once.
+//! find one at once; and one whose questions are slow has one place at a time, so that it keeps no
+//! more than one processor of the store busy.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Seconds after which time used counts half.
 const HALF_LIFE: f64 = 300.0;
+/// Seconds of places used lately above which a namespace gets one place at a time.
+const MUCH: f64 = 30.0;
 /// Less time than this, in seconds, is forgotten.
 const NOTHING: f64 = 0.01;
 
@@ -59,9 +62,15 @@ impl Shares {
             let share = self.namespaces.get(namespace);
             share.map_or((0, 0.0), |share| (share.taken, share.used(now)))
         };
-        let most = self.places.div_ceil(2);
+        let most = |used: f64| {
+            if used > MUCH {
+                1
+            } else {
+                self.places.div_ceil(2)
+            }
+        };
         let standings = waiting.map(|namespace| (standing(namespace), namespace));
-        let open = standings.filter(|((taken, _), _)| *taken < most);
+        let open = standings.filter(|((taken, used), _)| *taken < most(*used));
         let first = open
             .min_by(|((a, a_used), _), ((b, b_used), _)| a.cmp(b).then(a_used.total_cmp(b_used)));
         first.map(|(_, namespace)| namespace)
@@ -119,6 +128,19 @@ mod tests {
             ["a", "b", "a", "b"]
         );
         assert_eq!(granted(&mut Shares::new(1), &["a", "b"]), ["a"]);
+    }
+
+    #[test]
+    fn a_namespace_of_slow_questions_has_one_place_until_that_is_long_ago() {
+        let mut shares = Shares::new(10);
+        shares.take("slow");
+        shares.give_back("slow", Duration::from_mins(2), NOW);
+        assert_eq!(granted(&mut shares, &["slow"]), ["slow"]);
+        shares.give_back("slow", Duration::ZERO, NOW);
+        let later = NOW + 2 * HALF_LIFE as i64;
+        assert_eq!(shares.next(["slow"].into_iter(), later), Some("slow"));
+        shares.take("slow");
+        assert_eq!(shares.next(["slow"].into_iter(), later), Some("slow"));
     }
 
     #[test]
