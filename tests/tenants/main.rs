@@ -3,8 +3,9 @@
 //!
 //! The hostile tenant may write in one namespace only, and makes there whatever the API server lets
 //! it make that is large, numerous or slow. Fails where an answer takes more than [`MOST`] times
-//! its usual time, or, where the processors, the API server and Prometheus are slower themselves,
-//! more than so many times what they explain. `make bench-tenants` runs the release build.
+//! its usual time. The same answers without the webhook and without the adapter are printed, but
+//! not bounded: they show the load of the API server and of Prometheus.
+//! `make bench-tenants` runs the release build.
 
 mod hostile;
 mod user;
