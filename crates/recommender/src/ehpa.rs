@@ -44,7 +44,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use view::{Pod, Whole};
+use view::{Pod, Stripped};
 
 pub(crate) use forecast::is_by_rule;
 pub(crate) use names::Propagation;
@@ -60,7 +60,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) pods: &'a [Arc<Pod>],
     /// The autoscalers of its namespace that concern it: its own, those of its target, and the one
     /// of the name that its own gets.
-    pub(crate) autoscalers: &'a [Arc<Whole<HorizontalPodAutoscaler>>],
+    pub(crate) autoscalers: &'a [Arc<Stripped<HorizontalPodAutoscaler>>],
     /// The name of an older object that scales the same workload, if there is one.
     pub(crate) elder: Option<&'a str>,
     /// The prediction of its name.

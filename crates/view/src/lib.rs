@@ -41,12 +41,12 @@ mod running;
 mod scale;
 mod scope;
 mod shard;
+mod stripped;
 mod switch;
 mod table;
 pub mod target;
 mod timetable;
 mod view;
-mod whole;
 
 pub use autoscaler::Autoscaler;
 pub use budget::DisruptionBudget;
@@ -73,8 +73,8 @@ pub use running::{ANNOTATION_PREFIXES, ResizeCondition, ResizeStage, Running, Sp
 pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
 pub use scope::Scope;
 pub use shard::{Shard, ShardError};
+pub use stripped::Stripped;
 pub use switch::Switch;
 pub use table::{Change, Entry, ObjectKey, ObjectName, Table};
 pub use timetable::Timetable;
 pub use view::{Namespace, View};
-pub use whole::Whole;

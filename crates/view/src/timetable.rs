@@ -6,8 +6,8 @@ use jiff::civil::Date;
 use model::WorkloadRef;
 
 use crate::claim::Claim;
+use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey};
-use crate::whole::Whole;
 
 /// An `EffectiveHorizontalPodAutoscaler` object by its windows of time.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Timetable {
 impl Timetable {
     /// Keeps what can change an answer.
     pub fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
-        let Whole { key, object } = Whole::new(object);
+        let Stripped { key, object } = Stripped::new(object);
         let holidays = ehpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
         let (metadata, target) = (object.metadata, object.spec.scale_target_ref);

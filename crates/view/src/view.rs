@@ -30,10 +30,10 @@ use crate::policy::Policy;
 use crate::prediction::Prediction;
 use crate::quota::Quota;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
+use crate::stripped::Stripped;
 use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
 use crate::timetable::Timetable;
-use crate::whole::Whole;
 
 /// The cluster as last seen.
 #[derive(Debug, Default)]
@@ -69,13 +69,13 @@ pub struct View {
     pub switches: Table<Switch>,
     /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as
     /// do the following.
-    pub effective_autoscalers: Table<Whole<EffectiveHorizontalPodAutoscaler>>,
+    pub effective_autoscalers: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,
     /// `HorizontalPodAutoscaler` objects.
-    pub horizontal_autoscalers: Table<Whole<HorizontalPodAutoscaler>>,
+    pub horizontal_autoscalers: Table<Stripped<HorizontalPodAutoscaler>>,
     /// `TimeSeriesPrediction` objects.
-    pub predictions: Table<Whole<TimeSeriesPrediction>>,
+    pub predictions: Table<Stripped<TimeSeriesPrediction>>,
     /// `Substitute` objects.
-    pub substitutes: Table<Whole<Substitute>>,
+    pub substitutes: Table<Stripped<Substitute>>,
     /// `TimeSeriesPrediction` objects by the numbers in them.
     pub expected: Table<Prediction>,
     /// `EffectiveHorizontalPodAutoscaler` objects by their windows of time.

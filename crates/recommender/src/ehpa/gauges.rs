@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use view::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
+use view::{Claim, Eldest, MANAGED_BY, ObjectKey, Stripped, View};
 
 use super::{crons, names};
 use crate::metrics::{CraneMetrics, Sample, Sort};
@@ -273,7 +273,7 @@ fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) ->
     found.into_values().flatten().collect()
 }
 
-fn labels(whole: &Whole<TimeSeriesPrediction>, identifier: &str) -> Vec<String> {
+fn labels(whole: &Stripped<TimeSeriesPrediction>, identifier: &str) -> Vec<String> {
     let spec = &whole.object.spec;
     let namespace = Some(&spec.target_ref.namespace).filter(|namespace| !namespace.is_empty());
     let wanted = spec

@@ -26,7 +26,7 @@ use runtime::Leading;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
-use view::{Claim, Eldest, ObjectKey, Pod, View, Whole};
+use view::{Claim, Eldest, ObjectKey, Pod, Stripped, View};
 
 use super::orphans::{Attempt, Orphan, Orphans};
 use super::plan::{Plan, Wish, plan};
@@ -69,11 +69,11 @@ pub(crate) struct Keeper {
 /// What belongs to one object, as it was seen.
 #[derive(Clone)]
 struct Scene {
-    object: Arc<Whole<EffectiveHorizontalPodAutoscaler>>,
-    autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,
+    autoscalers: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
     elder: Option<String>,
-    prediction: Option<Arc<Whole<TimeSeriesPrediction>>>,
-    substitute: Option<Arc<Whole<Substitute>>>,
+    prediction: Option<Arc<Stripped<TimeSeriesPrediction>>>,
+    substitute: Option<Arc<Stripped<Substitute>>>,
     rules: Arc<Rules>,
 }
 
@@ -258,7 +258,7 @@ impl Keeper {
         if !seen.is_synced() || seen.stale_since().is_some() {
             return None;
         }
-        let mut by_namespace: HashMap<&str, Vec<&Arc<Whole<HorizontalPodAutoscaler>>>> =
+        let mut by_namespace: HashMap<&str, Vec<&Arc<Stripped<HorizontalPodAutoscaler>>>> =
             HashMap::new();
         for autoscaler in seen.horizontal_autoscalers.iter() {
             by_namespace
@@ -274,7 +274,7 @@ impl Keeper {
             .iter()
             .map(|whole| (&whole.key.namespace, whole.object.metadata.uid.as_deref()))
             .collect();
-        let orphan = |whole: &Arc<Whole<HorizontalPodAutoscaler>>| {
+        let orphan = |whole: &Arc<Stripped<HorizontalPodAutoscaler>>| {
             let adopted_by = whole.object.annotations().get(ADOPTED_BY)?;
             let is_seen =
                 uids.contains(&(&whole.key.namespace, Some(Adopter::parse(adopted_by)?.uid)));
@@ -290,7 +290,7 @@ impl Keeper {
         let mine = live
             .into_iter()
             .filter(|whole| super::names::recommender(&whole.object) == self.recommender);
-        let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
+        let scene = |object: &Arc<Stripped<EffectiveHorizontalPodAutoscaler>>| {
             let owned = ObjectKey::new(
                 &object.key.namespace,
                 super::names::owned_name(&object.object),
@@ -645,8 +645,8 @@ impl Scene {
     /// Whether every native autoscaler is as it was, but for its status.
     fn has_same_autoscalers(&self, other: &Self) -> bool {
         let same = |(one, other): (
-            &Arc<Whole<HorizontalPodAutoscaler>>,
-            &Arc<Whole<HorizontalPodAutoscaler>>,
+            &Arc<Stripped<HorizontalPodAutoscaler>>,
+            &Arc<Stripped<HorizontalPodAutoscaler>>,
         )| {
             one.object.metadata == other.object.metadata && one.object.spec == other.object.spec
         };

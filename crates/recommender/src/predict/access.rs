@@ -12,7 +12,7 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use kube::ResourceExt as _;
 use sources::prometheus::{confine, matcher};
-use view::{View, Whole};
+use view::{Stripped, View};
 
 use super::job::{Annotations, MetricJob, metric_job, owner};
 use super::query::Expression;
@@ -79,7 +79,11 @@ impl QueryAccess {
     }
 
     /// Everything that the metrics of an object depend on.
-    pub(super) fn inputs(&self, view: &View, object: &Arc<Whole<TimeSeriesPrediction>>) -> Inputs {
+    pub(super) fn inputs(
+        &self,
+        view: &View,
+        object: &Arc<Stripped<TimeSeriesPrediction>>,
+    ) -> Inputs {
         let namespace = view.namespaces.get(object.key.namespace.as_str());
         let label = namespace.and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
         Inputs {
@@ -106,9 +110,9 @@ impl QueryAccess {
 /// Everything that the metrics of one object depend on, besides flags. It shares the objects of the view.
 #[derive(Clone, Debug)]
 pub(super) struct Inputs {
-    pub(super) prediction: Arc<Whole<TimeSeriesPrediction>>,
+    pub(super) prediction: Arc<Stripped<TimeSeriesPrediction>>,
     /// The effective autoscaler that owns the object.
-    owner: Option<Arc<Whole<EffectiveHorizontalPodAutoscaler>>>,
+    owner: Option<Arc<Stripped<EffectiveHorizontalPodAutoscaler>>>,
     scope: QueryScope,
     rules: Option<Arc<Rules>>,
 }
@@ -235,7 +239,7 @@ mod tests {
 
     /// A view with a namespace `shop` that has this label, an effective autoscaler and its
     /// prediction.
-    fn view(label: Option<&str>, owner_uid: &str) -> (View, Whole<TimeSeriesPrediction>) {
+    fn view(label: Option<&str>, owner_uid: &str) -> (View, Stripped<TimeSeriesPrediction>) {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
         let external = |name: &str| {
             let metric = json!({"name": name, "selector": {"matchLabels": {"topic": "a"}}});
@@ -259,14 +263,14 @@ mod tests {
             annotations: BTreeMap::new(),
         };
         view.namespaces.apply(Arc::new(namespace));
-        let owner = Whole {
+        let owner = Stripped {
             key: ObjectKey::new("shop", "web"),
             object: owner.expect("an effective autoscaler"),
         };
         view.effective_autoscalers.apply(Arc::new(owner));
         (
             view,
-            Whole {
+            Stripped {
                 key: ObjectKey::new("shop", "ehpa-web"),
                 object: prediction.expect("a prediction"),
             },

@@ -17,7 +17,7 @@ use forecast::Forecast;
 use forecast::crane::Dsp;
 use kube::ResourceExt as _;
 use sizing::PercentilePredictor;
-use view::{ObjectKey, View, Whole};
+use view::{ObjectKey, Stripped, View};
 
 use super::access::ObjectAccess;
 use super::crane;
@@ -173,7 +173,7 @@ pub(crate) struct Annotations<'a> {
 
 impl<'a> Annotations<'a> {
     /// Those of an object that is seen.
-    pub(crate) fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
+    pub(crate) fn of(view: &'a View, whole: &'a Stripped<TimeSeriesPrediction>) -> Self {
         let owner = owner(view, whole).map(|owner| owner.object.annotations());
         Self {
             own: whole.object.annotations(),
@@ -195,8 +195,8 @@ impl<'a> Annotations<'a> {
 /// The effective autoscaler that owns an object.
 pub(super) fn owner<'a>(
     view: &'a View,
-    whole: &Whole<TimeSeriesPrediction>,
-) -> Option<&'a Arc<Whole<EffectiveHorizontalPodAutoscaler>>> {
+    whole: &Stripped<TimeSeriesPrediction>,
+) -> Option<&'a Arc<Stripped<EffectiveHorizontalPodAutoscaler>>> {
     let owner = whole
         .object
         .owner_references()

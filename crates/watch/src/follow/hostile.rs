@@ -17,7 +17,7 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use view::{
-    Autoscaler, Entry, Policy, Prediction, Resource, Scope, Timetable, View, Whole, target,
+    Autoscaler, Entry, Policy, Prediction, Resource, Scope, Stripped, Timetable, View, target,
 };
 
 use super::{Subject, take_in};
@@ -318,7 +318,13 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
             1 => {
                 whole.go(
                     &event,
-                    |item| within(&scope, item, Whole::<EffectiveHorizontalPodAutoscaler>::new),
+                    |item| {
+                        within(
+                            &scope,
+                            item,
+                            Stripped::<EffectiveHorizontalPodAutoscaler>::new,
+                        )
+                    },
                     &mut random,
                 );
                 timetables.go(
@@ -330,7 +336,7 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
             2 => {
                 written.go(
                     &event,
-                    |item| within(&scope, item, Whole::<TimeSeriesPrediction>::new),
+                    |item| within(&scope, item, Stripped::<TimeSeriesPrediction>::new),
                     &mut random,
                 );
                 expected.go(

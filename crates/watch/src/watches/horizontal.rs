@@ -4,7 +4,7 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use view::{Resource, Whole};
+use view::{Resource, Stripped};
 
 use super::Watches;
 use crate::allowance::Limits;
@@ -26,7 +26,11 @@ impl Watches {
         });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| {
-            within(&scope, item, Whole::<EffectiveHorizontalPodAutoscaler>::new)
+            within(
+                &scope,
+                item,
+                Stripped::<EffectiveHorizontalPodAutoscaler>::new,
+            )
         };
         self.tasks.spawn(follow(
             self.source::<EffectiveHorizontalPodAutoscaler>(left_out::WHOLE),
@@ -39,7 +43,7 @@ impl Watches {
         });
         let scope = self.scope.clone();
         let read =
-            move |item: &Item<'_>| within(&scope, item, Whole::<HorizontalPodAutoscaler>::new);
+            move |item: &Item<'_>| within(&scope, item, Stripped::<HorizontalPodAutoscaler>::new);
         self.tasks.spawn(follow(
             self.source::<HorizontalPodAutoscaler>(left_out::WHOLE),
             read,
@@ -50,7 +54,8 @@ impl Watches {
             &mut view.predictions
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Whole::<TimeSeriesPrediction>::new);
+        let read =
+            move |item: &Item<'_>| within(&scope, item, Stripped::<TimeSeriesPrediction>::new);
         self.tasks.spawn(follow(
             self.source::<TimeSeriesPrediction>(left_out::WHOLE)
                 .with_limits(Limits::PREDICTIONS),
@@ -62,7 +67,7 @@ impl Watches {
             &mut view.substitutes
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Whole::<Substitute>::new);
+        let read = move |item: &Item<'_>| within(&scope, item, Stripped::<Substitute>::new);
         self.tasks.spawn(follow(
             self.source::<Substitute>(left_out::WHOLE),
             read,

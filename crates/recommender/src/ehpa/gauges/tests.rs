@@ -20,7 +20,7 @@ fn effective(
     name: &str,
     annotations: &Value,
     spec: &Value,
-) -> Whole<EffectiveHorizontalPodAutoscaler> {
+) -> Stripped<EffectiveHorizontalPodAutoscaler> {
     let mut object = json!({
         "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
         "metadata": {"name": name, "namespace": "shop", "uid": name, "annotations": annotations},
@@ -33,7 +33,7 @@ fn effective(
     for (field, value) in spec.as_object().expect("fields") {
         object["spec"][field] = value.clone();
     }
-    Whole {
+    Stripped {
         key: key(&object),
         object: api::ehpa::parse(object).expect("an object"),
     }
@@ -44,7 +44,7 @@ fn native(
     owner: Option<&str>,
     wanted: i32,
     reason: &str,
-) -> Whole<HorizontalPodAutoscaler> {
+) -> Stripped<HorizontalPodAutoscaler> {
     let owners = owner.map(|owner| {
         json!([{
             "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
@@ -59,7 +59,7 @@ fn native(
             "conditions": [{"type": "AbleToScale", "status": "True", "reason": reason}],
         },
     });
-    Whole {
+    Stripped {
         key: key(&object),
         object: serde_json::from_value(object).expect("an autoscaler"),
     }
@@ -71,7 +71,7 @@ fn prediction(
     series: usize,
     is_ready: bool,
     labels: &Value,
-) -> Whole<TimeSeriesPrediction> {
+) -> Stripped<TimeSeriesPrediction> {
     let sample = |minute: i64| json!({"timestamp": now().as_second() + (minute - 1) * 60, "value": format!("{}.50000", minute)});
     let samples: Vec<_> = (0..=120).map(sample).collect();
     let object = json!({
@@ -90,7 +90,7 @@ fn prediction(
             "prediction": vec![json!({"labels": [], "samples": samples}); series],
         }]},
     });
-    Whole {
+    Stripped {
         key: key(&object),
         object: api::prediction::parse(object).expect("an object"),
     }

@@ -7,7 +7,7 @@ use api::prediction::{self, TimeSeriesPrediction};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
-use view::{Container, ObjectKey, Phase, Pod, Resources, Whole};
+use view::{Container, ObjectKey, Phase, Pod, Resources, Stripped};
 
 use crate::ehpa::plan::{Plan, plan};
 use crate::ehpa::rules::Rules;
@@ -19,7 +19,7 @@ pub(super) struct Stage {
     pub(super) object: EffectiveHorizontalPodAutoscaler,
     pub(super) target: Result<Target, String>,
     pub(super) pods: Vec<Arc<Pod>>,
-    pub(super) autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    pub(super) autoscalers: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
     pub(super) elder: Option<&'static str>,
     pub(super) prediction: Option<TimeSeriesPrediction>,
     pub(super) propagation: Propagation,
@@ -114,7 +114,7 @@ impl Stage {
         let object: HorizontalPodAutoscaler =
             serde_json::from_value(object).expect("an autoscaler");
         let key = ObjectKey::new("shop", object.metadata.name.clone().unwrap_or_default());
-        self.autoscalers.push(Arc::new(Whole { key, object }));
+        self.autoscalers.push(Arc::new(Stripped { key, object }));
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use view::{ObjectKey, View, Whole};
+use view::{ObjectKey, Stripped, View};
 
 use super::limits::MemoryLimits;
 use super::pipeline::Pipeline;
@@ -150,7 +150,7 @@ impl Objects {
     /// An object with what is known of its metrics already, and whether it differs from the old
     /// one.
     fn object(&mut self, inputs: Inputs, old: Option<Object>) -> (Object, bool) {
-        let Whole { key, object } = &*inputs.prediction;
+        let Stripped { key, object } = &*inputs.prediction;
         let created = object
             .creation_timestamp()
             .map_or(0, |created| created.0.as_second());

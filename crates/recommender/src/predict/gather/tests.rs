@@ -9,7 +9,7 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use sources::prometheus::Excess;
 use tokio::time::{sleep, timeout};
-use view::{Namespace, ObjectKey, Whole};
+use view::{Namespace, ObjectKey, Stripped};
 
 use super::objects::Synced;
 use super::*;
@@ -39,7 +39,7 @@ fn prediction(
     name: &str,
     created: &str,
     expressions: &[String],
-) -> Whole<api::prediction::TimeSeriesPrediction> {
+) -> Stripped<api::prediction::TimeSeriesPrediction> {
     let metric = |(number, expression): (usize, &String)| -> Value {
         json!({
             "resourceIdentifier": format!("m-{number}"), "type": "ExpressionQuery",
@@ -55,7 +55,7 @@ fn prediction(
             "predictionMetrics": expressions.iter().enumerate().map(metric).collect::<Vec<_>>(),
         },
     });
-    Whole {
+    Stripped {
         key: ObjectKey::new(namespace, name),
         object: api::prediction::parse(object).expect("an object"),
     }
@@ -137,7 +137,7 @@ fn access() -> QueryAccess {
 
 impl Fixture {
     /// Runs a collector over these objects, at the time of the paused clock.
-    fn start(objects: Vec<Whole<api::prediction::TimeSeriesPrediction>>) -> Self {
+    fn start(objects: Vec<Stripped<api::prediction::TimeSeriesPrediction>>) -> Self {
         let (view, horizontal) = watch::channel(View::default());
         let (book, open) = (Book::default(), Arc::new(AtomicUsize::new(0)));
         let fixture = Self {
@@ -168,7 +168,7 @@ impl Fixture {
     }
 
     /// Makes these the only objects.
-    fn set(&self, objects: Vec<Whole<api::prediction::TimeSeriesPrediction>>) {
+    fn set(&self, objects: Vec<Stripped<api::prediction::TimeSeriesPrediction>>) {
         self.view.send_modify(|view| {
             view.predictions
                 .reset(objects.into_iter().map(Arc::new).collect());

@@ -11,7 +11,7 @@ use kube::client::Body;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
-use view::{ObjectKey, View, Whole};
+use view::{ObjectKey, Stripped, View};
 
 /// Collections of the namespace `shop`.
 pub(super) const EFFECTIVE: &str =
@@ -163,7 +163,7 @@ impl ApiServer {
     }
 }
 
-fn kept<K: Resource>(mut object: K) -> Whole<K> {
+fn kept<K: Resource>(mut object: K) -> Stripped<K> {
     let metadata = std::mem::take(object.meta_mut());
     let key = ObjectKey::new("shop", metadata.name.clone().expect("a name"));
     *object.meta_mut() = ObjectMeta {
@@ -171,7 +171,7 @@ fn kept<K: Resource>(mut object: K) -> Whole<K> {
         managed_fields: None,
         ..metadata
     };
-    Whole { key, object }
+    Stripped { key, object }
 }
 
 impl State {

@@ -8,7 +8,7 @@ use crate::table::{Entry, ObjectKey};
 
 /// An object of one kind.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Whole<K> {
+pub struct Stripped<K> {
     /// Namespace and name.
     pub key: ObjectKey,
     /// The object. Of its metadata only what an [`Autoscaler`](crate::Autoscaler) keeps and the
@@ -16,7 +16,7 @@ pub struct Whole<K> {
     pub object: K,
 }
 
-impl<K: Resource<DynamicType = ()>> Whole<K> {
+impl<K: Resource<DynamicType = ()>> Stripped<K> {
     /// Keeps what can change a decision.
     pub fn new(mut object: K) -> Self {
         let deletion_timestamp = object.meta().deletion_timestamp.clone();
@@ -30,7 +30,7 @@ impl<K: Resource<DynamicType = ()>> Whole<K> {
     }
 }
 
-impl<K: PartialEq> Entry for Whole<K> {
+impl<K: PartialEq> Entry for Stripped<K> {
     type Key = ObjectKey;
 
     fn key(&self) -> &ObjectKey {
@@ -55,7 +55,7 @@ mod tests {
                 },
                 "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
             });
-            Whole::new(
+            Stripped::new(
                 serde_json::from_value::<HorizontalPodAutoscaler>(object).expect("an autoscaler"),
             )
         };
