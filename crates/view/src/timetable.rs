@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use model::WorkloadRef;
 
-use crate::claim::Claim;
+use crate::oldest_wins::Contender;
 use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey};
 
@@ -58,8 +58,8 @@ impl Timetable {
     }
 
     /// That it is to scale its workload.
-    pub fn claim(&self) -> Claim<'_> {
-        Claim {
+    pub fn contender(&self) -> Contender<'_> {
+        Contender {
             workload: (&self.target).into(),
             created_at: self.created_at,
             name: &self.key.name,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
-use view::{Eldest, Resource, Timetable};
+use view::{OldestWins, Resource, Timetable};
 
 use super::known::Known;
 use super::size::Size;
@@ -72,14 +72,14 @@ pub(super) fn values(
 fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, Refusal> {
     known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
     let candidates = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
-    let eldest: Eldest = candidates
+    let winners: OldestWins = candidates
         .iter()
-        .map(|timetable| timetable.claim())
+        .map(|timetable| timetable.contender())
         .collect();
     let is_meant = |timetable: &&Timetable| {
         let labels = series::labels(&timetable.target, IDENTIFIER);
         !timetable.crons.is_empty()
-            && eldest.has(&timetable.claim())
+            && winners.is_winner(&timetable.contender())
             && ask.selector.matches(&labels.iter().collect::<Labels>())
     };
     Ok(candidates

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::Labels;
-use view::{Eldest, MANAGED_BY, PredictedMetric, Prediction, Resource};
+use view::{MANAGED_BY, OldestWins, PredictedMetric, Prediction, Resource};
 
 use super::known::Known;
 use super::{PREDICTION, missing, series};
@@ -20,12 +20,12 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
     known.rely_on(Resource::Predictions, PREDICTION, Duration::MAX)?;
     let mut candidates = series::candidates(&known.view.expected, &ask.namespace, &ask.selector);
     let timetables = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
-    let eldest: Eldest = timetables
+    let winners: OldestWins = timetables
         .iter()
-        .map(|timetable| timetable.claim())
+        .map(|timetable| timetable.contender())
         .collect();
     candidates.sort_by_key(|prediction| {
-        eldest.order(
+        winners.prediction_rank(
             prediction.controller_uid.as_deref(),
             prediction.labels.get(MANAGED_BY.0),
         )

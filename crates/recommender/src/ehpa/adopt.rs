@@ -11,7 +11,7 @@
 //!   workload.
 //! * One that cannot be adopted stays as it is, and what the object made is withdrawn, so that one
 //!   of them scales the workload.
-//! * Of several objects for one workload only the oldest (`view::Eldest`) gets one: their
+//! * Of several objects for one workload only the oldest (`view::OldestWins`) gets one: their
 //!   autoscalers would not yet be there to be seen by each other.
 
 use api::ehpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};

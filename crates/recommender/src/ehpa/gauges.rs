@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use view::{Claim, Eldest, MANAGED_BY, ObjectKey, Stripped, View};
+use view::{Contender, MANAGED_BY, ObjectKey, OldestWins, Stripped, View};
 
 use super::{crons, names};
 use crate::metrics::{CraneMetrics, Sample, Sort};
@@ -158,13 +158,13 @@ fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timesta
     }
     samples.extend(native(view, scalings, recommender));
     let mut asked = BTreeMap::new();
-    let eldest: Eldest = view
+    let winners: OldestWins = view
         .effective_autoscalers
         .iter()
-        .map(|whole| Claim::of(&whole.object))
+        .map(|whole| Contender::of(&whole.object))
         .collect();
     let is_asked = |object: &EffectiveHorizontalPodAutoscaler| {
-        !object.spec.crons.is_empty() && eldest.has(&Claim::of(object))
+        !object.spec.crons.is_empty() && winners.is_winner(&Contender::of(object))
     };
     for whole in effective.iter().filter(|whole| is_asked(&whole.object)) {
         if let Some(replicas) = crons::replicas(&whole.object, now) {
@@ -185,7 +185,7 @@ fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timesta
             .into_iter()
             .map(|(labels, replicas)| gauge(Sort::Cron, labels, f64::from(replicas))),
     );
-    samples.extend(predicted(view, &eldest, recommender, now));
+    samples.extend(predicted(view, &winners, recommender, now));
     samples
 }
 
@@ -240,7 +240,7 @@ fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample
     samples
 }
 
-fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) -> Vec<Sample> {
+fn predicted(view: &View, winners: &OldestWins, recommender: &str, now: Timestamp) -> Vec<Sample> {
     let ours = view
         .predictions
         .iter()
@@ -253,7 +253,7 @@ fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) ->
             .iter()
             .find(|owner| owner.controller == Some(true));
         let managed_by = whole.object.labels().get(MANAGED_BY.0).map(String::as_str);
-        eldest.order(controller.map(|owner| owner.uid.as_str()), managed_by)
+        winners.prediction_rank(controller.map(|owner| owner.uid.as_str()), managed_by)
     });
     let mut found: BTreeMap<Vec<String>, Vec<Sample>> = BTreeMap::new();
     for whole in ours {

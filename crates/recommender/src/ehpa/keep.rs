@@ -26,7 +26,7 @@ use runtime::Leading;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
-use view::{Claim, Eldest, ObjectKey, Pod, Stripped, View};
+use view::{Contender, ObjectKey, OldestWins, Pod, Stripped, View};
 
 use super::orphans::{Attempt, Orphan, Orphans};
 use super::plan::{Plan, Wish, plan};
@@ -286,7 +286,10 @@ impl Keeper {
             .iter()
             .filter_map(orphan)
             .collect();
-        let eldest: Eldest = live.iter().map(|whole| Claim::of(&whole.object)).collect();
+        let winners: OldestWins = live
+            .iter()
+            .map(|whole| Contender::of(&whole.object))
+            .collect();
         let mine = live
             .into_iter()
             .filter(|whole| super::names::recommender(&whole.object) == self.recommender);
@@ -304,7 +307,9 @@ impl Keeper {
             Scene {
                 object: Arc::clone(object),
                 autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
-                elder: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
+                elder: winners
+                    .winner_over(&Contender::of(&object.object))
+                    .map(str::to_owned),
                 prediction: seen.predictions.get(&owned).cloned(),
                 substitute: seen.substitutes.get(&owned).cloned(),
                 rules: Arc::clone(&rules),

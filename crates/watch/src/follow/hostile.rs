@@ -239,7 +239,7 @@ fn decide(view: &View) {
         assert!(autoscaler.reference().kind.as_deref() == Some(&VerticalPodAutoscaler::kind(&())));
     }
     for timetable in view.timetables.iter() {
-        assert_eq!(timetable.claim().name, timetable.key.name);
+        assert_eq!(timetable.contender().name, timetable.key.name);
         assert!(
             timetable
                 .holidays

@@ -15,7 +15,7 @@ use crate::prediction::MANAGED_BY;
 
 /// That one object is to scale a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim<'a> {
+pub struct Contender<'a> {
     pub(crate) workload: Workload<'a>,
     pub(crate) created_at: Option<Timestamp>,
     /// Name of the object.
@@ -24,7 +24,7 @@ pub struct Claim<'a> {
     pub(crate) is_leaving: bool,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> Contender<'a> {
     /// What an object claims.
     pub fn of(object: &'a EffectiveHorizontalPodAutoscaler) -> Self {
         let (metadata, target) = (&object.metadata, &object.spec.scale_target_ref);
@@ -63,14 +63,14 @@ impl<'a> Claim<'a> {
 
 /// For each workload the object that scales it.
 #[derive(Debug, Default)]
-pub struct Eldest<'a> {
-    by_workload: HashMap<Workload<'a>, Claim<'a>>,
+pub struct OldestWins<'a> {
+    by_workload: HashMap<Workload<'a>, Contender<'a>>,
     uids: HashSet<&'a str>,
 }
 
-impl<'a> FromIterator<Claim<'a>> for Eldest<'a> {
-    fn from_iter<I: IntoIterator<Item = Claim<'a>>>(claims: I) -> Self {
-        let mut by_workload: HashMap<Workload, Claim> = HashMap::new();
+impl<'a> FromIterator<Contender<'a>> for OldestWins<'a> {
+    fn from_iter<I: IntoIterator<Item = Contender<'a>>>(claims: I) -> Self {
+        let mut by_workload: HashMap<Workload, Contender> = HashMap::new();
         for claim in claims.into_iter().filter(|claim| !claim.is_leaving) {
             let first = by_workload.entry(claim.any_version()).or_insert(claim);
             if claim.age() < first.age() {
@@ -86,14 +86,14 @@ impl<'a> FromIterator<Claim<'a>> for Eldest<'a> {
     }
 }
 
-impl<'a> Eldest<'a> {
+impl<'a> OldestWins<'a> {
     /// Whether an object is the one that scales its workload.
-    pub fn has(&self, claim: &Claim<'a>) -> bool {
+    pub fn is_winner(&self, claim: &Contender<'a>) -> bool {
         self.by_workload.get(&claim.any_version()) == Some(claim)
     }
 
     /// The name of the object that goes before one.
-    pub fn before(&self, claim: &Claim<'a>) -> Option<&'a str> {
+    pub fn winner_over(&self, claim: &Contender<'a>) -> Option<&'a str> {
         self.by_workload
             .get(&claim.any_version())
             .filter(|first| first.age() != claim.age())
@@ -103,7 +103,7 @@ impl<'a> Eldest<'a> {
     /// In which order predictions of the same are asked, by who controls each and by the label that
     /// says who made it: first that of an object that scales its workload, then those of any other,
     /// then those that somebody wrote.
-    pub fn order(
+    pub fn prediction_rank(
         &self,
         controller_uid: Option<&str>,
         managed_by: Option<&str>,
@@ -117,8 +117,8 @@ impl<'a> Eldest<'a> {
 mod tests {
     use super::*;
 
-    fn claim<'a>(name: &'a str, api_version: &'a str, created_at: &str) -> Claim<'a> {
-        Claim {
+    fn claim<'a>(name: &'a str, api_version: &'a str, created_at: &str) -> Contender<'a> {
+        Contender {
             workload: Workload {
                 api_version,
                 kind: "Deployment",
@@ -133,14 +133,17 @@ mod tests {
     }
 
     /// `expected`: the one that goes before each.
-    fn check(claims: &[Claim], expected: &[Option<&str>]) {
-        let eldest: Eldest = claims.iter().copied().collect();
-        let before: Vec<_> = claims.iter().map(|claim| eldest.before(claim)).collect();
+    fn check(claims: &[Contender], expected: &[Option<&str>]) {
+        let winners: OldestWins = claims.iter().copied().collect();
+        let before: Vec<_> = claims
+            .iter()
+            .map(|claim| winners.winner_over(claim))
+            .collect();
         assert_eq!(before, expected);
         for claim in claims {
             assert_eq!(
-                eldest.has(claim),
-                !claim.is_leaving && eldest.before(claim).is_none(),
+                winners.is_winner(claim),
+                !claim.is_leaving && winners.winner_over(claim).is_none(),
                 "{claim:?}"
             );
         }
@@ -162,7 +165,7 @@ mod tests {
             ],
             &[Some("a"), None, Some("a"), None],
         );
-        let leaving = Claim {
+        let leaving = Contender {
             is_leaving: true,
             ..claim("a", "apps/v1", day[0])
         };
@@ -177,7 +180,7 @@ mod tests {
     fn the_prediction_of_the_one_that_scales_goes_first_then_those_of_others_then_what_somebody_wrote()
      {
         let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let eldest: Eldest = [claim("a", "apps/v1", first), claim("b", "apps/v1", second)]
+        let winners: OldestWins = [claim("a", "apps/v1", first), claim("b", "apps/v1", second)]
             .into_iter()
             .collect();
         let mut all = [
@@ -186,7 +189,7 @@ mod tests {
             (Some("a"), None),
             (Some("a"), Some(MANAGED_BY.1)),
         ];
-        all.sort_by_key(|(uid, managed_by)| eldest.order(*uid, *managed_by));
+        all.sort_by_key(|(uid, managed_by)| winners.prediction_rank(*uid, *managed_by));
         assert_eq!(
             all.map(|(uid, _)| uid),
             [Some("a"), Some("a"), Some("b"), None]
