@@ -17,6 +17,7 @@ use crate::autoscaler::Autoscaler;
 use crate::budget::DisruptionBudget;
 use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
+use crate::cron_schedule::CronSchedule;
 use crate::daemon::Daemon;
 use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
@@ -33,7 +34,6 @@ use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::stripped::Stripped;
 use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
-use crate::timetable::Timetable;
 
 /// The cluster as last seen.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ pub struct View {
     /// `TimeSeriesPrediction` objects by the numbers in them.
     pub expected: Table<Prediction>,
     /// `EffectiveHorizontalPodAutoscaler` objects by their windows of time.
-    pub timetables: Table<Timetable>,
+    pub cron_schedules: Table<CronSchedule>,
     /// Pods that have not ended, by their labels.
     pub labelled_pods: Table<LabelledPod>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the

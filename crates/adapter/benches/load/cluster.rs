@@ -7,7 +7,7 @@ use api::ehpa::CronSpec;
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use view::{
-    LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View,
+    CronSchedule, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, View,
 };
 
 /// One autoscaler each.
@@ -69,7 +69,7 @@ pub(crate) fn view(now: Timestamp) -> View {
             target_replicas: 12,
             ..CronSpec::default()
         };
-        view.timetables.apply(Arc::new(Timetable {
+        view.cron_schedules.apply(Arc::new(CronSchedule {
             key,
             uid: format!("uid-{number}"),
             created_at: Timestamp::from_second(start).ok(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
-use view::{OldestWins, Resource, Timetable};
+use view::{CronSchedule, OldestWins, Resource};
 
 use super::known::Known;
 use super::size::Size;
@@ -24,10 +24,9 @@ const MOST_KEPT: usize = 16;
 /// The workloads whose sizes [`values`] needs: nothing else scales them, and no window is open.
 pub(super) fn kept(known: &Known, ask: &ExternalAsk) -> Result<Vec<WorkloadRef>, Refusal> {
     let mut kept = Vec::new();
-    for timetable in meant(known, ask)? {
-        if is_alone(timetable, &windows(timetable)?, known.now) && !kept.contains(&timetable.target)
-        {
-            kept.push(timetable.target.clone());
+    for schedule in meant(known, ask)? {
+        if is_alone(schedule, &windows(schedule)?, known.now) && !kept.contains(&schedule.target) {
+            kept.push(schedule.target.clone());
         }
     }
     if kept.len() > MOST_KEPT {
@@ -46,10 +45,10 @@ pub(super) fn values(
     sizes: &[Size],
 ) -> Result<Vec<ExternalValue>, Refusal> {
     let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
-    for timetable in meant(known, ask)? {
-        let replicas = replicas(known, timetable, sizes)?;
+    for schedule in meant(known, ask)? {
+        let replicas = replicas(known, schedule, sizes)?;
         let most = found
-            .entry(series::labels(&timetable.target, IDENTIFIER))
+            .entry(series::labels(&schedule.target, IDENTIFIER))
             .or_insert(replicas);
         *most = replicas.max(*most);
     }
@@ -69,49 +68,49 @@ pub(super) fn values(
 }
 
 /// The autoscalers with windows that the selector means; of several for one workload only the one that scales it.
-fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, Refusal> {
+fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a CronSchedule>, Refusal> {
     known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
-    let candidates = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
+    let candidates = series::candidates(&known.view.cron_schedules, &ask.namespace, &ask.selector);
     let winners: OldestWins = candidates
         .iter()
-        .map(|timetable| timetable.contender())
+        .map(|schedule| schedule.contender())
         .collect();
-    let is_meant = |timetable: &&Timetable| {
-        let labels = series::labels(&timetable.target, IDENTIFIER);
-        !timetable.crons.is_empty()
-            && winners.is_winner(&timetable.contender())
+    let is_meant = |schedule: &&CronSchedule| {
+        let labels = series::labels(&schedule.target, IDENTIFIER);
+        !schedule.crons.is_empty()
+            && winners.is_winner(&schedule.contender())
             && ask.selector.matches(&labels.iter().collect::<Labels>())
     };
     Ok(candidates
         .into_iter()
-        .map(|timetable| &**timetable)
+        .map(|schedule| &**schedule)
         .filter(is_meant)
         .collect())
 }
 
 /// How many replicas the windows of one autoscaler ask for.
-fn replicas(known: &Known, timetable: &Timetable, sizes: &[Size]) -> Result<i32, Refusal> {
-    let windows = windows(timetable)?;
-    let kept = if is_alone(timetable, &windows, known.now) {
-        Some(size(&timetable.target, sizes)?)
+fn replicas(known: &Known, schedule: &CronSchedule, sizes: &[Size]) -> Result<i32, Refusal> {
+    let windows = windows(schedule)?;
+    let kept = if is_alone(schedule, &windows, known.now) {
+        Some(size(&schedule.target, sizes)?)
     } else {
         None
     };
     Ok(cron_replicas(
         &windows,
         CronReplicas {
-            min: timetable.min_replicas,
+            min: schedule.min_replicas,
             kept,
         },
         known.now,
     ))
 }
 
-fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
-    let of = &timetable.key;
+fn windows(schedule: &CronSchedule) -> Result<Vec<Window>, Refusal> {
+    let of = &schedule.key;
     // Where they cannot be read windows open on every day, as the condition of the object says.
-    let holidays = timetable.holidays.as_deref().unwrap_or_default();
-    let windows = timetable.crons.iter().enumerate().map(|(index, cron)| {
+    let holidays = schedule.holidays.as_deref().unwrap_or_default();
+    let windows = schedule.crons.iter().enumerate().map(|(index, cron)| {
         Window::new(
             cron.timezone.as_deref(),
             &cron.start,
@@ -125,8 +124,8 @@ fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
 }
 
 /// Whether a workload keeps what it has.
-fn is_alone(timetable: &Timetable, windows: &[Window], now: Timestamp) -> bool {
-    !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now))
+fn is_alone(schedule: &CronSchedule, windows: &[Window], now: Timestamp) -> bool {
+    !schedule.has_metrics && !windows.iter().any(|window| window.is_open(now))
 }
 
 /// No answer makes the autoscaler keep what there is, too.

@@ -19,10 +19,11 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
     // What it says carries its own times, so it matters only whether it was ever read.
     known.rely_on(Resource::Predictions, PREDICTION, Duration::MAX)?;
     let mut candidates = series::candidates(&known.view.expected, &ask.namespace, &ask.selector);
-    let timetables = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
-    let winners: OldestWins = timetables
+    let cron_schedules =
+        series::candidates(&known.view.cron_schedules, &ask.namespace, &ask.selector);
+    let winners: OldestWins = cron_schedules
         .iter()
-        .map(|timetable| timetable.contender())
+        .map(|schedule| schedule.contender())
         .collect();
     candidates.sort_by_key(|prediction| {
         winners.prediction_rank(

@@ -16,8 +16,8 @@ use runtime::ApiServerClock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use view::{
-    Controller, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction,
-    Resource, Timetable, View, WellKnown,
+    Controller, CronSchedule, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase,
+    PredictedMetric, Prediction, Resource, View, WellKnown,
 };
 
 use super::Expected;
@@ -79,8 +79,8 @@ fn cron(start: &str, end: &str, target_replicas: i32) -> CronSpec {
     }
 }
 
-fn timetable(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> Timetable {
-    Timetable {
+fn schedule(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> CronSchedule {
+    CronSchedule {
         key: ObjectKey::new("shop", name),
         uid: name.to_owned(),
         created_at: Some(now()),
@@ -211,8 +211,8 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
     let answer = |metric: &str, own: Timestamp| {
         let mut view = shop();
         let window = cron("0 11 * * *", "0 13 * * *", 7);
-        view.timetables
-            .apply(Arc::new(timetable("web", "Deployment", vec![window], true)));
+        view.cron_schedules
+            .apply(Arc::new(schedule("web", "Deployment", vec![window], true)));
         let stale_since = Some(own - SignedDuration::from_mins(4));
         for resource in [Resource::EffectiveAutoscalers, Resource::Predictions] {
             view.set_freshness(
@@ -511,10 +511,10 @@ fn other_metrics_are_left_to_others() {
     );
 }
 
-fn check_cron(timetables: Vec<Timetable>, selector: &str, found: Result<&[&str], &str>) {
+fn check_cron(cron_schedules: Vec<CronSchedule>, selector: &str, found: Result<&[&str], &str>) {
     let mut view = shop();
-    for timetable in timetables {
-        view.timetables.apply(Arc::new(timetable));
+    for schedule in cron_schedules {
+        view.cron_schedules.apply(Arc::new(schedule));
     }
     let found = found
         .map(|values| Some(values.iter().map(|&value| value.to_owned()).collect()))
@@ -540,9 +540,8 @@ fn windows_ask_for_replicas() {
         cron("0 13 * * *", "0 17 * * *", 9),
         cron("0 9 * * *", "0 17 * * *", 1),
     );
-    let web = |crons: Vec<CronSpec>, has_metrics| {
-        vec![timetable("web", "Deployment", crons, has_metrics)]
-    };
+    let web =
+        |crons: Vec<CronSpec>, has_metrics| vec![schedule("web", "Deployment", crons, has_metrics)];
     check_cron(
         web(vec![open.clone(), open_too, closed.clone()], true),
         &selector,
@@ -571,10 +570,10 @@ fn of_several_autoscalers_of_a_workload_the_oldest_is_asked() {
         cron("0 9 * * *", "0 17 * * *", 8),
         cron("0 13 * * *", "0 17 * * *", 9),
     );
-    let made = |name: &str, ago: i64, cron: Option<&CronSpec>, has_metrics: bool| Timetable {
+    let made = |name: &str, ago: i64, cron: Option<&CronSpec>, has_metrics: bool| CronSchedule {
         key: ObjectKey::new("shop", name),
         created_at: now().checked_sub(SignedDuration::from_secs(ago)).ok(),
-        ..timetable(
+        ..schedule(
             "web",
             "Deployment",
             cron.cloned().into_iter().collect(),
@@ -597,7 +596,7 @@ fn of_several_autoscalers_of_a_workload_the_oldest_is_asked() {
         &selector,
         Ok(&["2"]),
     );
-    let leaving = Timetable {
+    let leaving = CronSchedule {
         is_leaving: true,
         ..elder()
     };
@@ -624,13 +623,13 @@ fn of_several_predictions_of_a_workload_that_of_the_oldest_autoscaler_is_asked()
             let created_at = now().checked_add(SignedDuration::from_secs(seconds)).ok();
             let key = ObjectKey::new("shop", name);
             let uid = name.to_owned();
-            let object = Timetable {
+            let object = CronSchedule {
                 key,
                 uid,
                 created_at,
-                ..timetable("web", "Deployment", vec![], true)
+                ..schedule("web", "Deployment", vec![], true)
             };
-            view.timetables.apply(Arc::new(object));
+            view.cron_schedules.apply(Arc::new(object));
         }
         // Nobody else has the second one.
         let values = [("resource.cpu", 90.0), ("external.more", 5.0)];
@@ -652,9 +651,9 @@ fn of_several_predictions_of_a_workload_that_of_the_oldest_autoscaler_is_asked()
 #[test]
 fn no_window_opens_on_a_holiday() {
     let selector = format!("{OF_WEB}cron");
-    let on = |crons: Vec<CronSpec>, holidays| Timetable {
+    let on = |crons: Vec<CronSpec>, holidays| CronSchedule {
         holidays,
-        ..timetable("web", "Deployment", crons, true)
+        ..schedule("web", "Deployment", crons, true)
     };
     let (open, over_midnight) = (
         cron("0 9 * * *", "0 17 * * *", 8),
@@ -684,7 +683,7 @@ fn windows_that_cannot_be_understood_and_workloads_that_cannot_be_seen_are_refus
         cron("0 9 * * *", "0 17 * *", 8),
     );
     check_cron(
-        vec![timetable(
+        vec![schedule(
             "web",
             "Deployment",
             vec![closed.clone(), odd],
@@ -694,15 +693,15 @@ fn windows_that_cannot_be_understood_and_workloads_that_cannot_be_seen_are_refus
         Err("crons[1] of shop/web: end: there must be five fields, not 4"),
     );
     check_cron(
-        vec![timetable("web", "StatefulSet", vec![closed.clone()], false)],
+        vec![schedule("web", "StatefulSet", vec![closed.clone()], false)],
         &selector("StatefulSet", "web"),
         Err("no window is open, StatefulSet shop/web keeps its replicas: it is not there"),
     );
-    let mut rollout = timetable("web", "Rollout", vec![closed.clone()], false);
+    let mut rollout = schedule("web", "Rollout", vec![closed.clone()], false);
     rollout.target.api_version = "argoproj.io/v1alpha1".to_owned();
     check_cron(vec![rollout], &selector("Rollout", "web"), Ok(&["8"]));
     check_cron(
-        vec![timetable("gone", "Deployment", vec![closed], false)],
+        vec![schedule("gone", "Deployment", vec![closed], false)],
         &selector("Deployment", "gone"),
         Err("no window is open, Deployment shop/gone keeps its replicas: it is not there"),
     );

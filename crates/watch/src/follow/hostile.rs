@@ -17,7 +17,7 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use view::{
-    Autoscaler, Entry, Policy, Prediction, Resource, Scope, Stripped, Timetable, View, target,
+    Autoscaler, CronSchedule, Entry, Policy, Prediction, Resource, Scope, Stripped, View, target,
 };
 
 use super::{Subject, take_in};
@@ -238,10 +238,10 @@ fn decide(view: &View) {
         assert!(view.autoscalers_of((&target).into()).count() >= 1);
         assert!(autoscaler.reference().kind.as_deref() == Some(&VerticalPodAutoscaler::kind(&())));
     }
-    for timetable in view.timetables.iter() {
-        assert_eq!(timetable.contender().name, timetable.key.name);
+    for schedule in view.cron_schedules.iter() {
+        assert_eq!(schedule.contender().name, schedule.key.name);
         assert!(
-            timetable
+            schedule
                 .holidays
                 .as_ref()
                 .map_or(true, |dates| dates.len() <= 2000)
@@ -284,10 +284,10 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
         most,
         Feed::new(resource, to, |view| &mut view.effective_autoscalers),
     );
-    let mut timetables = Way::new(
+    let mut cron_schedules = Way::new(
         left_out::OTHERS,
         most,
-        Feed::new(resource, to, |view| &mut view.timetables),
+        Feed::new(resource, to, |view| &mut view.cron_schedules),
     );
     let (resource, to) = feed(Resource::Predictions);
     let mut written = Way::new(
@@ -327,9 +327,9 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
                     },
                     &mut random,
                 );
-                timetables.go(
+                cron_schedules.go(
                     &event,
-                    |item| within(&scope, item, Timetable::trim),
+                    |item| within(&scope, item, CronSchedule::trim),
                     &mut random,
                 );
             }
@@ -355,7 +355,7 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
         if number % ROUND == 0 {
             autoscalers.forget();
             whole.forget();
-            timetables.forget();
+            cron_schedules.forget();
             written.forget();
             expected.forget();
             policies.forget();

@@ -4,7 +4,7 @@
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use view::{LabelledPod, Prediction, Resource, Timetable, WellKnown};
+use view::{CronSchedule, LabelledPod, Prediction, Resource, WellKnown};
 
 use super::Watches;
 use crate::allowance::Limits;
@@ -30,10 +30,10 @@ impl Watches {
         self.tasks.spawn(follow(source, read, feed));
 
         let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| {
-            &mut view.timetables
+            &mut view.cron_schedules
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Timetable::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, CronSchedule::trim);
         self.tasks.spawn(follow(
             self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS),
             read,

@@ -7,7 +7,7 @@ use scaling::hpa::{
     replicas_without_metrics,
 };
 
-use super::{cron, external, now, shop, timetable};
+use super::{cron, external, now, schedule, shop};
 
 /// What the adapter says of a workload of this size outside all windows: thousandths, or why
 /// nothing.
@@ -15,7 +15,7 @@ fn answer(wanted: i32, there: i32) -> Result<i64, String> {
     let name = format!("size-{wanted}-{there}");
     let mut view = shop();
     let closed = cron("0 13 * * *", "0 17 * * *", 9);
-    view.timetables.apply(std::sync::Arc::new(timetable(
+    view.cron_schedules.apply(std::sync::Arc::new(schedule(
         &name,
         "Deployment",
         vec![closed],

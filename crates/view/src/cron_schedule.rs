@@ -11,7 +11,7 @@ use crate::table::{Entry, ObjectKey};
 
 /// An `EffectiveHorizontalPodAutoscaler` object by its windows of time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Timetable {
+pub struct CronSchedule {
     /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier.
@@ -32,7 +32,7 @@ pub struct Timetable {
     pub has_metrics: bool,
 }
 
-impl Timetable {
+impl CronSchedule {
     /// Keeps what can change an answer.
     pub fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
         let Stripped { key, object } = Stripped::new(object);
@@ -69,7 +69,7 @@ impl Timetable {
     }
 }
 
-impl Entry for Timetable {
+impl Entry for CronSchedule {
     type Key = ObjectKey;
 
     fn key(&self) -> &ObjectKey {
