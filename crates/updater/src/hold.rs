@@ -68,7 +68,7 @@ pub fn hold(
     if holding
         .stop
         .as_ref()
-        .is_some_and(|key| control.switches.get(key).is_some())
+        .is_some_and(|key| control.stop_switches.get(key).is_some())
     {
         return Err(Halt::Stopped);
     }
@@ -90,7 +90,7 @@ pub fn hold(
 mod tests {
     use std::sync::Arc;
 
-    use view::{Freshness, Heartbeat, ObjectKey, Resource, Switch};
+    use view::{Freshness, Heartbeat, ObjectKey, Resource, StopSwitch};
 
     use super::*;
 
@@ -225,7 +225,7 @@ mod tests {
     fn the_switch_stops_everything() {
         let (view, lease) = (View::default(), webhook(0, None));
         let mut control = View::default();
-        control.switches.apply(Arc::new(Switch {
+        control.stop_switches.apply(Arc::new(StopSwitch {
             key: ObjectKey::new("system", "other"),
         }));
         let found = |control: &View| {
@@ -244,7 +244,7 @@ mod tests {
             .err()
         };
         assert_eq!(found(&control), None);
-        control.switches.apply(Arc::new(Switch {
+        control.stop_switches.apply(Arc::new(StopSwitch {
             key: ObjectKey::new("system", "stop"),
         }));
         assert_eq!(found(&control), Some(Halt::Stopped));

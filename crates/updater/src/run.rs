@@ -97,7 +97,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             .nodes();
         let mut control = Watches::new(chassis.client.clone(), scope.clone());
         if let Some(key) = &rules.holding.stop {
-            control = control.switch(key);
+            control = control.stop_switch(key);
         }
         let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
         if let Some((key, _)) = &rules.holding.heartbeat {

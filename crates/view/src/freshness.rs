@@ -38,7 +38,7 @@ pub enum Resource {
     /// Leases by which services say that they live.
     Heartbeats,
     /// `ConfigMap` objects that switch something on.
-    Switches,
+    StopSwitches,
     /// `EffectiveHorizontalPodAutoscaler` objects.
     EffectiveAutoscalers,
     /// `HorizontalPodAutoscaler` objects.
@@ -69,7 +69,7 @@ impl Resource {
             Self::Evictions => "events",
             Self::DisruptionBudgets => "poddisruptionbudgets",
             Self::Heartbeats => "leases",
-            Self::Switches => "configmaps",
+            Self::StopSwitches => "configmaps",
             Self::EffectiveAutoscalers => "effectivehorizontalpodautoscalers",
             Self::HorizontalAutoscalers => "horizontalpodautoscalers",
             Self::Predictions => "timeseriespredictions",

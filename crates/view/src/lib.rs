@@ -42,8 +42,8 @@ mod running;
 mod scale;
 mod scope;
 mod shard;
+mod stop_switch;
 mod stripped;
-mod switch;
 mod table;
 pub mod target;
 mod view;
@@ -74,7 +74,7 @@ pub use running::{ANNOTATION_PREFIXES, ResizeCondition, ResizeStage, Running, Sp
 pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
 pub use scope::Scope;
 pub use shard::{Shard, ShardError};
+pub use stop_switch::StopSwitch;
 pub use stripped::Stripped;
-pub use switch::Switch;
 pub use table::{Change, Entry, ObjectKey, ObjectName, Table};
 pub use view::{Namespace, View};

@@ -31,8 +31,8 @@ use crate::policy::Policy;
 use crate::prediction::Prediction;
 use crate::quota::Quota;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
+use crate::stop_switch::StopSwitch;
 use crate::stripped::Stripped;
-use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
 
 /// The cluster as last seen.
@@ -66,7 +66,7 @@ pub struct View {
     /// Leases by which services say that they live.
     pub heartbeats: Table<Heartbeat>,
     /// Switches that are on.
-    pub switches: Table<Switch>,
+    pub stop_switches: Table<StopSwitch>,
     /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as
     /// do the following.
     pub effective_autoscalers: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,

@@ -14,7 +14,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
-use view::{Namespace, ObjectKey, Resource, Switch, View};
+use view::{Namespace, ObjectKey, Resource, StopSwitch, View};
 
 use super::{CATCH_UP, LIST_AGAIN, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
 use crate::allowance::Limits;
@@ -614,7 +614,9 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
         )))
     });
     let store = Arc::new(watch::Sender::new(View::default()));
-    let feed = Feed::new(Resource::Switches, &store, |view| &mut view.switches);
+    let feed = Feed::new(Resource::StopSwitches, &store, |view| {
+        &mut view.stop_switches
+    });
     let limits = Limits {
         usual: 1000,
         object: 20_000,
@@ -622,13 +624,19 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
     };
     let source =
         Source::new::<v1::ConfigMap>(Client::new(service, "default"), None, left_out::WHOLE);
-    let keep = |item: &Item<'_>| Reading::Keep(Switch { key: item.key() });
+    let keep = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
     let mut view = store.subscribe();
     let (started, following) = (
         Instant::now(),
         tokio::spawn(follow(source.with_limits(limits), keep, feed)),
     );
-    let has = |name| move |view: &View| view.switches.get(&ObjectKey::new("shop", name)).is_some();
+    let has = |name| {
+        move |view: &View| {
+            view.stop_switches
+                .get(&ObjectKey::new("shop", name))
+                .is_some()
+        }
+    };
     view.wait_for(has("b")).await.expect("the store lives");
     view.wait_for(|view| !has("a")(view))
         .await

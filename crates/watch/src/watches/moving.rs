@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use view::{DisruptionBudget, Heartbeat, ObjectKey, Pod, Resource, Switch};
+use view::{DisruptionBudget, Heartbeat, ObjectKey, Pod, Resource, StopSwitch};
 
 use super::Watches;
 use crate::cut::Item;
@@ -65,10 +65,12 @@ impl Watches {
 
     /// Watches one `ConfigMap`, in or out of scope: a switch, which is on while it is there.
     #[must_use]
-    pub fn switch(mut self, config_map: &ObjectKey) -> Self {
-        let feed = Feed::new(Resource::Switches, &self.store, |view| &mut view.switches);
+    pub fn stop_switch(mut self, config_map: &ObjectKey) -> Self {
+        let feed = Feed::new(Resource::StopSwitches, &self.store, |view| {
+            &mut view.stop_switches
+        });
         // However large it is: that it is there is all that counts.
-        let read = |item: &Item<'_>| Reading::Keep(Switch { key: item.key() });
+        let read = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
         self.tasks.spawn(follow(
             self.one_source::<v1::ConfigMap>(config_map, left_out::CONFIG_MAPS),
             read,

@@ -5,12 +5,12 @@ use crate::table::{Entry, ObjectKey};
 
 /// A switch that is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Switch {
+pub struct StopSwitch {
     /// Namespace and name.
     pub key: ObjectKey,
 }
 
-impl Entry for Switch {
+impl Entry for StopSwitch {
     type Key = ObjectKey;
 
     fn key(&self) -> &ObjectKey {
