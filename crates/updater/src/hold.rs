@@ -79,7 +79,7 @@ pub fn hold(
         return Ok(None);
     };
     let last = webhook
-        .heartbeats
+        .webhook_leases
         .get(key)
         .and_then(|heartbeat| heartbeat.created_at.max(heartbeat.renewed_at));
     let until = last.and_then(|last| pulse.stands_until(last, *timeout, wall, now));
@@ -90,7 +90,7 @@ pub fn hold(
 mod tests {
     use std::sync::Arc;
 
-    use view::{Freshness, Heartbeat, ObjectKey, Resource, StopSwitch};
+    use view::{Freshness, ObjectKey, Resource, StopSwitch, WebhookLease};
 
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
     fn webhook(created: i64, renewed: Option<i64>) -> View {
         let mut view = View::default();
         let key = ObjectKey::new("system", "webhook");
-        view.heartbeats.apply(Arc::new(Heartbeat {
+        view.webhook_leases.apply(Arc::new(WebhookLease {
             key,
             created_at: Some(wall(created)),
             renewed_at: renewed.map(wall),

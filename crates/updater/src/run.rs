@@ -101,7 +101,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         }
         let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
         if let Some((key, _)) = &rules.holding.heartbeat {
-            webhook = webhook.heartbeat(key);
+            webhook = webhook.webhook_lease(key);
         }
         let senses = Senses {
             view: watches.view(),

@@ -36,7 +36,7 @@ pub enum Resource {
     /// `PodDisruptionBudget` objects.
     DisruptionBudgets,
     /// Leases by which services say that they live.
-    Heartbeats,
+    WebhookLeases,
     /// `ConfigMap` objects that switch something on.
     StopSwitches,
     /// `EffectiveHorizontalPodAutoscaler` objects.
@@ -68,7 +68,7 @@ impl Resource {
             Self::ClusterPolicies => "clustersizingpolicies",
             Self::Evictions => "events",
             Self::DisruptionBudgets => "poddisruptionbudgets",
-            Self::Heartbeats => "leases",
+            Self::WebhookLeases => "leases",
             Self::StopSwitches => "configmaps",
             Self::EffectiveAutoscalers => "effectivehorizontalpodautoscalers",
             Self::HorizontalAutoscalers => "horizontalpodautoscalers",

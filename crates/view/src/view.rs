@@ -21,7 +21,6 @@ use crate::cron_schedule::CronSchedule;
 use crate::daemon::Daemon;
 use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
-use crate::heartbeat::Heartbeat;
 use crate::labelled::LabelledPod;
 use crate::limit_range::LimitRange;
 use crate::node::Node;
@@ -34,6 +33,7 @@ use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::stop_switch::StopSwitch;
 use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey, Table};
+use crate::webhook_lease::WebhookLease;
 
 /// The cluster as last seen.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ pub struct View {
     /// `PodDisruptionBudget` objects.
     pub disruption_budgets: Table<DisruptionBudget>,
     /// Leases by which services say that they live.
-    pub heartbeats: Table<Heartbeat>,
+    pub webhook_leases: Table<WebhookLease>,
     /// Switches that are on.
     pub stop_switches: Table<StopSwitch>,
     /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as

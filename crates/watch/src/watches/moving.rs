@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use view::{DisruptionBudget, Heartbeat, ObjectKey, Pod, Resource, StopSwitch};
+use view::{DisruptionBudget, ObjectKey, Pod, Resource, StopSwitch, WebhookLease};
 
 use super::Watches;
 use crate::cut::Item;
@@ -50,11 +50,11 @@ impl Watches {
     /// Watches one Lease, in or out of scope. It changes all the time, so it is best watched into a
     /// view of its own.
     #[must_use]
-    pub fn heartbeat(mut self, lease: &ObjectKey) -> Self {
-        let feed = Feed::new(Resource::Heartbeats, &self.store, |view| {
-            &mut view.heartbeats
+    pub fn webhook_lease(mut self, lease: &ObjectKey) -> Self {
+        let feed = Feed::new(Resource::WebhookLeases, &self.store, |view| {
+            &mut view.webhook_leases
         });
-        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Heartbeat::trim));
+        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(WebhookLease::trim));
         self.tasks.spawn(follow(
             self.one_source::<Lease>(lease, left_out::PLAIN),
             read,

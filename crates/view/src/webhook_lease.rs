@@ -11,7 +11,7 @@ use crate::table::{Entry, ObjectKey};
 
 /// The Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heartbeat {
+pub struct WebhookLease {
     /// Namespace and name.
     pub key: ObjectKey,
     /// When the Lease was made.
@@ -20,7 +20,7 @@ pub struct Heartbeat {
     pub renewed_at: Option<Timestamp>,
 }
 
-impl Heartbeat {
+impl WebhookLease {
     /// Keeps what can change a decision.
     pub fn trim(lease: Lease) -> Self {
         let metadata = lease.metadata;
@@ -38,13 +38,13 @@ impl Heartbeat {
     }
 
     /// Until when the service is taken to live when nothing more is heard for `timeout`.
-    pub fn stands_until(&self, timeout: Duration) -> Option<Timestamp> {
+    pub fn valid_until(&self, timeout: Duration) -> Option<Timestamp> {
         let last = self.created_at.max(self.renewed_at)?;
         last.checked_add(timeout).ok()
     }
 }
 
-impl Entry for Heartbeat {
+impl Entry for WebhookLease {
     type Key = ObjectKey;
 
     fn key(&self) -> &ObjectKey {
@@ -63,9 +63,9 @@ mod tests {
             "metadata": {"namespace": "kube-system", "name": "hook", "creationTimestamp": created},
             "spec": {"renewTime": renewed},
         });
-        let heartbeat = Heartbeat::trim(serde_json::from_value(lease).expect("a lease"));
-        let until = heartbeat
-            .stands_until(Duration::from_mins(1))
+        let lease = WebhookLease::trim(serde_json::from_value(lease).expect("a lease"));
+        let until = lease
+            .valid_until(Duration::from_mins(1))
             .map(|time| time.to_string());
         assert_eq!(until.as_deref(), expected, "{created} {renewed}");
     }
