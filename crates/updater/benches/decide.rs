@@ -72,7 +72,7 @@ fn workload(view: &mut View, name: &str, cpu: &str, pods: usize) {
             "spec": {"nodeName": "n1", "containers": [container("app"), container("side")]},
             "status": {"phase": "Running", "qosClass": "Burstable", "conditions": [{"type": "Ready", "status": "True"}]},
         });
-        let pod = Pod::trim_running(serde_json::from_value(object).expect("a pod"), false);
+        let pod = Pod::from_k8s_running(serde_json::from_value(object).expect("a pod"), false);
         view.pods.apply(Arc::new(pod));
     }
 }

@@ -21,7 +21,7 @@ pub struct Autoscaler {
 
 impl Autoscaler {
     /// Keeps what can change a decision.
-    pub fn trim(mut object: VerticalPodAutoscaler) -> Self {
+    pub fn from_k8s(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
         Self {
             key: key(&object.metadata),
@@ -124,13 +124,13 @@ mod tests {
         })
     }
 
-    fn trim(object: &Value) -> Result<Autoscaler, ParseError> {
-        api::parse_text(object.to_string().as_bytes()).map(Autoscaler::trim)
+    fn from_k8s(object: &Value) -> Result<Autoscaler, ParseError> {
+        api::parse_text(object.to_string().as_bytes()).map(Autoscaler::from_k8s)
     }
 
     #[test]
     fn metadata_that_changes_no_decision_is_dropped() {
-        let metadata = trim(&object()).expect("it parses").object.metadata;
+        let metadata = from_k8s(&object()).expect("it parses").object.metadata;
         let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "annotations": {}});
         assert_eq!(serde_json::to_value(metadata).expect("metadata"), expected);
     }
@@ -140,7 +140,7 @@ mod tests {
         let mut broken = object();
         broken["spec"]["resourcePolicy"] =
             json!({"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1.2.3"}}]});
-        let error = trim(&broken).expect_err("1.2.3 is no quantity");
+        let error = from_k8s(&broken).expect_err("1.2.3 is no quantity");
         assert_eq!(
             (error.namespace.as_str(), error.name.as_str()),
             ("shop", "web")

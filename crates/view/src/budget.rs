@@ -41,7 +41,7 @@ pub struct DisruptionBudget {
 
 impl DisruptionBudget {
     /// Keeps what can change a decision.
-    pub fn trim(object: PodDisruptionBudget) -> Self {
+    pub fn from_k8s(object: PodDisruptionBudget) -> Self {
         let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
         let status = object.status.unwrap_or_default();
         Self {
@@ -115,7 +115,7 @@ mod tests {
             "spec": spec,
             "status": status,
         });
-        DisruptionBudget::trim(serde_json::from_value(object).expect("a budget"))
+        DisruptionBudget::from_k8s(serde_json::from_value(object).expect("a budget"))
     }
 
     /// Whether a pod that is ready, and one that is not, may be evicted.

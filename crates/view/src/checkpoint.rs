@@ -27,7 +27,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Keeps what can change a decision.
-    pub fn trim(object: VerticalPodAutoscalerCheckpoint) -> Self {
+    pub fn from_k8s(object: VerticalPodAutoscalerCheckpoint) -> Self {
         Self {
             key: key(&object.metadata),
             uid: object.metadata.uid.unwrap_or_default(),
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    fn trim(status: Value) -> Result<Checkpoint, ParseError> {
+    fn from_k8s(status: Value) -> Result<Checkpoint, ParseError> {
         let mut object = json!({
             "apiVersion": "autoscaling.k8s.io/v1",
             "kind": "VerticalPodAutoscalerCheckpoint",
@@ -71,7 +71,7 @@ mod tests {
         if !status.is_null() {
             object["status"] = status;
         }
-        api::parse_text(object.to_string().as_bytes()).map(Checkpoint::trim)
+        api::parse_text(object.to_string().as_bytes()).map(Checkpoint::from_k8s)
     }
 
     #[test]
@@ -86,9 +86,9 @@ mod tests {
             },
             status: None,
         };
-        assert_eq!(trim(Value::Null), Ok(expected));
+        assert_eq!(from_k8s(Value::Null), Ok(expected));
         assert_eq!(
-            trim(Value::Null).expect("an object").autoscaler(),
+            from_k8s(Value::Null).expect("an object").autoscaler(),
             ObjectKey::new("shop", "web")
         );
     }
@@ -97,7 +97,7 @@ mod tests {
     fn weights_are_read_to_the_last_bit() {
         let histogram =
             json!({"bucketWeights": {"8": 9957}, "totalWeight": 149.355_173_068_049_82});
-        let status = trim(json!({"version": "v3", "cpuHistogram": histogram}))
+        let status = from_k8s(json!({"version": "v3", "cpuHistogram": histogram}))
             .expect("an object")
             .status;
         let histogram = status.expect("a status").cpu_histogram;
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn a_field_that_does_not_parse_is_named() {
-        let error =
-            trim(json!({"cpuHistogram": {"bucketWeights": {"x": 1}}})).expect_err("x is no bucket");
+        let error = from_k8s(json!({"cpuHistogram": {"bucketWeights": {"x": 1}}}))
+            .expect_err("x is no bucket");
         assert_eq!(
             (error.namespace.as_str(), error.name.as_str()),
             ("shop", "web-main")

@@ -34,8 +34,8 @@ pub struct CronSchedule {
 
 impl CronSchedule {
     /// Keeps what can change an answer.
-    pub fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
-        let Stripped { key, object } = Stripped::new(object);
+    pub fn from_k8s(object: EffectiveHorizontalPodAutoscaler) -> Self {
+        let Stripped { key, object } = Stripped::from_k8s(object);
         let holidays = ehpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
         let (metadata, target) = (object.metadata, object.spec.scale_target_ref);

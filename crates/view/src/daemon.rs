@@ -21,7 +21,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Keeps what can change a decision.
-    pub fn trim(object: DaemonSet) -> Self {
+    pub fn from_k8s(object: DaemonSet) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
             object.metadata.name.unwrap_or_default(),
@@ -32,7 +32,7 @@ impl Daemon {
             .iter()
             .map(asked)
             .fold(Asked::default(), Asked::plus);
-        let placement = Placement::trim(None, &spec);
+        let placement = Placement::from_k8s(None, &spec);
         Self {
             key,
             asked: placement.total(containers),
@@ -82,7 +82,7 @@ mod tests {
                 }},
             },
         });
-        let daemon = Daemon::trim(serde_json::from_value(object).expect("a daemon set"));
+        let daemon = Daemon::from_k8s(serde_json::from_value(object).expect("a daemon set"));
         assert_eq!(daemon.key, ObjectKey::new("kube-system", "proxy"));
         assert_eq!(daemon.constraints.selector.get("os"), Some("linux"));
         // A limit without a request is the request.

@@ -33,7 +33,7 @@ pub struct Eviction {
 
 impl Eviction {
     /// Keeps what counts; nothing where memory was not what ran out.
-    pub fn trim(event: &Event) -> Option<Self> {
+    pub fn from_k8s(event: &Event) -> Option<Self> {
         let (metadata, object) = (&event.metadata, &event.involved_object);
         let annotation = |name| {
             metadata
@@ -125,13 +125,13 @@ mod tests {
         })
     }
 
-    fn trim(event: Value) -> Option<Eviction> {
-        Eviction::trim(&serde_json::from_value(event).expect("an event"))
+    fn from_k8s(event: Value) -> Option<Eviction> {
+        Eviction::from_k8s(&serde_json::from_value(event).expect("an event"))
     }
 
     fn check(containers: &str, usage: &str, starved: &str, expected: &[(&str, i64)]) {
         let annotations = json!({CONTAINERS: containers, USAGE: usage, STARVED: starved});
-        let kills: Vec<_> = trim(event(&annotations))
+        let kills: Vec<_> = from_k8s(event(&annotations))
             .iter()
             .flat_map(Eviction::kills)
             .collect();
@@ -186,15 +186,15 @@ mod tests {
     #[test]
     fn other_events_are_none() {
         let complete = json!({CONTAINERS: "app", USAGE: "5", STARVED: "memory"});
-        assert!(trim(event(&complete)).is_some());
-        assert_eq!(trim(event(&json!({}))), None);
+        assert!(from_k8s(event(&complete)).is_some());
+        assert_eq!(from_k8s(event(&json!({}))), None);
         for (field, value) in [
             ("reason", json!("Killing")),
             ("involvedObject", json!({"kind": "Node", "name": "n"})),
         ] {
             let mut other = event(&complete);
             other[field] = value;
-            assert_eq!(trim(other), None, "{field}");
+            assert_eq!(from_k8s(other), None, "{field}");
         }
     }
 }

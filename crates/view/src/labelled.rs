@@ -23,7 +23,7 @@ pub struct LabelledPod {
 
 impl LabelledPod {
     /// Keeps what can change a decision.
-    pub fn trim(pod: v1::Pod) -> Self {
+    pub fn from_k8s(pod: v1::Pod) -> Self {
         Self {
             key: key(&pod.metadata),
             is_leaving: pod.metadata.deletion_timestamp.is_some(),

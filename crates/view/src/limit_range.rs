@@ -47,7 +47,7 @@ pub struct LimitRangeItem {
 
 impl LimitRange {
     /// Keeps what can change a decision.
-    pub fn trim(object: v1::LimitRange) -> Self {
+    pub fn from_k8s(object: v1::LimitRange) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
             object.metadata.name.unwrap_or_default(),
@@ -55,7 +55,10 @@ impl LimitRange {
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();
         Self {
             key,
-            items: items.into_iter().filter_map(LimitRangeItem::trim).collect(),
+            items: items
+                .into_iter()
+                .filter_map(LimitRangeItem::from_k8s)
+                .collect(),
         }
     }
 
@@ -80,7 +83,7 @@ impl LimitRange {
 }
 
 impl LimitRangeItem {
-    fn trim(item: v1::LimitRangeItem) -> Option<Self> {
+    fn from_k8s(item: v1::LimitRangeItem) -> Option<Self> {
         let kind = match item.type_.as_str() {
             "Container" => LimitType::Container,
             "Pod" => LimitType::Pod,
@@ -127,7 +130,7 @@ mod tests {
                 {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}},
             ]},
         });
-        let range = LimitRange::trim(serde_json::from_value(object).expect("a limit range"));
+        let range = LimitRange::from_k8s(serde_json::from_value(object).expect("a limit range"));
         assert_eq!(range.key, ObjectKey::new("shop", "limits"));
         assert_eq!(
             range.items,

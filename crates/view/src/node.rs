@@ -26,7 +26,7 @@ pub struct Node {
 
 impl Node {
     /// Keeps what can change a decision.
-    pub fn trim(object: v1::Node) -> Self {
+    pub fn from_k8s(object: v1::Node) -> Self {
         let (spec, status) = (
             object.spec.unwrap_or_default(),
             object.status.unwrap_or_default(),
@@ -62,8 +62,8 @@ mod tests {
 
     use super::*;
 
-    fn trim(object: Value) -> Node {
-        Node::trim(serde_json::from_value(object).expect("a node"))
+    fn from_k8s(object: Value) -> Node {
+        Node::from_k8s(serde_json::from_value(object).expect("a node"))
     }
 
     #[test]
@@ -77,7 +77,7 @@ mod tests {
             ]},
             "status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
         });
-        let node = trim(object.clone());
+        let node = from_k8s(object.clone());
         let gpu = Taint {
             key: "gpu".to_owned(),
             value: "a".to_owned(),
@@ -104,8 +104,8 @@ mod tests {
             }
         );
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
-        assert_eq!(trim(object.clone()), node);
+        assert_eq!(from_k8s(object.clone()), node);
         object["spec"]["unschedulable"] = json!(true);
-        assert!(trim(object).is_closed);
+        assert!(from_k8s(object).is_closed);
     }
 }

@@ -29,7 +29,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn trim(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
+    pub(crate) fn from_k8s(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
         let (sidecars, start) = init_containers(spec);
         let overhead = Asked::of(spec.overhead.as_ref(), None);
         Self {
@@ -188,7 +188,7 @@ mod tests {
     use crate::resources::Resources;
 
     fn placement(spec: Value) -> Placement {
-        Placement::trim(
+        Placement::from_k8s(
             None,
             &serde_json::from_value(spec).expect("a specification"),
         )

@@ -117,7 +117,7 @@ pub struct Termination {
 
 impl Pod {
     /// Keeps what can change a decision, and its placement where that is wanted.
-    pub fn trim(pod: v1::Pod, keeps_placement: bool) -> Self {
+    pub fn from_k8s(pod: v1::Pod, keeps_placement: bool) -> Self {
         let (metadata, spec, status) = (
             pod.metadata,
             pod.spec.unwrap_or_default(),
@@ -136,7 +136,7 @@ impl Pod {
             .map(|status| (status.name.clone(), status))
             .collect();
         let created_at = metadata.creation_timestamp.map(|time| time.0);
-        let placement = keeps_placement.then(|| Arc::new(Placement::trim(created_at, &spec)));
+        let placement = keeps_placement.then(|| Arc::new(Placement::from_k8s(created_at, &spec)));
         Self {
             key: ObjectKey::new(
                 metadata.namespace.unwrap_or_default(),
@@ -152,7 +152,7 @@ impl Pod {
                 .into_iter()
                 .map(|container| {
                     let status = statuses.remove(&container.name);
-                    Container::trim(container, status)
+                    Container::from_k8s(container, status)
                 })
                 .collect(),
             sidecars: spec
@@ -160,7 +160,7 @@ impl Pod {
                 .iter()
                 .flatten()
                 .filter_map(|container| {
-                    Sidecar::trim(container, init_statuses.remove(&container.name))
+                    Sidecar::from_k8s(container, init_statuses.remove(&container.name))
                 })
                 .collect(),
             requests: spec
@@ -180,11 +180,11 @@ impl Pod {
     }
 
     /// The same, with what it says while it runs.
-    pub fn trim_running(pod: v1::Pod, keeps_placement: bool) -> Self {
-        let running = Some(Arc::new(Running::trim(&pod)));
+    pub fn from_k8s_running(pod: v1::Pod, keeps_placement: bool) -> Self {
+        let running = Some(Arc::new(Running::from_k8s(&pod)));
         Self {
             running,
-            ..Self::trim(pod, keeps_placement)
+            ..Self::from_k8s(pod, keeps_placement)
         }
     }
 
@@ -227,20 +227,20 @@ impl Phase {
 }
 
 impl Container {
-    fn trim(container: v1::Container, status: Option<v1::ContainerStatus>) -> Self {
+    fn from_k8s(container: v1::Container, status: Option<v1::ContainerStatus>) -> Self {
         let reported = status.as_ref().and_then(|status| status.resources.as_ref());
         let (requests, limits) = effective(reported, container.resources.as_ref());
         Self {
             name: container.name,
             requests,
             limits,
-            status: status.map(ContainerStatus::trim),
+            status: status.map(ContainerStatus::from_k8s),
         }
     }
 }
 
 impl Sidecar {
-    fn trim(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
+    fn from_k8s(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
         let requests = container
             .resources
             .as_ref()
@@ -248,31 +248,33 @@ impl Sidecar {
         (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
             name: container.name.clone(),
             requests: Resources::of(requests),
-            status: status.map(ContainerStatus::trim),
+            status: status.map(ContainerStatus::from_k8s),
         })
     }
 }
 
 impl ContainerStatus {
-    fn trim(status: v1::ContainerStatus) -> Self {
+    fn from_k8s(status: v1::ContainerStatus) -> Self {
         let state = status.state.unwrap_or_default();
         Self {
             restart_count: status.restart_count,
             state: match (state.terminated, state.running) {
-                (Some(terminated), _) => ContainerState::Terminated(Termination::trim(terminated)),
+                (Some(terminated), _) => {
+                    ContainerState::Terminated(Termination::from_k8s(terminated))
+                }
                 (None, Some(_)) => ContainerState::Running,
                 (None, None) => ContainerState::Waiting,
             },
             last_termination: status
                 .last_state
                 .and_then(|state| state.terminated)
-                .map(Termination::trim),
+                .map(Termination::from_k8s),
         }
     }
 }
 
 impl Termination {
-    fn trim(state: v1::ContainerStateTerminated) -> Self {
+    fn from_k8s(state: v1::ContainerStateTerminated) -> Self {
         Self {
             reason: state.reason.unwrap_or_default(),
             started_at: state.started_at.map(|time| time.0),
@@ -328,15 +330,15 @@ mod tests {
         })
     }
 
-    fn trim(pod: Value) -> Pod {
-        Pod::trim(serde_json::from_value(pod).expect("a pod"), false)
+    fn from_k8s(pod: Value) -> Pod {
+        Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
     }
 
     fn check(change: impl FnOnce(&mut Value), equal: bool) {
         let mut changed = full_pod();
         change(&mut changed);
         assert_eq!(
-            trim(full_pod()) == trim(changed.clone()),
+            from_k8s(full_pod()) == from_k8s(changed.clone()),
             equal,
             "{changed}"
         );
@@ -344,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_decisions_read_is_kept() {
-        let pod = trim(full_pod());
+        let pod = from_k8s(full_pod());
         assert_eq!(pod.key, ObjectKey::new("shop", "web-1"));
         assert_eq!(pod.labels, Labels::from_iter([("app", "web")]));
         assert_eq!(pod.phase, Phase::Running);
@@ -387,7 +389,7 @@ mod tests {
             "name": "mesh", "restartCount": 1, "ready": true, "image": "mesh", "imageID": "",
             "state": {"running": {}},
         }]);
-        let pod = trim(pod);
+        let pod = from_k8s(pod);
         assert_eq!(pod.init_containers, ["setup", "mesh"]);
         let requests = Resources {
             cpu: Some(Cpu::from_millicores(10)),
@@ -420,12 +422,12 @@ mod tests {
         let mut pod = full_pod();
         pod["spec"]["overhead"] = json!({"cpu": "10m"});
         pod["spec"]["nodeSelector"] = json!({"pool": "big"});
-        assert_eq!(trim(pod.clone()).placement, None);
+        assert_eq!(from_k8s(pod.clone()).placement, None);
         assert_eq!(
-            trim(pod.clone()).asked().requests.cpu,
+            from_k8s(pod.clone()).asked().requests.cpu,
             Some(Cpu::from_millicores(200))
         );
-        let pod = Pod::trim(serde_json::from_value(pod).expect("a pod"), true);
+        let pod = Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), true);
         assert_eq!(pod.asked().requests.cpu, Some(Cpu::from_millicores(210)));
         let placement = pod.placement.expect("kept");
         assert_eq!(placement.constraints.selector.get("pool"), Some("big"));

@@ -49,7 +49,7 @@ impl Policy {
     }
 
     /// Keeps what can change a decision.
-    pub fn trim(object: SizingPolicy) -> Self {
+    pub fn from_k8s(object: SizingPolicy) -> Self {
         let SizingPolicy {
             metadata,
             spec,
@@ -59,7 +59,7 @@ impl Policy {
     }
 
     /// The same of a policy of the cluster.
-    pub fn trim_cluster(object: ClusterSizingPolicy) -> Self {
+    pub fn from_k8s_cluster(object: ClusterSizingPolicy) -> Self {
         let ClusterSizingPolicy {
             metadata,
             spec,
@@ -119,7 +119,7 @@ mod tests {
             },
             "spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}, "kinds": ["Job"]},
         });
-        let policy = Policy::trim_cluster(
+        let policy = Policy::from_k8s_cluster(
             api::parse_text(object.to_string().as_bytes()).expect("it parses"),
         );
         assert_eq!(
@@ -146,7 +146,7 @@ mod tests {
             "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}, "spec": {},
         });
         let policy =
-            Policy::trim(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
+            Policy::from_k8s(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
         assert_eq!(
             (policy.key, policy.reach),
             (ObjectKey::new("shop", "web"), Reach::Namespace)

@@ -44,7 +44,7 @@ pub struct PredictedMetric {
 
 impl Prediction {
     /// Keeps what can change an answer.
-    pub fn trim(object: TimeSeriesPrediction) -> Self {
+    pub fn from_k8s(object: TimeSeriesPrediction) -> Self {
         let TimeSeriesPrediction {
             metadata,
             spec,
@@ -145,7 +145,7 @@ mod tests {
             },
             "status": status,
         });
-        Prediction::trim(api::parse_text(object.to_string().as_bytes()).expect("a prediction"))
+        Prediction::from_k8s(api::parse_text(object.to_string().as_bytes()).expect("a prediction"))
     }
 
     /// Identifier, readiness and series.

@@ -34,7 +34,7 @@ pub enum QuotaScope {
 
 impl Quota {
     /// Keeps what can change a decision.
-    pub fn trim(object: v1::ResourceQuota) -> Self {
+    pub fn from_k8s(object: v1::ResourceQuota) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
             object.metadata.name.unwrap_or_default(),
@@ -113,7 +113,7 @@ mod tests {
     /// Whether a quota counts a pod of class `high` without a deadline.
     fn check(spec: &Value, expected: bool) {
         let object = json!({"metadata": {"namespace": "shop", "name": "compute"}, "spec": spec});
-        let quota = Quota::trim(serde_json::from_value(object).expect("a quota"));
+        let quota = Quota::from_k8s(serde_json::from_value(object).expect("a quota"));
         let pod = Placement {
             priority_class: Some("high".to_owned()),
             ..Placement::default()
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn amounts_keep_their_names() {
         let object = json!({"spec": {"hard": {"requests.cpu": "2", "pods": "10"}}});
-        let quota = Quota::trim(serde_json::from_value(object).expect("a quota"));
+        let quota = Quota::from_k8s(serde_json::from_value(object).expect("a quota"));
         assert_eq!(
             quota.hard.get(&ResourceName::from("requests.cpu")),
             "2".parse().ok().as_ref()

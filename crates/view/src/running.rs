@@ -90,7 +90,7 @@ pub struct Specified {
 }
 
 impl Running {
-    pub(crate) fn trim(pod: &v1::Pod) -> Self {
+    pub(crate) fn from_k8s(pod: &v1::Pod) -> Self {
         let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
         let conditions = status
             .and_then(|status| status.conditions.as_deref())
@@ -126,7 +126,7 @@ impl Running {
             }),
             resizes: conditions
                 .iter()
-                .filter_map(ResizeCondition::trim)
+                .filter_map(ResizeCondition::from_k8s)
                 .collect(),
             annotations: kept(metadata.annotations.as_ref()),
             qos_class: status
@@ -135,11 +135,11 @@ impl Running {
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             containers: containers
                 .iter()
-                .map(|container| Specified::trim(container, statuses))
+                .map(|container| Specified::from_k8s(container, statuses))
                 .collect(),
             init_containers: init_containers
                 .iter()
-                .map(|container| Specified::trim(container, init_statuses))
+                .map(|container| Specified::from_k8s(container, init_statuses))
                 .collect(),
         }
     }
@@ -157,7 +157,7 @@ fn kept(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, Stri
 }
 
 impl ResizeCondition {
-    fn trim(condition: &v1::PodCondition) -> Option<Self> {
+    fn from_k8s(condition: &v1::PodCondition) -> Option<Self> {
         let stage = match condition.type_.as_str() {
             "PodResizePending" => ResizeStage::Pending,
             "PodResizeInProgress" => ResizeStage::InProgress,
@@ -175,7 +175,7 @@ impl ResizeCondition {
 }
 
 impl Specified {
-    fn trim(container: &v1::Container, statuses: &[v1::ContainerStatus]) -> Self {
+    fn from_k8s(container: &v1::Container, statuses: &[v1::ContainerStatus]) -> Self {
         let resources = container.resources.as_ref();
         let status = statuses.iter().find(|status| status.name == container.name);
         let list = |list: &Option<BTreeMap<_, _>>| list.clone().map(quantities);
@@ -247,7 +247,7 @@ mod tests {
                 }],
             },
         });
-        let running = Running::trim(&serde_json::from_value(pod).expect("a pod"));
+        let running = Running::from_k8s(&serde_json::from_value(pod).expect("a pod"));
         assert_eq!(
             running.annotations.keys().collect::<Vec<_>>(),
             ["vpaCpuStartupBoost/app", "vpaObservedContainers"]
@@ -295,7 +295,7 @@ mod tests {
     fn a_pod_is_ready_only_while_its_condition_says_so() {
         let ready = |conditions: serde_json::Value| {
             let pod = json!({"metadata": {}, "status": {"conditions": conditions}});
-            Running::trim(&serde_json::from_value(pod).expect("a pod"))
+            Running::from_k8s(&serde_json::from_value(pod).expect("a pod"))
                 .ready_since
                 .is_some()
         };

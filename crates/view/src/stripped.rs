@@ -18,7 +18,7 @@ pub struct Stripped<K> {
 
 impl<K: Resource<DynamicType = ()>> Stripped<K> {
     /// Keeps what can change a decision.
-    pub fn new(mut object: K) -> Self {
+    pub fn from_k8s(mut object: K) -> Self {
         let deletion_timestamp = object.meta().deletion_timestamp.clone();
         let metadata = std::mem::take(object.meta_mut());
         *object.meta_mut() = strip(metadata);
@@ -55,7 +55,7 @@ mod tests {
                 },
                 "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
             });
-            Stripped::new(
+            Stripped::from_k8s(
                 serde_json::from_value::<HorizontalPodAutoscaler>(object).expect("an autoscaler"),
             )
         };

@@ -105,7 +105,7 @@ pub struct Namespace {
 
 impl Namespace {
     /// Keeps what can change a decision.
-    pub fn trim(object: v1::Namespace) -> Self {
+    pub fn from_k8s(object: v1::Namespace) -> Self {
         let annotations = object.metadata.annotations.into_iter().flatten();
         Self {
             name: object.metadata.name.unwrap_or_default(),

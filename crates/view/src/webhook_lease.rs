@@ -22,7 +22,7 @@ pub struct WebhookLease {
 
 impl WebhookLease {
     /// Keeps what can change a decision.
-    pub fn trim(lease: Lease) -> Self {
+    pub fn from_k8s(lease: Lease) -> Self {
         let metadata = lease.metadata;
         Self {
             key: ObjectKey::new(
@@ -63,7 +63,7 @@ mod tests {
             "metadata": {"namespace": "kube-system", "name": "hook", "creationTimestamp": created},
             "spec": {"renewTime": renewed},
         });
-        let lease = WebhookLease::trim(serde_json::from_value(lease).expect("a lease"));
+        let lease = WebhookLease::from_k8s(serde_json::from_value(lease).expect("a lease"));
         let until = lease
             .valid_until(Duration::from_mins(1))
             .map(|time| time.to_string());

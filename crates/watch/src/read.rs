@@ -52,14 +52,18 @@ impl<T: Entry> Reading<T> {
 
 /// Reads an object within the scope. What is outside of it is not even parsed: in a cluster of many
 /// shards that is most of what passes by.
-pub(crate) fn within<K, T>(scope: &Scope, item: &Item<'_>, trim: impl FnOnce(K) -> T) -> Reading<T>
+pub(crate) fn within<K, T>(
+    scope: &Scope,
+    item: &Item<'_>,
+    from_k8s: impl FnOnce(K) -> T,
+) -> Reading<T>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     T: Entry<Key = ObjectKey>,
 {
     let key = item.key();
     if scope.includes(item.namespace) {
-        Reading::of(key, item.parse().map(trim))
+        Reading::of(key, item.parse().map(from_k8s))
     } else {
         Reading::Outside(key)
     }

@@ -73,7 +73,7 @@ impl Watches {
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read =
-            move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
+            move |item: &Item<'_>| within(&scope, item, |pod| Pod::from_k8s(pod, keeps_placements));
         let source = self
             .pod_source(left_out::PODS)
             .with_fields("status.phase!=Pending");
@@ -96,7 +96,7 @@ impl Watches {
             let includes = |eviction: &Eviction| scope.includes(&eviction.pod.namespace);
             let event = item
                 .parse::<v1::Event>()
-                .map(|event| Eviction::trim(&event).filter(includes));
+                .map(|event| Eviction::from_k8s(&event).filter(includes));
             match event.transpose() {
                 Some(eviction) => Reading::of(item.key(), eviction),
                 None => Reading::Outside(item.key()),
@@ -161,7 +161,7 @@ impl Watches {
             &mut view.autoscalers
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Autoscaler::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, Autoscaler::from_k8s);
         self.tasks.spawn(follow(
             self.source::<VerticalPodAutoscaler>(left_out::AUTOSCALERS),
             read,
@@ -179,7 +179,7 @@ impl Watches {
             &mut view.checkpoints
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Checkpoint::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, Checkpoint::from_k8s);
         self.tasks.spawn(follow(
             self.source::<VerticalPodAutoscalerCheckpoint>(left_out::PLAIN),
             read,
@@ -195,7 +195,7 @@ impl Watches {
             &mut view.limit_ranges
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, LimitRange::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, LimitRange::from_k8s);
         self.tasks.spawn(follow(
             self.source::<v1::LimitRange>(left_out::PLAIN),
             read,
@@ -214,7 +214,7 @@ impl Watches {
         let read = move |item: &Item<'_>| {
             let name = item.name.to_owned();
             if scope.includes(&name) {
-                Reading::of(name, item.parse().map(Namespace::trim))
+                Reading::of(name, item.parse().map(Namespace::from_k8s))
             } else {
                 Reading::Outside(name)
             }
@@ -234,7 +234,7 @@ impl Watches {
     pub fn policies(mut self) -> Self {
         let feed = Feed::new(Resource::Policies, &self.store, |view| &mut view.policies);
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Policy::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, Policy::from_k8s);
         self.tasks.spawn(follow(
             self.source::<SizingPolicy>(left_out::PLAIN),
             read,
@@ -248,7 +248,7 @@ impl Watches {
         });
         // They are in no namespace, and so in everybody's scope.
         let everything = Scope::default();
-        let read = move |item: &Item<'_>| within(&everything, item, Policy::trim_cluster);
+        let read = move |item: &Item<'_>| within(&everything, item, Policy::from_k8s_cluster);
         self.tasks.spawn(follow(
             self.cluster_source::<ClusterSizingPolicy>(left_out::PLAIN),
             read,

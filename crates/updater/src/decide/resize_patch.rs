@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn running(pod: Value) -> Running {
-        let pod = Pod::trim_running(serde_json::from_value(pod).expect("a pod"), false);
+        let pod = Pod::from_k8s_running(serde_json::from_value(pod).expect("a pod"), false);
         pod.running.expect("kept").as_ref().clone()
     }
 

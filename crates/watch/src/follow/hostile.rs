@@ -312,7 +312,7 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
         match number % examples.len() {
             0 => autoscalers.go(
                 &event,
-                |item| within(&scope, item, Autoscaler::trim),
+                |item| within(&scope, item, Autoscaler::from_k8s),
                 &mut random,
             ),
             1 => {
@@ -322,32 +322,32 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
                         within(
                             &scope,
                             item,
-                            Stripped::<EffectiveHorizontalPodAutoscaler>::new,
+                            Stripped::<EffectiveHorizontalPodAutoscaler>::from_k8s,
                         )
                     },
                     &mut random,
                 );
                 cron_schedules.go(
                     &event,
-                    |item| within(&scope, item, CronSchedule::trim),
+                    |item| within(&scope, item, CronSchedule::from_k8s),
                     &mut random,
                 );
             }
             2 => {
                 written.go(
                     &event,
-                    |item| within(&scope, item, Stripped::<TimeSeriesPrediction>::new),
+                    |item| within(&scope, item, Stripped::<TimeSeriesPrediction>::from_k8s),
                     &mut random,
                 );
                 expected.go(
                     &event,
-                    |item| within(&scope, item, Prediction::trim),
+                    |item| within(&scope, item, Prediction::from_k8s),
                     &mut random,
                 );
             }
             _ => policies.go(
                 &event,
-                |item| within::<SizingPolicy, _>(&scope, item, Policy::trim),
+                |item| within::<SizingPolicy, _>(&scope, item, Policy::from_k8s),
                 &mut random,
             ),
         }

@@ -102,7 +102,7 @@ fn read(item: &Item<'_>) -> Reading<Namespace> {
     if item.name == "broken" {
         return Reading::Broken(item.name.to_owned(), "broken".to_owned());
     }
-    Reading::of(item.name.to_owned(), item.parse().map(Namespace::trim))
+    Reading::of(item.name.to_owned(), item.parse().map(Namespace::from_k8s))
 }
 
 /// `expected`: the names in the table at the end, whether the watch is stale, and the failures so

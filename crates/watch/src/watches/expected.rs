@@ -23,7 +23,7 @@ impl Watches {
             &mut view.expected
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Prediction::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, Prediction::from_k8s);
         let source = self
             .source::<TimeSeriesPrediction>(left_out::EXPECTED)
             .with_limits(Limits::PREDICTIONS);
@@ -33,7 +33,7 @@ impl Watches {
             &mut view.cron_schedules
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, CronSchedule::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, CronSchedule::from_k8s);
         self.tasks.spawn(follow(
             self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS),
             read,
@@ -50,7 +50,7 @@ impl Watches {
         });
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::from_k8s);
         self.tasks.spawn(follow(
             self.pod_source(left_out::LABELLED_PODS).with_fields(fields),
             read,

@@ -29,7 +29,7 @@ impl Watches {
             within(
                 &scope,
                 item,
-                Stripped::<EffectiveHorizontalPodAutoscaler>::new,
+                Stripped::<EffectiveHorizontalPodAutoscaler>::from_k8s,
             )
         };
         self.tasks.spawn(follow(
@@ -42,8 +42,9 @@ impl Watches {
             &mut view.horizontal_autoscalers
         });
         let scope = self.scope.clone();
-        let read =
-            move |item: &Item<'_>| within(&scope, item, Stripped::<HorizontalPodAutoscaler>::new);
+        let read = move |item: &Item<'_>| {
+            within(&scope, item, Stripped::<HorizontalPodAutoscaler>::from_k8s)
+        };
         self.tasks.spawn(follow(
             self.source::<HorizontalPodAutoscaler>(left_out::WHOLE),
             read,
@@ -55,7 +56,7 @@ impl Watches {
         });
         let scope = self.scope.clone();
         let read =
-            move |item: &Item<'_>| within(&scope, item, Stripped::<TimeSeriesPrediction>::new);
+            move |item: &Item<'_>| within(&scope, item, Stripped::<TimeSeriesPrediction>::from_k8s);
         self.tasks.spawn(follow(
             self.source::<TimeSeriesPrediction>(left_out::WHOLE)
                 .with_limits(Limits::PREDICTIONS),
@@ -67,7 +68,7 @@ impl Watches {
             &mut view.substitutes
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Stripped::<Substitute>::new);
+        let read = move |item: &Item<'_>| within(&scope, item, Stripped::<Substitute>::from_k8s);
         self.tasks.spawn(follow(
             self.source::<Substitute>(left_out::WHOLE),
             read,

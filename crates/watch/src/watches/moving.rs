@@ -21,7 +21,9 @@ impl Watches {
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |item: &Item<'_>| {
-            within(&scope, item, |pod| Pod::trim_running(pod, keeps_placements))
+            within(&scope, item, |pod| {
+                Pod::from_k8s_running(pod, keeps_placements)
+            })
         };
         self.tasks.spawn(follow(
             self.pod_source(left_out::PODS).with_fields(fields),
@@ -38,7 +40,7 @@ impl Watches {
             &mut view.disruption_budgets
         });
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::from_k8s);
         self.tasks.spawn(follow(
             self.source::<PodDisruptionBudget>(left_out::PLAIN),
             read,
@@ -54,7 +56,8 @@ impl Watches {
         let feed = Feed::new(Resource::WebhookLeases, &self.store, |view| {
             &mut view.webhook_leases
         });
-        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(WebhookLease::trim));
+        let read =
+            |item: &Item<'_>| Reading::of(item.key(), item.parse().map(WebhookLease::from_k8s));
         self.tasks.spawn(follow(
             self.one_source::<Lease>(lease, left_out::PLAIN),
             read,

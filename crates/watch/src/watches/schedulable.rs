@@ -29,7 +29,7 @@ impl Watches {
         });
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read =
-            move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
+            move |item: &Item<'_>| within(&scope, item, |pod| Pod::from_k8s(pod, keeps_placements));
         let source = self
             .pod_source(left_out::PODS)
             .with_fields("status.phase=Pending");
@@ -42,7 +42,7 @@ impl Watches {
     pub fn nodes(mut self) -> Self {
         let feed = Feed::new(Resource::Nodes, &self.store, |view| &mut view.nodes);
         let read =
-            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::trim));
+            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
         self.tasks.spawn(follow(
             self.cluster_source::<v1::Node>(left_out::NODES),
             read,
@@ -56,7 +56,7 @@ impl Watches {
     #[must_use]
     pub fn daemons(mut self) -> Self {
         let feed = Feed::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
-        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::trim));
+        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::from_k8s));
         self.tasks.spawn(follow(
             self.cluster_source::<DaemonSet>(left_out::DAEMONS),
             read,
@@ -70,7 +70,7 @@ impl Watches {
     pub fn quotas(mut self) -> Self {
         let feed = Feed::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
         let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Quota::trim);
+        let read = move |item: &Item<'_>| within(&scope, item, Quota::from_k8s);
         self.tasks.spawn(follow(
             self.source::<v1::ResourceQuota>(left_out::PLAIN),
             read,

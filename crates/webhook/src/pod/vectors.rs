@@ -36,7 +36,8 @@ impl Case {
         let mut view = View::default();
         for range in self.limit_ranges.iter().flatten() {
             let range = serde_json::from_value(range.clone()).expect("a limit range");
-            view.limit_ranges.apply(Arc::new(LimitRange::trim(range)));
+            view.limit_ranges
+                .apply(Arc::new(LimitRange::from_k8s(range)));
         }
         view
     }

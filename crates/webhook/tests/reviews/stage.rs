@@ -104,7 +104,7 @@ impl Stage {
         let object = serde_json::from_value(object).expect("a limit range");
         self.view
             .limit_ranges
-            .apply(Arc::new(LimitRange::trim(object)));
+            .apply(Arc::new(LimitRange::from_k8s(object)));
         self
     }
 

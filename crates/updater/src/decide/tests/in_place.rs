@@ -272,7 +272,7 @@ fn nodes_that_have_as_much_are_not_tried_again() {
     world
         .view
         .nodes
-        .apply(std::sync::Arc::new(Node::trim(node)));
+        .apply(std::sync::Arc::new(Node::from_k8s(node)));
     let mut memory = Memory::default();
     assert_eq!(
         round(&world, &mut memory, &Outcome::Infeasible).len(),

@@ -34,7 +34,7 @@ fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<Recommendation> 
 }
 
 fn pod(object: Value) -> Pod {
-    Pod::trim_running(serde_json::from_value(object).expect("a pod"), false)
+    Pod::from_k8s_running(serde_json::from_value(object).expect("a pod"), false)
 }
 
 fn running(pod: &Pod) -> &Running {
@@ -45,7 +45,8 @@ fn limits(ranges: Option<Vec<Value>>) -> NamespaceLimits {
     let mut view = View::default();
     for range in ranges.into_iter().flatten() {
         let range = serde_json::from_value(range).expect("a limit range");
-        view.limit_ranges.apply(Arc::new(LimitRange::trim(range)));
+        view.limit_ranges
+            .apply(Arc::new(LimitRange::from_k8s(range)));
     }
     view.namespace_limits("default")
 }

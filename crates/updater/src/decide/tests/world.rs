@@ -215,7 +215,7 @@ impl World {
             },
         });
         change(&mut object);
-        let pod = Pod::trim_running(serde_json::from_value(object).expect("a pod"), false);
+        let pod = Pod::from_k8s_running(serde_json::from_value(object).expect("a pod"), false);
         self.view.pods.apply(Arc::new(pod));
     }
 

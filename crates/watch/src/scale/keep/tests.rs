@@ -66,7 +66,7 @@ fn pod(number: usize, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
         "status": {"phase": "Running"},
     });
     change(&mut pod);
-    Arc::new(Pod::trim_running(
+    Arc::new(Pod::from_k8s_running(
         serde_json::from_value::<v1::Pod>(pod).expect("a pod"),
         false,
     ))

@@ -187,7 +187,7 @@ impl Scenario {
             23 => {
                 let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": format!("{b}"), "memory": "8Gi"}}});
                 let node: v1::Node = serde_json::from_value(node).expect("a node");
-                world.view.nodes.apply(Arc::new(Node::trim(node)));
+                world.view.nodes.apply(Arc::new(Node::from_k8s(node)));
             }
             24..=27 => self.pair.wait(Duration::from_millis(PAUSES[usize::from(b) % PAUSES.len()])),
             28 => {

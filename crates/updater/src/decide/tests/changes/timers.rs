@@ -263,7 +263,7 @@ fn a_size_that_is_too_large_for_nodes_of_a_shape() {
     let mut world = deployment(&json!({"updateMode": "InPlace"}));
     let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
     let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(Arc::new(Node::trim(node)));
+    world.view.nodes.apply(Arc::new(Node::from_k8s(node)));
     world.pod("web", "web-1", &json!({"cpu": "100m"}));
     world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         pod["status"]["containerStatuses"] = json!([{

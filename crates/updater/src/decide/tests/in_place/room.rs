@@ -33,7 +33,7 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     world
         .view
         .nodes
-        .apply(std::sync::Arc::new(Node::trim(node)));
+        .apply(std::sync::Arc::new(Node::from_k8s(node)));
     let check = |world: &World, acts: usize, rooms: &[Way]| {
         let plan = world.decide(&mut Memory::default());
         assert_eq!(
@@ -108,7 +108,7 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
     world
         .view
         .nodes
-        .apply(std::sync::Arc::new(Node::trim(node)));
+        .apply(std::sync::Arc::new(Node::from_k8s(node)));
     world.settings.make_room = MakeRoom::On;
     let made = |world: &World| {
         let plan = world.decide(&mut Memory::default());
@@ -152,7 +152,7 @@ fn crowded() -> World {
     world
         .view
         .nodes
-        .apply(std::sync::Arc::new(Node::trim(node)));
+        .apply(std::sync::Arc::new(Node::from_k8s(node)));
     world.settings.make_room = MakeRoom::On;
     world
 }
