@@ -65,7 +65,7 @@ pub use oom::OomKill;
 pub use owner::Owner;
 pub use placement::Placement;
 pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
-pub use policy::{Policy, Reach};
+pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};
 pub use resources::{Asked, Resources};

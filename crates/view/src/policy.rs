@@ -23,7 +23,7 @@ pub struct Policy {
     /// Whether it is being deleted.
     pub is_terminating: bool,
     /// Where it holds.
-    pub reach: Reach,
+    pub scope: PolicyScope,
     /// What it asks for.
     pub spec: SizingPolicySpec,
     /// What was last said of it.
@@ -32,7 +32,7 @@ pub struct Policy {
 
 /// The namespaces of a policy.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reach {
+pub enum PolicyScope {
     /// Its own.
     Namespace,
     /// Those with such labels; without a selector, all.
@@ -42,9 +42,9 @@ pub enum Reach {
 impl Policy {
     /// Its kind.
     pub fn kind(&self) -> &'static str {
-        match self.reach {
-            Reach::Namespace => "SizingPolicy",
-            Reach::Cluster(_) => "ClusterSizingPolicy",
+        match self.scope {
+            PolicyScope::Namespace => "SizingPolicy",
+            PolicyScope::Cluster(_) => "ClusterSizingPolicy",
         }
     }
 
@@ -55,7 +55,7 @@ impl Policy {
             spec,
             status,
         } = object;
-        Self::new(metadata, Reach::Namespace, spec, status)
+        Self::new(metadata, PolicyScope::Namespace, spec, status)
     }
 
     /// The same of a policy of the cluster.
@@ -69,12 +69,17 @@ impl Policy {
             namespace_selector,
             policy,
         } = spec;
-        Self::new(metadata, Reach::Cluster(namespace_selector), policy, status)
+        Self::new(
+            metadata,
+            PolicyScope::Cluster(namespace_selector),
+            policy,
+            status,
+        )
     }
 
     fn new(
         metadata: ObjectMeta,
-        reach: Reach,
+        scope: PolicyScope,
         spec: SizingPolicySpec,
         status: Option<SizingPolicyStatus>,
     ) -> Self {
@@ -87,7 +92,7 @@ impl Policy {
             created: metadata.creation_timestamp.map(|time| time.0),
             generation: metadata.generation.unwrap_or_default(),
             is_terminating: metadata.deletion_timestamp.is_some(),
-            reach,
+            scope,
             spec,
             status,
         }
@@ -135,7 +140,7 @@ mod tests {
             match_labels: [("team".into(), "a".into())].into(),
             ..LabelSelector::default()
         };
-        assert_eq!(policy.reach, Reach::Cluster(Some(team)));
+        assert_eq!(policy.scope, PolicyScope::Cluster(Some(team)));
         assert_eq!(policy.spec.kinds, [WorkloadKind::Job]);
     }
 
@@ -148,8 +153,8 @@ mod tests {
         let policy =
             Policy::from_k8s(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
         assert_eq!(
-            (policy.key, policy.reach),
-            (ObjectKey::new("shop", "web"), Reach::Namespace)
+            (policy.key, policy.scope),
+            (ObjectKey::new("shop", "web"), PolicyScope::Namespace)
         );
         assert!(!policy.is_terminating);
     }

@@ -20,7 +20,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::{Event, EventType};
 use kube::{Client, Error};
 use runtime::Leading;
-use view::{ObjectKey, Policy, Reach};
+use view::{ObjectKey, Policy, PolicyScope};
 
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
@@ -216,13 +216,13 @@ impl Writer {
 
     fn policies(&self, policy: &Policy) -> Api<DynamicObject> {
         let client = self.client.clone();
-        match policy.reach {
-            Reach::Namespace => Api::namespaced_with(
+        match policy.scope {
+            PolicyScope::Namespace => Api::namespaced_with(
                 client,
                 &policy.key.namespace,
                 &ApiResource::erase::<SizingPolicy>(&()),
             ),
-            Reach::Cluster(_) => {
+            PolicyScope::Cluster(_) => {
                 Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&()))
             }
         }

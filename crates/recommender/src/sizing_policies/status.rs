@@ -10,7 +10,7 @@ use api::sizing_policy::{
 };
 use api::vpa::Conditions;
 use jiff::Timestamp;
-use view::{Policy, Reach};
+use view::{Policy, PolicyScope};
 
 use super::plan::Tally;
 
@@ -41,9 +41,9 @@ pub(crate) enum Said {
 pub(crate) fn say(speaker: Speaker, tally: &Tally, failed: &[&str], now: Timestamp) -> Said {
     let policy = &tally.policy;
     let own = report(tally, failed);
-    match &policy.reach {
-        Reach::Cluster(_) if speaker.shard > 0 => Said::Report(speaker.shard, own),
-        Reach::Cluster(_) if speaker.shards > 1 => {
+    match &policy.scope {
+        PolicyScope::Cluster(_) if speaker.shard > 0 => Said::Report(speaker.shard, own),
+        PolicyScope::Cluster(_) if speaker.shards > 1 => {
             let mut status = status(policy, total(policy, own, speaker.shards), now);
             let old = policy.status.iter().flat_map(|old| &old.shards);
             let is_there = |shard: &str| {

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
 use view::{
-    Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, Reach, Table, View, WellKnown,
+    Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, View,
+    WellKnown,
 };
 
 use super::plan::{Action, Plan, Scene, plan};
@@ -54,7 +55,7 @@ fn policy(name: &str) -> Policy {
         created: Some(Timestamp::UNIX_EPOCH),
         generation: 1,
         is_terminating: false,
-        reach: Reach::Namespace,
+        scope: PolicyScope::Namespace,
         spec: SizingPolicySpec {
             selector: Some(labels(&[("tier", name)])),
             ..SizingPolicySpec::default()
@@ -67,7 +68,7 @@ fn policy(name: &str) -> Policy {
 fn cluster_policy(name: &str, namespaces: Pairs) -> Policy {
     Policy {
         key: ObjectKey::new("", name),
-        reach: Reach::Cluster(Some(labels(namespaces))),
+        scope: PolicyScope::Cluster(Some(labels(namespaces))),
         spec: SizingPolicySpec::default(),
         ..policy(name)
     }

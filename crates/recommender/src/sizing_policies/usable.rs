@@ -7,7 +7,7 @@ use api::sizing_policy::{LabelSelector, MAX_NAME};
 use api::vpa::PodResourcePolicy;
 use model::{ParseSelectorError, Requirement, Selector};
 use sizing::SizingPolicy;
-use view::{Namespace, Policy, Reach, WellKnown};
+use view::{Namespace, Policy, PolicyScope, WellKnown};
 
 use super::wanted;
 
@@ -45,9 +45,9 @@ impl<'a> Usable<'a> {
         let unusable = |reason, message| Unusable { reason, message };
         let workloads = selector(policy.spec.selector.as_ref())
             .map_err(|error| unusable("InvalidSelector", format!("spec.selector: {error}")))?;
-        let namespaces = match &policy.reach {
-            Reach::Namespace => Namespaces::Own,
-            Reach::Cluster(selected) => {
+        let namespaces = match &policy.scope {
+            PolicyScope::Namespace => Namespaces::Own,
+            PolicyScope::Cluster(selected) => {
                 Namespaces::With(selector(selected.as_ref()).map_err(|error| {
                     unusable(
                         "InvalidSelector",
