@@ -40,7 +40,7 @@ pub enum Resource {
     /// `ConfigMap` objects that switch something on.
     StopSwitches,
     /// `EffectiveHorizontalPodAutoscaler` objects.
-    EffectiveAutoscalers,
+    Ehpas,
     /// `HorizontalPodAutoscaler` objects.
     HorizontalAutoscalers,
     /// `TimeSeriesPrediction` objects.
@@ -70,7 +70,7 @@ impl Resource {
             Self::DisruptionBudgets => "poddisruptionbudgets",
             Self::WebhookLeases => "leases",
             Self::StopSwitches => "configmaps",
-            Self::EffectiveAutoscalers => "effectivehorizontalpodautoscalers",
+            Self::Ehpas => "effectivehorizontalpodautoscalers",
             Self::HorizontalAutoscalers => "horizontalpodautoscalers",
             Self::Predictions => "timeseriespredictions",
             Self::Substitutes => "substitutes",

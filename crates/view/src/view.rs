@@ -69,7 +69,7 @@ pub struct View {
     pub stop_switches: Table<StopSwitch>,
     /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as
     /// do the following.
-    pub effective_autoscalers: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,
+    pub ehpas: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,
     /// `HorizontalPodAutoscaler` objects.
     pub horizontal_autoscalers: Table<Stripped<HorizontalPodAutoscaler>>,
     /// `TimeSeriesPrediction` objects.

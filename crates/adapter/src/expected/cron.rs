@@ -69,7 +69,7 @@ pub(super) fn values(
 
 /// The autoscalers with windows that the selector means; of several for one workload only the one that scales it.
 fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a CronSchedule>, Refusal> {
-    known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
+    known.rely_on(Resource::Ehpas, CRON, known.grace)?;
     let candidates = series::candidates(&known.view.cron_schedules, &ask.namespace, &ask.selector);
     let winners: OldestWins = candidates
         .iter()

@@ -214,7 +214,7 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
         view.cron_schedules
             .apply(Arc::new(schedule("web", "Deployment", vec![window], true)));
         let stale_since = Some(own - SignedDuration::from_mins(4));
-        for resource in [Resource::EffectiveAutoscalers, Resource::Predictions] {
+        for resource in [Resource::Ehpas, Resource::Predictions] {
             view.set_freshness(
                 resource,
                 Freshness {

@@ -129,8 +129,7 @@ impl Scalings {
 /// A copy of what is looked at: nobody who writes should wait for all crons to be understood.
 fn seen(view: &View) -> View {
     let mut seen = View::default();
-    seen.effective_autoscalers
-        .clone_from(&view.effective_autoscalers);
+    seen.ehpas.clone_from(&view.ehpas);
     seen.horizontal_autoscalers
         .clone_from(&view.horizontal_autoscalers);
     seen.predictions.clone_from(&view.predictions);
@@ -140,7 +139,7 @@ fn seen(view: &View) -> View {
 /// All series, in an order that lasts.
 fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timestamp) -> Vec<Sample> {
     let effective: Vec<_> = view
-        .effective_autoscalers
+        .ehpas
         .iter()
         .filter(|it| is_ours(&it.object, recommender))
         .collect();
@@ -159,7 +158,7 @@ fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timesta
     samples.extend(native(view, scalings, recommender));
     let mut asked = BTreeMap::new();
     let winners: OldestWins = view
-        .effective_autoscalers
+        .ehpas
         .iter()
         .map(|whole| Contender::of(&whole.object))
         .collect();
@@ -208,10 +207,8 @@ fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample
     let mut samples = Vec::new();
     for whole in view.horizontal_autoscalers.iter() {
         let owner = names::effective_owner(&whole.object.metadata);
-        let owned_by = owner.and_then(|owner| {
-            view.effective_autoscalers
-                .get(&ObjectKey::new(&whole.key.namespace, owner))
-        });
+        let owned_by =
+            owner.and_then(|owner| view.ehpas.get(&ObjectKey::new(&whole.key.namespace, owner)));
         let in_charge = owned_by.map_or(DEFAULT_RECOMMENDER, |object| {
             names::recommender(&object.object)
         });

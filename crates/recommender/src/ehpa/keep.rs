@@ -266,7 +266,7 @@ impl Keeper {
                 .or_default()
                 .push(autoscaler);
         }
-        let live = seen.effective_autoscalers.iter();
+        let live = seen.ehpas.iter();
         let live: Vec<_> = live
             .filter(|whole| whole.object.metadata.deletion_timestamp.is_none())
             .collect();

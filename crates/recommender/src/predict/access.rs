@@ -267,7 +267,7 @@ mod tests {
             key: ObjectKey::new("shop", "web"),
             object: owner.expect("an effective autoscaler"),
         };
-        view.effective_autoscalers.apply(Arc::new(owner));
+        view.ehpas.apply(Arc::new(owner));
         (
             view,
             Stripped {

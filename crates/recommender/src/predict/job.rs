@@ -203,7 +203,7 @@ pub(super) fn owner<'a>(
         .iter()
         .find(|owner| owner.controller == Some(true))?;
     let there = view
-        .effective_autoscalers
+        .ehpas
         .get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
     (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
 }

@@ -278,11 +278,11 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
         most,
         Feed::new(resource, to, |view| &mut view.autoscalers),
     );
-    let (resource, to) = feed(Resource::EffectiveAutoscalers);
+    let (resource, to) = feed(Resource::Ehpas);
     let mut whole = Way::new(
         left_out::WHOLE,
         most,
-        Feed::new(resource, to, |view| &mut view.effective_autoscalers),
+        Feed::new(resource, to, |view| &mut view.ehpas),
     );
     let mut cron_schedules = Way::new(
         left_out::OTHERS,

@@ -29,7 +29,7 @@ impl Watches {
             .with_limits(Limits::PREDICTIONS);
         self.tasks.spawn(follow(source, read, feed));
 
-        let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| {
+        let feed = Feed::new(Resource::Ehpas, &self.store, |view| {
             &mut view.cron_schedules
         });
         let scope = self.scope.clone();

@@ -21,9 +21,7 @@ impl Watches {
     /// own.
     #[must_use]
     pub fn horizontal(mut self) -> Self {
-        let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| {
-            &mut view.effective_autoscalers
-        });
+        let feed = Feed::new(Resource::Ehpas, &self.store, |view| &mut view.ehpas);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| {
             within(

@@ -120,10 +120,10 @@ fn check(view: &View, scalings: &mut Scalings, expected: &[(Sort, &str, f64, Opt
 #[test]
 fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() {
     let mut view = View::default();
-    view.effective_autoscalers
+    view.ehpas
         .apply(Arc::new(effective("web", &json!({}), &json!({}))));
     let of_another = json!({"plimsoll.dev/recommender": "another"});
-    view.effective_autoscalers
+    view.ehpas
         .apply(Arc::new(effective("api", &of_another, &json!({}))));
     view.horizontal_autoscalers
         .apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
@@ -193,7 +193,7 @@ fn crons_ask_for_the_most_of_those_that_are_open() {
         (json!({"crons": broken}), None),
     ] {
         let mut view = View::default();
-        view.effective_autoscalers
+        view.ehpas
             .apply(Arc::new(effective("web", &json!({}), &spec)));
         let mut wanted = vec![(Sort::EffectiveReplicas, "shop web", 4.0, None)];
         wanted.extend(expected.map(|value| (Sort::Cron, "Deployment web shop cron", value, None)));
@@ -252,7 +252,7 @@ fn of_several_objects_for_a_workload_the_oldest_is_shown() {
             let mut object = effective(name, &json!({}), &cron(replicas));
             object.object.metadata.creation_timestamp =
                 serde_json::from_value(json!(created_at)).expect("a time");
-            view.effective_autoscalers.apply(Arc::new(object));
+            view.ehpas.apply(Arc::new(object));
             let mut owned = prediction(name, 1, false, &json!({MANAGED_BY.0: MANAGED_BY.1}));
             let owners = json!([{"apiVersion": "v1", "kind": "E", "name": name, "uid": name, "controller": true}]);
             owned.object.metadata.owner_references =

@@ -79,7 +79,7 @@ async fn an_adopted_autoscaler_stays_so_while_its_object_is_there_but_cannot_be_
     let (mut fixture, _) = Fixture::adopted("Auto").await;
     let adopted = fixture.native("mine");
     let mut view = fixture.server.view();
-    view.effective_autoscalers = Table::default();
+    view.ehpas = Table::default();
     fixture.view.send_replace(view);
     fixture
         .keeper

@@ -151,7 +151,7 @@ impl ApiServer {
         for (path, object) in &self.0.lock().expect("whole").objects {
             if path.starts_with(EFFECTIVE) {
                 let object = ehpa::parse(object.clone()).expect("an EHPA");
-                view.effective_autoscalers
+                view.ehpas
                     .apply(Arc::new(kept::<EffectiveHorizontalPodAutoscaler>(object)));
             } else if path.starts_with(NATIVE) {
                 let object = serde_json::from_value(object.clone()).expect("an autoscaler");
