@@ -100,7 +100,7 @@ impl Expected {
     /// The same with watches of its own, which end when they are dropped.
     pub fn watch(client: Client, grace: Duration) -> (Self, Watches) {
         let watches = Watches::new(client.clone(), Scope::default())
-            .expectations()
+            .predictions_and_schedules()
             .labelled_pods()
             .scaled_controllers();
         (Self::new(watches.view(), grace).asking(client), watches)

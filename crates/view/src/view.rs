@@ -77,7 +77,7 @@ pub struct View {
     /// `Substitute` objects.
     pub substitutes: Table<Stripped<Substitute>>,
     /// `TimeSeriesPrediction` objects by the numbers in them.
-    pub expected: Table<Prediction>,
+    pub predicted_metrics: Table<Prediction>,
     /// `EffectiveHorizontalPodAutoscaler` objects by their windows of time.
     pub cron_schedules: Table<CronSchedule>,
     /// Pods that have not ended, by their labels.

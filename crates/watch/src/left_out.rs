@@ -171,7 +171,7 @@ pub(crate) const PODS: &[Cut] = &[
 ];
 
 /// Of predictions by the numbers in them: what is written in words.
-pub(crate) const EXPECTED: &[Cut] = &[
+pub(crate) const PREDICTED_METRICS: &[Cut] = &[
     MANAGED_FIELDS,
     ANNOTATIONS,
     Cut::at(&["status", "conditions"]),
@@ -202,7 +202,7 @@ mod tests {
             CONTROLLERS,
             DAEMONS,
             PODS,
-            EXPECTED,
+            PREDICTED_METRICS,
         ];
         for cuts in all
             .into_iter()

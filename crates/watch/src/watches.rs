@@ -1,8 +1,8 @@
 //! Keeps a [`View`] current: one task per kind of object, each listing and watching for ever.
 
-mod expected;
 mod horizontal;
 mod moving;
+mod predicted;
 mod schedulable;
 
 use std::sync::Arc;

@@ -50,7 +50,7 @@ pub(crate) fn view(now: Timestamp) -> View {
                 format!("uid-{number}"),
             ),
         ];
-        view.expected.apply(Arc::new(Prediction {
+        view.predicted_metrics.apply(Arc::new(Prediction {
             key: key.clone(),
             uid: format!("prediction-{number}"),
             controller_uid: Some(format!("uid-{number}")),

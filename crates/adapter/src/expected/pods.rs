@@ -105,7 +105,7 @@ fn predicted<'a>(
 ) -> Result<(&'a Prediction, &'a PredictedMetric), Refusal> {
     let selector = &ask.metric_selector;
     let here = view
-        .expected
+        .predicted_metrics
         .starting_at(view::ObjectKey::new(namespace, ""));
     let here = here.take_while(|prediction| prediction.key.namespace == namespace);
     // One of a workload elsewhere would tell of that one to whoever may read here.

@@ -18,7 +18,8 @@ use crate::refusal::Refusal;
 pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, Refusal> {
     // What it says carries its own times, so it matters only whether it was ever read.
     known.rely_on(Resource::Predictions, PREDICTION, Duration::MAX)?;
-    let mut candidates = series::candidates(&known.view.expected, &ask.namespace, &ask.selector);
+    let mut candidates =
+        series::candidates(&known.view.predicted_metrics, &ask.namespace, &ask.selector);
     let cron_schedules =
         series::candidates(&known.view.cron_schedules, &ask.namespace, &ask.selector);
     let winners: OldestWins = cron_schedules

@@ -116,13 +116,13 @@ fn shop() -> View {
     view.controllers_mut(WellKnown::Deployment)
         .apply(Arc::new(deployment));
     let web = workload("Deployment", "web");
-    view.expected.apply(Arc::new(prediction(
+    view.predicted_metrics.apply(Arc::new(prediction(
         "web",
         web,
         &[("resource.cpu", 2.9), ("pods.rps", 0.0004)],
         0,
     )));
-    view.expected.apply(Arc::new(prediction(
+    view.predicted_metrics.apply(Arc::new(prediction(
         "old",
         workload("Deployment", "old"),
         &[("resource.cpu", 1.0)],
@@ -424,7 +424,7 @@ fn what_an_effective_autoscaler_made_comes_before_what_others_did() {
         0,
     );
     other.labels = Labels::default();
-    view.expected.apply(Arc::new(other));
+    view.predicted_metrics.apply(Arc::new(other));
     let found = external(
         view,
         "crane_autoscaling_prediction",
@@ -443,7 +443,7 @@ fn nothing_is_told_of_workloads_in_other_namespaces() {
         0,
     );
     spy.key.namespace = "bank".to_owned();
-    view.expected.apply(Arc::new(spy));
+    view.predicted_metrics.apply(Arc::new(spy));
     let selector = format!("{OF_WEB}resource.cpu").parse().expect("a selector");
     let ask = ExternalAsk {
         namespace: "bank".to_owned(),
@@ -463,7 +463,7 @@ fn nothing_is_shared_out_of_workloads_in_other_namespaces() {
         namespace: "bank".to_owned(),
         ..workload("Deployment", "web")
     };
-    view.expected.apply(Arc::new(prediction(
+    view.predicted_metrics.apply(Arc::new(prediction(
         "spy",
         bank,
         &[("resource.cpu", 7.0)],
@@ -633,7 +633,7 @@ fn of_several_predictions_of_a_workload_that_of_the_oldest_autoscaler_is_asked()
         }
         // Nobody else has the second one.
         let values = [("resource.cpu", 90.0), ("external.more", 5.0)];
-        view.expected.apply(Arc::new(prediction(
+        view.predicted_metrics.apply(Arc::new(prediction(
             "a",
             workload("Deployment", "web"),
             &values,
@@ -785,7 +785,7 @@ fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
         &[("resource.cpu", 1.0)],
         0,
     );
-    view.expected.apply(Arc::new(old));
+    view.predicted_metrics.apply(Arc::new(old));
     let named = Subject::Named("web-2".to_owned());
     let found = custom(
         view,

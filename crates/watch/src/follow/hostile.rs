@@ -247,7 +247,7 @@ fn decide(view: &View) {
                 .map_or(true, |dates| dates.len() <= 2000)
         );
     }
-    for prediction in view.expected.iter() {
+    for prediction in view.predicted_metrics.iter() {
         assert!(prediction.window_seconds > 0);
         let all = prediction
             .metrics
@@ -296,9 +296,9 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
         Feed::new(resource, to, |view| &mut view.predictions),
     );
     let mut expected = Way::new(
-        left_out::EXPECTED,
+        left_out::PREDICTED_METRICS,
         predictions,
-        Feed::new(resource, to, |view| &mut view.expected),
+        Feed::new(resource, to, |view| &mut view.predicted_metrics),
     );
     let (resource, to) = feed(Resource::Policies);
     let mut policies = Way::new(

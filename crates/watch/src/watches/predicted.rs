@@ -18,14 +18,14 @@ impl Watches {
     /// Watches predictions and the windows of time of effective autoscalers. One that does not
     /// parse is logged and counted; its last good state stays.
     #[must_use]
-    pub fn expectations(mut self) -> Self {
+    pub fn predictions_and_schedules(mut self) -> Self {
         let feed = Feed::new(Resource::Predictions, &self.store, |view| {
-            &mut view.expected
+            &mut view.predicted_metrics
         });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Prediction::from_k8s);
         let source = self
-            .source::<TimeSeriesPrediction>(left_out::EXPECTED)
+            .source::<TimeSeriesPrediction>(left_out::PREDICTED_METRICS)
             .with_limits(Limits::PREDICTIONS);
         self.tasks.spawn(follow(source, read, feed));
 
