@@ -19,7 +19,7 @@ pub struct CronSchedule {
     /// When it was made, in whole seconds.
     pub created_at: Option<Timestamp>,
     /// Whether it is being deleted.
-    pub is_leaving: bool,
+    pub is_terminating: bool,
     /// The workload that is scaled.
     pub target: WorkloadRef,
     /// The least that it may have.
@@ -42,7 +42,7 @@ impl CronSchedule {
         Self {
             uid: metadata.uid.unwrap_or_default(),
             created_at: metadata.creation_timestamp.map(|time| time.0),
-            is_leaving: metadata.deletion_timestamp.is_some(),
+            is_terminating: metadata.deletion_timestamp.is_some(),
             target: WorkloadRef {
                 api_version: target.api_version,
                 kind: target.kind,
@@ -64,7 +64,7 @@ impl CronSchedule {
             created_at: self.created_at,
             name: &self.key.name,
             uid: &self.uid,
-            is_leaving: self.is_leaving,
+            is_terminating: self.is_terminating,
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct LabelledPod {
     /// Where the pod is in its life.
     pub phase: Phase,
     /// Whether it is being deleted.
-    pub is_leaving: bool,
+    pub is_terminating: bool,
 }
 
 impl LabelledPod {
@@ -26,7 +26,7 @@ impl LabelledPod {
     pub fn from_k8s(pod: v1::Pod) -> Self {
         Self {
             key: key(&pod.metadata),
-            is_leaving: pod.metadata.deletion_timestamp.is_some(),
+            is_terminating: pod.metadata.deletion_timestamp.is_some(),
             labels: pod.metadata.labels.unwrap_or_default().into(),
             phase: Phase::of(pod.status.and_then(|status| status.phase).as_deref()),
         }

@@ -21,7 +21,7 @@ pub struct Contender<'a> {
     /// Name of the object.
     pub name: &'a str,
     pub(crate) uid: &'a str,
-    pub(crate) is_leaving: bool,
+    pub(crate) is_terminating: bool,
 }
 
 impl<'a> Contender<'a> {
@@ -38,7 +38,7 @@ impl<'a> Contender<'a> {
             created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
             name: metadata.name.as_deref().unwrap_or_default(),
             uid: metadata.uid.as_deref().unwrap_or_default(),
-            is_leaving: metadata.deletion_timestamp.is_some(),
+            is_terminating: metadata.deletion_timestamp.is_some(),
         }
     }
 
@@ -71,7 +71,7 @@ pub struct OldestWins<'a> {
 impl<'a> FromIterator<Contender<'a>> for OldestWins<'a> {
     fn from_iter<I: IntoIterator<Item = Contender<'a>>>(claims: I) -> Self {
         let mut by_workload: HashMap<Workload, Contender> = HashMap::new();
-        for claim in claims.into_iter().filter(|claim| !claim.is_leaving) {
+        for claim in claims.into_iter().filter(|claim| !claim.is_terminating) {
             let first = by_workload.entry(claim.any_version()).or_insert(claim);
             if claim.age() < first.age() {
                 *first = claim;
@@ -128,7 +128,7 @@ mod tests {
             created_at: created_at.parse().ok(),
             name,
             uid: name,
-            is_leaving: false,
+            is_terminating: false,
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
         for claim in claims {
             assert_eq!(
                 winners.is_winner(claim),
-                !claim.is_leaving && winners.winner_over(claim).is_none(),
+                !claim.is_terminating && winners.winner_over(claim).is_none(),
                 "{claim:?}"
             );
         }
@@ -166,7 +166,7 @@ mod tests {
             &[Some("a"), None, Some("a"), None],
         );
         let leaving = Contender {
-            is_leaving: true,
+            is_terminating: true,
             ..claim("a", "apps/v1", day[0])
         };
         check(

@@ -73,7 +73,7 @@ pub(crate) fn view(now: Timestamp) -> View {
             key,
             uid: format!("uid-{number}"),
             created_at: Timestamp::from_second(start).ok(),
-            is_leaving: false,
+            is_terminating: false,
             target: target.clone(),
             min_replicas: 1,
             crons: vec![
@@ -91,7 +91,7 @@ pub(crate) fn view(now: Timestamp) -> View {
                     ("pod-template-hash", "5d8f".to_owned()),
                 ]),
                 phase: Phase::Running,
-                is_leaving: false,
+                is_terminating: false,
             }));
         }
     }

@@ -35,8 +35,9 @@ pub(super) fn values(
         Subject::Named(_) => own_pods(known, &prediction.target)?,
     };
     // The others are not asked for work, and the autoscaler does not count them.
-    let is_at_work =
-        |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
+    let is_at_work = |pod: &LabelledPod| {
+        matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_terminating
+    };
     let pods: Vec<_> = known
         .view
         .labelled_pods_in(namespace)

@@ -84,7 +84,7 @@ fn schedule(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> 
         key: ObjectKey::new("shop", name),
         uid: name.to_owned(),
         created_at: Some(now()),
-        is_leaving: false,
+        is_terminating: false,
         target: workload(kind, name),
         min_replicas: 2,
         crons,
@@ -93,13 +93,13 @@ fn schedule(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> 
     }
 }
 
-fn pod(name: &str, app: &str, phase: Phase, is_leaving: bool) -> LabelledPod {
+fn pod(name: &str, app: &str, phase: Phase, is_terminating: bool) -> LabelledPod {
     let labels = Labels::from_iter([("app", app)]);
     LabelledPod {
         key: ObjectKey::new("shop", name),
         labels,
         phase,
-        is_leaving,
+        is_terminating,
     }
 }
 
@@ -128,7 +128,7 @@ fn shop() -> View {
         &[("resource.cpu", 1.0)],
         7200,
     )));
-    for (name, app, phase, is_leaving) in [
+    for (name, app, phase, is_terminating) in [
         ("web-1", "web", Phase::Running, false),
         ("web-2", "web", Phase::Running, false),
         ("web-3", "web", Phase::Running, true),
@@ -136,7 +136,7 @@ fn shop() -> View {
         ("api-1", "api", Phase::Running, false),
     ] {
         view.labelled_pods
-            .apply(Arc::new(pod(name, app, phase, is_leaving)));
+            .apply(Arc::new(pod(name, app, phase, is_terminating)));
     }
     view
 }
@@ -597,7 +597,7 @@ fn of_several_autoscalers_of_a_workload_the_oldest_is_asked() {
         Ok(&["2"]),
     );
     let leaving = CronSchedule {
-        is_leaving: true,
+        is_terminating: true,
         ..elder()
     };
     check_cron(
