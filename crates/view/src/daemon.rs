@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1;
 use model::NodeConstraints;
 
 use crate::placement::Placement;
-use crate::resources::Asked;
+use crate::resources::Requirements;
 use crate::table::{Entry, ObjectKey};
 
 /// A `DaemonSet`.
@@ -16,7 +16,7 @@ pub struct Daemon {
     /// Which nodes get a pod.
     pub constraints: NodeConstraints,
     /// What one pod asks for.
-    pub asked: Asked,
+    pub requirements: Requirements,
 }
 
 impl Daemon {
@@ -31,20 +31,20 @@ impl Daemon {
             .containers
             .iter()
             .map(asked)
-            .fold(Asked::default(), Asked::plus);
+            .fold(Requirements::default(), Requirements::plus);
         let placement = Placement::from_k8s(None, &spec);
         Self {
             key,
-            asked: placement.total(containers),
+            requirements: placement.total(containers),
             constraints: placement.constraints,
         }
     }
 }
 
-fn asked(container: &v1::Container) -> Asked {
+fn asked(container: &v1::Container) -> Requirements {
     let resources = container.resources.as_ref();
     let requests = resources.and_then(|resources| resources.requests.as_ref());
-    Asked::of(
+    Requirements::of(
         requests,
         resources.and_then(|resources| resources.limits.as_ref()),
     )
@@ -90,6 +90,6 @@ mod tests {
             cpu: Some(Cpu::from_millicores(1100)),
             memory: Some(Memory::from_bytes(1 << 20)),
         };
-        assert_eq!(daemon.asked.requests, requests);
+        assert_eq!(daemon.requirements.requests, requests);
     }
 }

@@ -68,8 +68,8 @@ pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, T
 pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};
-pub use resources::{Asked, Resources};
-pub use running::{ANNOTATION_PREFIXES, ResizeCondition, ResizeStage, Running, Specified};
+pub use resources::{Requirements, Resources};
+pub use running::{ANNOTATION_PREFIXES, ContainerSpec, ResizeCondition, ResizeStage, Running};
 pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
 pub use scope::Scope;
 pub use shard::{Shard, ShardError};

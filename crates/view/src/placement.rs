@@ -7,7 +7,7 @@ use model::{
     Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration,
 };
 
-use crate::resources::{Asked, extended};
+use crate::resources::{Requirements, extended};
 
 /// The rest of a pod's specification.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,17 +21,17 @@ pub struct Placement {
     /// Whether it has to end by some time (`activeDeadlineSeconds`).
     pub has_deadline: bool,
     /// What its sidecars among the init containers ask for.
-    pub sidecars: Asked,
+    pub sidecars: Requirements,
     /// The most that it asks for while its init containers run.
-    pub start: Asked,
+    pub start: Requirements,
     /// What its runtime class takes for itself.
-    pub overhead: Asked,
+    pub overhead: Requirements,
 }
 
 impl Placement {
     pub(crate) fn from_k8s(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
         let (sidecars, start) = init_containers(spec);
-        let overhead = Asked::of(spec.overhead.as_ref(), None);
+        let overhead = Requirements::of(spec.overhead.as_ref(), None);
         Self {
             created_at,
             constraints: constraints(spec),
@@ -45,7 +45,7 @@ impl Placement {
 
     /// What the pod asks for in all, given what its containers ask for. Source: `PodRequests` in
     /// `k8s.io/component-helpers/resource`.
-    pub fn total(&self, containers: Asked) -> Asked {
+    pub fn total(&self, containers: Requirements) -> Requirements {
         containers
             .plus(self.sidecars)
             .max(self.start)
@@ -55,11 +55,11 @@ impl Placement {
 
 /// What sidecars ask for, and the most that is asked for while the pod starts: init containers run
 /// one after the other, each beside the sidecars that were started before.
-fn init_containers(spec: &v1::PodSpec) -> (Asked, Asked) {
-    let (mut sidecars, mut start) = (Asked::default(), Asked::default());
+fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {
+    let (mut sidecars, mut start) = (Requirements::default(), Requirements::default());
     for container in spec.init_containers.iter().flatten() {
         let resources = container.resources.as_ref();
-        let asked = Asked::of(
+        let asked = Requirements::of(
             resources.and_then(|resources| resources.requests.as_ref()),
             resources.and_then(|resources| resources.limits.as_ref()),
         );
@@ -205,7 +205,7 @@ mod tests {
     fn check(init: &Value, overhead: &Value, expected: i64) {
         let placement =
             placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));
-        let total = placement.total(Asked {
+        let total = placement.total(Requirements {
             requests: cpu(100),
             limits: Resources::default(),
         });
@@ -233,7 +233,7 @@ mod tests {
         let asked = json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "2Mi"}});
         let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": asked});
         let total = placement(json!({"containers": [], "initContainers": [sidecar, sidecar]}))
-            .total(Asked::default());
+            .total(Requirements::default());
         assert_eq!(total.limits.memory, Some(Memory::from_bytes(4 << 20)));
     }
 

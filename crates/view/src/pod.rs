@@ -9,7 +9,7 @@ use model::Labels;
 
 use crate::owner::Owner;
 use crate::placement::Placement;
-use crate::resources::{Asked, Resources, effective};
+use crate::resources::{Requirements, Resources, effective};
 use crate::running::Running;
 use crate::table::{Entry, ObjectKey};
 
@@ -189,12 +189,12 @@ impl Pod {
     }
 
     /// What it asks for in all; without a placement, what its containers do.
-    pub fn asked(&self) -> Asked {
-        let asked = self.containers.iter().map(|container| Asked {
+    pub fn requirements(&self) -> Requirements {
+        let asked = self.containers.iter().map(|container| Requirements {
             requests: container.requests,
             limits: container.limits,
         });
-        let containers = asked.fold(Asked::default(), Asked::plus);
+        let containers = asked.fold(Requirements::default(), Requirements::plus);
         self.placement
             .as_ref()
             .map_or(containers, |placement| placement.total(containers))
@@ -424,11 +424,14 @@ mod tests {
         pod["spec"]["nodeSelector"] = json!({"pool": "big"});
         assert_eq!(from_k8s(pod.clone()).placement, None);
         assert_eq!(
-            from_k8s(pod.clone()).asked().requests.cpu,
+            from_k8s(pod.clone()).requirements().requests.cpu,
             Some(Cpu::from_millicores(200))
         );
         let pod = Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), true);
-        assert_eq!(pod.asked().requests.cpu, Some(Cpu::from_millicores(210)));
+        assert_eq!(
+            pod.requirements().requests.cpu,
+            Some(Cpu::from_millicores(210))
+        );
         let placement = pod.placement.expect("kept");
         assert_eq!(placement.constraints.selector.get("pool"), Some("big"));
     }

@@ -60,14 +60,14 @@ pub(crate) fn extended<'a>(
 
 /// Requests and limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Requirements {
     /// Requests.
     pub requests: Resources,
     /// Limits.
     pub limits: Resources,
 }
 
-impl Asked {
+impl Requirements {
     pub(crate) fn of(
         requests: Option<&BTreeMap<String, Text>>,
         limits: Option<&BTreeMap<String, Text>>,

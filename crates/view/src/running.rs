@@ -37,9 +37,9 @@ pub struct Running {
     /// The number of its priority class; pods with a greater one go before it.
     pub priority: i32,
     /// Containers as its specification has them.
-    pub containers: Vec<Specified>,
+    pub containers: Vec<ContainerSpec>,
     /// Init containers as its specification has them.
-    pub init_containers: Vec<Specified>,
+    pub init_containers: Vec<ContainerSpec>,
 }
 
 /// What a condition of a pod says about a resize.
@@ -70,7 +70,7 @@ pub enum ResizeStage {
 
 /// A container of the specification, with the quantities as they are written.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Specified {
+pub struct ContainerSpec {
     /// Its name.
     pub name: String,
     /// Requests; none where the specification has no such field.
@@ -135,11 +135,11 @@ impl Running {
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             containers: containers
                 .iter()
-                .map(|container| Specified::from_k8s(container, statuses))
+                .map(|container| ContainerSpec::from_k8s(container, statuses))
                 .collect(),
             init_containers: init_containers
                 .iter()
-                .map(|container| Specified::from_k8s(container, init_statuses))
+                .map(|container| ContainerSpec::from_k8s(container, init_statuses))
                 .collect(),
         }
     }
@@ -174,7 +174,7 @@ impl ResizeCondition {
     }
 }
 
-impl Specified {
+impl ContainerSpec {
     fn from_k8s(container: &v1::Container, statuses: &[v1::ContainerStatus]) -> Self {
         let resources = container.resources.as_ref();
         let status = statuses.iter().find(|status| status.name == container.name);

@@ -51,7 +51,7 @@ impl RoomFacts {
             .filter(|pod| !pod.is_finished())
         {
             let Some(owner) = &pod.owner else { continue };
-            let requests = || amounts(pod.asked().requests);
+            let requests = || amounts(pod.requirements().requests);
             if owner.kind == WellKnown::DaemonSet.kind() {
                 let key = ObjectKey::new(&pod.key.namespace, &owner.name);
                 let most = facts.daemon_pods.entry(key).or_default();
@@ -82,7 +82,7 @@ impl RoomFacts {
             DaemonSetInfo {
                 key: (daemon.key.namespace.clone(), daemon.key.name.clone()),
                 constraints: daemon.constraints.clone(),
-                requests: amounts(daemon.asked.requests).max(pods),
+                requests: amounts(daemon.requirements.requests).max(pods),
             }
         });
         NodeHeadrooms::new(nodes.collect(), daemons.collect(), margin)

@@ -72,7 +72,7 @@ fn counts(quota: &Quota, pod: &Pod) -> bool {
 }
 
 fn sum<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> (Amounts, Amounts) {
-    pods.map(|pod| pod.asked()).fold(
+    pods.map(|pod| pod.requirements()).fold(
         Default::default(),
         |(requests, limits): (Amounts, Amounts), asked| {
             (

@@ -3,7 +3,8 @@
 use model::{Cap, ContainerRecommendation, Cpu, Labels, Memory, ResourceList, ResourceName};
 use serde_json::{Value, json};
 use view::{
-    Asked, Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Resources,
+    Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Requirements,
+    Resources,
 };
 
 use super::*;
@@ -18,8 +19,8 @@ fn resources(millicores: i64, mebibytes: i64) -> Resources {
     }
 }
 
-fn requests(millicores: i64, mebibytes: i64) -> Asked {
-    Asked {
+fn requests(millicores: i64, mebibytes: i64) -> Requirements {
+    Requirements {
         requests: resources(millicores, mebibytes),
         limits: Resources::default(),
     }
@@ -134,7 +135,7 @@ impl Cluster {
         let daemon = Daemon {
             key,
             constraints: NodeConstraints::default(),
-            asked: requests(millicores, 1),
+            requirements: requests(millicores, 1),
         };
         self.0.daemons.apply(Arc::new(daemon));
         self

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::Recommendation;
-use view::{Asked, ObjectKey, Pod, Running, View};
+use view::{ObjectKey, Pod, Requirements, Running, View};
 
 use super::act::{Act, What, Why};
 use super::group::{Disruption, Group, Standing};
@@ -88,7 +88,7 @@ struct Offer {
 }
 
 impl Amount {
-    fn of(asked: Asked) -> Self {
+    fn of(asked: Requirements) -> Self {
         let requests = asked.requests;
         Self {
             cpu: requests.cpu.map_or(0, model::Cpu::millicores),
@@ -336,7 +336,7 @@ fn need(
 ) -> Option<Amount> {
     let name = cramped.running.node.as_ref()?;
     let node = view.nodes.get(name)?;
-    let has = Amount::of(Asked {
+    let has = Amount::of(Requirements {
         requests: node.allocatable,
         limits: node.allocatable,
     });
@@ -351,7 +351,7 @@ fn need(
     };
     let others = view.pods.iter().filter(|pod| stays(pod));
     let used = others.fold(Amount::default(), |sum, pod| {
-        sum.plus(Amount::of(pod.asked()))
+        sum.plus(Amount::of(pod.requirements()))
     });
     let wants = sized(cramped.running, true).filter_map(|container| container.requests.as_ref());
     let wants = wants.fold(Amount::default(), |sum, requests| {
@@ -412,7 +412,7 @@ fn neighbours(
         if may_go && !covering.iter().any(|budget| budgets.contains(budget)) {
             groups.insert(*group);
             budgets.extend(covering);
-            let frees = Amount::of(pod.asked());
+            let frees = Amount::of(pod.requirements());
             offers.push((
                 index,
                 Offer {

@@ -4,7 +4,7 @@
 //! Source: `pkg/apis/core/v1/helper/qos` of Kubernetes.
 
 use model::{ResourceList, ResourceName};
-use view::{Running, Specified};
+use view::{ContainerSpec, Running};
 
 use super::resize_patch::Wanted;
 use super::size::sized;
@@ -19,7 +19,7 @@ enum Class {
 
 /// Whether the resize would change the class. What init containers ask for counts too.
 pub(super) fn would_change(running: &Running, wanted: &Wanted) -> bool {
-    let asked = |container: &Specified| [container.requests.clone(), container.limits.clone()];
+    let asked = |container: &ContainerSpec| [container.requests.clone(), container.limits.clone()];
     let init = running
         .init_containers
         .iter()
@@ -94,10 +94,10 @@ mod tests {
             (list(requests[0], requests[1]), list(limits[0], limits[1]))
         };
         let (requests, limits) = lists(before);
-        let container = Specified {
+        let container = ContainerSpec {
             requests: Some(requests),
             limits: Some(limits),
-            ..Specified::default()
+            ..ContainerSpec::default()
         };
         let running = Running {
             containers: vec![container],

@@ -11,7 +11,7 @@ use json_patch::{AddOperation, Patch, PatchOperation};
 use model::{Quantity, ResourceList, ResourceName};
 use serde_json::{Value, json};
 use sizing::ContainerSize;
-use view::{Running, Specified};
+use view::{ContainerSpec, Running};
 
 use super::boost;
 use super::moment::Moment;
@@ -35,7 +35,7 @@ pub(super) fn wanted(
     now: Moment,
 ) -> Wanted {
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
-    let wanted = |(container, size): (&Specified, ContainerSize)| {
+    let wanted = |(container, size): (&ContainerSpec, ContainerSize)| {
         let size = if is_off {
             ContainerSize::default()
         } else {
@@ -111,7 +111,7 @@ fn add(path: &[&str], value: Value) -> PatchOperation {
 pub(super) fn changes<'a>(
     running: &'a Running,
     wanted: &'a Wanted,
-) -> impl Iterator<Item = (&'a Specified, &'a ResourceName, &'a Quantity)> {
+) -> impl Iterator<Item = (&'a ContainerSpec, &'a ResourceName, &'a Quantity)> {
     let sized = sized(running, true)
         .zip(wanted)
         .filter_map(|(container, size)| Some((container, size.as_ref()?)));

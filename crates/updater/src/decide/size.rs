@@ -8,7 +8,7 @@ use api::vpa::VerticalPodAutoscalerSpec;
 use jiff::Timestamp;
 use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
-use view::{Running, Specified};
+use view::{ContainerSpec, Running};
 
 use super::act::QuickOomKill;
 use super::priority::recommended;
@@ -16,7 +16,7 @@ use super::priority::recommended;
 static NOTHING: ResourceList = ResourceList::new();
 
 /// Requests of a container in effect: what the kubelet reports, as a whole, else the specification.
-pub(super) fn requests(container: &Specified) -> Option<&ResourceList> {
+pub(super) fn requests(container: &ContainerSpec) -> Option<&ResourceList> {
     match &container.reported {
         Some([requests, _]) => Some(requests),
         None => container.requests.as_ref(),
@@ -24,7 +24,7 @@ pub(super) fn requests(container: &Specified) -> Option<&ResourceList> {
 }
 
 /// Limits of a container in effect.
-pub(super) fn limits(container: &Specified) -> Option<&ResourceList> {
+pub(super) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
     match &container.reported {
         Some([_, limits]) => Some(limits),
         None => container.limits.as_ref(),
@@ -65,7 +65,10 @@ pub(super) fn sizes(
 
 /// The containers that are sized: those of `spec.containers`, then native sidecars where these are
 /// sized too.
-pub(super) fn sized(running: &Running, native_sidecars: bool) -> impl Iterator<Item = &Specified> {
+pub(super) fn sized(
+    running: &Running,
+    native_sidecars: bool,
+) -> impl Iterator<Item = &ContainerSpec> {
     let sidecars = running
         .init_containers
         .iter()
@@ -112,10 +115,10 @@ pub(super) fn oom_kill(
 }
 
 fn containers<'a>(
-    sized: impl Iterator<Item = &'a Specified>,
+    sized: impl Iterator<Item = &'a ContainerSpec>,
     spec: &'a VerticalPodAutoscalerSpec,
 ) -> Vec<PodContainer<'a>> {
-    let container = |container: &'a Specified| PodContainer {
+    let container = |container: &'a ContainerSpec| PodContainer {
         name: &container.name,
         requests: requests(container).unwrap_or(&NOTHING),
         limits: limits(container).unwrap_or(&NOTHING),

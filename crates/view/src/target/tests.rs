@@ -37,7 +37,7 @@ enum Thing {
     Known(WellKnown, &'static str, Option<Owner>),
     Scale(&'static str, &'static str, Scale),
 }
-use Thing::{Known, Scale as Asked};
+use Thing::{Known, Scale as Requirements};
 
 fn found(selector: &str, owner: Option<Owner>) -> Scale {
     Scale::Found {
@@ -74,7 +74,7 @@ fn view(things: Vec<Thing>) -> View {
                 };
                 view.controllers_mut(kind).apply(Arc::new(controller));
             }
-            Asked(kind, name, scale) => {
+            Requirements(kind, name, scale) => {
                 let key = ScaleKey::of(&workload(CUSTOM, kind, name)).expect("group/version");
                 view.scales.apply(Arc::new(ReadScale {
                     key,
@@ -149,7 +149,7 @@ fn a_parent_that_cannot_be_scaled_does_not_count() {
     check(
         vec![
             Known(WellKnown::Deployment, "web", Some(parent)),
-            Asked("Web", "top", not_found()),
+            Requirements("Web", "top", not_found()),
         ],
         &workload("apps/v1", "Deployment", "web"),
         &pods("of=web"),
@@ -165,7 +165,7 @@ fn a_parent_that_cannot_be_read_is_an_error() {
                 "web",
                 Some(owner((CUSTOM, "Web", "top"))),
             ),
-            Asked("Web", "top", scale),
+            Requirements("Web", "top", scale),
         ]
     };
     let message = "Error checking if target apps/v1.Deployment/web is a topmost well-known or scalable controller: \
@@ -199,7 +199,7 @@ fn a_parent_that_cannot_be_read_is_an_error() {
 fn other_kinds_say_their_selector_through_their_scale() {
     let target = workload(CUSTOM, "Web", "web");
     let cannot = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Web / web, last error ";
-    let with = |scale| vec![Asked("Web", "web", scale)];
+    let with = |scale| vec![Requirements("Web", "web", scale)];
     check(
         with(found("app in (a,b)", None)),
         &target,
@@ -310,12 +310,12 @@ fn the_search_passes_rungs_that_do_not_count() {
             "rs",
             Some(owner((CUSTOM, "Rollout", "r"))),
         ),
-        Asked(
+        Requirements(
             "Rollout",
             "r",
             found("a=b", Some(owner((CUSTOM, "App", "app")))),
         ),
-        Asked("App", "app", not_found()),
+        Requirements("App", "app", not_found()),
     ]);
     let start = workload("apps/v1", "ReplicaSet", "rs");
     let top = topmost(&view, (&start).into());
@@ -340,7 +340,7 @@ fn every_scale_on_the_way_is_asked_for() {
     };
     assert_eq!(kinds(vec![rs()]), ["Rollout"]);
     let rollout = || {
-        Asked(
+        Requirements(
             "Rollout",
             "r",
             found("a=b", Some(owner((CUSTOM, "App", "app")))),

@@ -21,7 +21,7 @@ use serde_json::json;
 use view::{
     Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey,
 };
-use view::{Specified, WellKnown};
+use view::{ContainerSpec, WellKnown};
 
 use super::super::super::moment::Moment;
 use super::super::world::World;
@@ -486,7 +486,7 @@ impl ClusterModel {
             is_terminating: pod.is_terminating,
             ready_since: pod.is_ready.then_some(Timestamp::UNIX_EPOCH),
             qos_class: "Burstable".to_owned(),
-            containers: vec![Specified {
+            containers: vec![ContainerSpec {
                 name: "app".to_owned(),
                 requests: Some(list(pod.cpu)),
                 reported: Some([list(pod.reported), ResourceList::new()]),
@@ -496,7 +496,7 @@ impl ClusterModel {
                     .into_iter()
                     .collect(),
                 is_ready: pod.is_ready,
-                ..Specified::default()
+                ..ContainerSpec::default()
             }],
             ..Running::default()
         };
