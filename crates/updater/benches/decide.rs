@@ -60,7 +60,7 @@ fn workload(view: &mut View, name: &str, cpu: &str, pods: usize) {
         current_healthy: 10,
         desired_healthy: 8,
         disrupted: BTreeSet::new(),
-        gives_up_unhealthy: false,
+        always_allows_unhealthy: false,
     }));
     for index in 0..pods {
         let container = |name: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}});

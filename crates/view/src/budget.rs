@@ -36,7 +36,7 @@ pub struct DisruptionBudget {
     /// Names of pods whose eviction was let through and is not seen yet, with the time of it.
     pub disrupted: BTreeSet<(String, Timestamp)>,
     /// Whether pods that are not ready may be evicted even while it allows no disruption.
-    pub gives_up_unhealthy: bool,
+    pub always_allows_unhealthy: bool,
 }
 
 impl DisruptionBudget {
@@ -61,7 +61,7 @@ impl DisruptionBudget {
                 .flatten()
                 .map(|(name, time)| (name, time.0))
                 .collect(),
-            gives_up_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref()
+            always_allows_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref()
                 == Some("AlwaysAllow"),
         }
     }
@@ -79,7 +79,7 @@ impl DisruptionBudget {
     pub fn allows(&self, is_ready: bool) -> bool {
         if !is_ready {
             let enough = self.current_healthy >= self.desired_healthy && self.desired_healthy > 0;
-            if self.gives_up_unhealthy || enough {
+            if self.always_allows_unhealthy || enough {
                 return true;
             }
         }

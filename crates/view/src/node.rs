@@ -17,7 +17,7 @@ pub struct Node {
     /// What keeps pods away, but for conditions of the moment.
     pub taints: Vec<Taint>,
     /// Whether it is closed to new pods (cordoned).
-    pub is_closed: bool,
+    pub is_cordoned: bool,
     /// What pods may ask for in all.
     pub allocatable: Resources,
     /// What pods may ask for of extended resources.
@@ -40,7 +40,7 @@ impl Node {
                 .flatten()
                 .filter_map(taint)
                 .collect(),
-            is_closed: spec.unschedulable == Some(true),
+            is_cordoned: spec.unschedulable == Some(true),
             allocatable: Resources::of(status.allocatable.as_ref()),
             extended: extended(status.allocatable.iter()),
         }
@@ -98,7 +98,7 @@ mod tests {
                 name,
                 labels,
                 taints: vec![gpu],
-                is_closed: false,
+                is_cordoned: false,
                 allocatable,
                 extended
             }
@@ -106,6 +106,6 @@ mod tests {
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
         assert_eq!(from_k8s(object.clone()), node);
         object["spec"]["unschedulable"] = json!(true);
-        assert!(from_k8s(object).is_closed);
+        assert!(from_k8s(object).is_cordoned);
     }
 }

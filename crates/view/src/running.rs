@@ -48,7 +48,7 @@ pub struct ResizeCondition {
     /// Whether it waits or is being done.
     pub stage: ResizeStage,
     /// Whether it holds.
-    pub holds: bool,
+    pub is_true: bool,
     /// In one word.
     pub reason: String,
     /// In a sentence.
@@ -165,7 +165,7 @@ impl ResizeCondition {
         };
         Some(Self {
             stage,
-            holds: condition.status == "True",
+            is_true: condition.status == "True",
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
             since: condition.last_transition_time.as_ref().map(|time| time.0),
@@ -272,7 +272,7 @@ mod tests {
             panic!("one condition")
         };
         assert_eq!(
-            (resize.stage, resize.holds, resize.reason.as_str()),
+            (resize.stage, resize.is_true, resize.reason.as_str()),
             (ResizeStage::Pending, true, "Deferred")
         );
         let [app] = running.containers.as_slice() else {

@@ -84,7 +84,7 @@ pub struct View {
     pub labelled_pods: Table<LabelledPod>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the
     /// targets of autoscalers.
-    pub questioned: BTreeSet<WorkloadRef>,
+    pub scale_requests: BTreeSet<WorkloadRef>,
     /// Evictions for want of memory that the API server still remembers.
     pub evictions: Table<Eviction>,
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,

@@ -35,5 +35,5 @@ mod retry;
 mod scale;
 mod watches;
 
-pub use scale::ScaleQuestions;
+pub use scale::ScaleRequests;
 pub use watches::Watches;

@@ -6,4 +6,4 @@ mod read;
 mod schedule;
 
 pub(crate) use keep::keep;
-pub use question::ScaleQuestions;
+pub use question::ScaleRequests;

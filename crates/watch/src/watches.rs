@@ -30,7 +30,7 @@ use crate::feed::{Feed, Reading};
 use crate::follow::{Source, follow};
 use crate::left_out;
 use crate::read::within;
-use crate::scale::{self, ScaleQuestions};
+use crate::scale::{self, ScaleRequests};
 
 /// The reason that kubelets give.
 const EVICTED: &str = "reason=Evicted";
@@ -258,8 +258,8 @@ impl Watches {
     }
 
     /// Asks for more scale subresources than the targets of autoscalers need.
-    pub fn scale_questions(&self) -> ScaleQuestions {
-        ScaleQuestions::new(Arc::clone(&self.store))
+    pub fn scale_requests(&self) -> ScaleRequests {
+        ScaleRequests::new(Arc::clone(&self.store))
     }
 
     /// Keeps the scale subresources current that the targets of autoscalers ask for.

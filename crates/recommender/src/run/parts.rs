@@ -39,7 +39,7 @@ impl Parts<'_> {
         PolicyKeeper {
             view: self.watches.view(),
             policies: policies.view(),
-            questions: self.watches.scale_questions(),
+            questions: self.watches.scale_requests(),
             recommender: self.recommender.to_owned(),
             speaker: Speaker {
                 shard: shard.index(),

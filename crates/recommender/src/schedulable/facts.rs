@@ -36,7 +36,7 @@ impl RoomFacts {
         let nodes = view
             .nodes
             .iter()
-            .filter(|node| !node.is_closed)
+            .filter(|node| !node.is_cordoned)
             .cloned()
             .collect();
         let mut facts = Self {

@@ -40,7 +40,7 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
         name: name.to_owned(),
         labels: Labels::from_iter([("pool", pool)]),
         taints: Vec::new(),
-        is_closed: false,
+        is_cordoned: false,
         allocatable: resources(millicores, 4096),
         extended: ResourceList::new(),
     }
@@ -225,7 +225,7 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
         .pods([waiting, pod("web-0", "web", 100, newer)])
         .check(&web, Some((16_000, Cap::Node)));
     let closed = Node {
-        is_closed: true,
+        is_cordoned: true,
         ..node("b", "big", 16_000)
     };
     let pods = [pod("web-1", "web", 100, Placement::default())];

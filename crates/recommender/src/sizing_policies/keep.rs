@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::watch::ScaleQuestions;
+use ::watch::ScaleRequests;
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
@@ -43,7 +43,7 @@ pub(crate) struct Keeper {
     pub(crate) view: watch::Receiver<View>,
     /// Policies and namespaces. Empty as long as their kinds are not installed.
     pub(crate) policies: watch::Receiver<View>,
-    pub(crate) questions: ScaleQuestions,
+    pub(crate) questions: ScaleRequests,
     pub(crate) recommender: String,
     /// Who says what becomes of a policy of the cluster.
     pub(crate) speaker: Speaker,

@@ -139,7 +139,7 @@ pub(super) fn standing(pod: &Pod, running: &Running, pending: Option<Pending>) -
 /// Whether a resize that the kubelet has not completed restarts a container.
 fn awaits_restart(running: &Running) -> bool {
     let is_seen = running.observed_generation >= running.generation;
-    let is_over = is_seen && !running.resizes.iter().any(|condition| condition.holds);
+    let is_over = is_seen && !running.resizes.iter().any(|condition| condition.is_true);
     !is_over
         && sized(running, true).any(|container| {
             let Some([requests, limits]) = &container.reported else {

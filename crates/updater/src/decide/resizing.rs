@@ -32,7 +32,7 @@ pub(super) enum Resizing {
 impl Resizing {
     /// What the conditions say. The first of them decides whether there is a resize at all.
     pub(super) fn of(running: &Running) -> Self {
-        if !running.resizes.first().is_some_and(|first| first.holds) {
+        if !running.resizes.first().is_some_and(|first| first.is_true) {
             return Self::No;
         }
         let first_of = |stage| {

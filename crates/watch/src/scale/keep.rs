@@ -67,14 +67,14 @@ fn needed(view: &View) -> BTreeMap<ScaleKey, PodSet> {
         .autoscalers
         .iter()
         .flat_map(|autoscaler| target::scales(view, &autoscaler.target()));
-    let questioned = view
-        .questioned
+    let scale_requests = view
+        .scale_requests
         .iter()
         .flat_map(|workload| target::scales(view, workload));
     let live = view.live_pods_by_scale();
     let pods = |key: &ScaleKey| live.get(key).copied().unwrap_or_default();
     targets
-        .chain(questioned)
+        .chain(scale_requests)
         .map(|key| (key.clone(), pods(&key)))
         .collect()
 }

@@ -9,9 +9,9 @@ use view::View;
 
 /// Says of which workloads the view should know what is above them.
 #[derive(Debug, Clone)]
-pub struct ScaleQuestions(Arc<watch::Sender<View>>);
+pub struct ScaleRequests(Arc<watch::Sender<View>>);
 
-impl ScaleQuestions {
+impl ScaleRequests {
     pub(crate) fn new(store: Arc<watch::Sender<View>>) -> Self {
         Self(store)
     }
@@ -19,8 +19,8 @@ impl ScaleQuestions {
     /// From now on these, and no others. The answers come with the view.
     pub fn ask(&self, workloads: BTreeSet<WorkloadRef>) {
         self.0.send_if_modified(|view| {
-            let is_new = view.questioned != workloads;
-            view.questioned = workloads;
+            let is_new = view.scale_requests != workloads;
+            view.scale_requests = workloads;
             is_new
         });
     }

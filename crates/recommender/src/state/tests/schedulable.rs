@@ -28,7 +28,7 @@ fn cramped() -> Cluster {
         name: "node".to_owned(),
         labels,
         taints: Vec::new(),
-        is_closed: false,
+        is_cordoned: false,
         allocatable,
         extended: ResourceList::new(),
     };

@@ -126,6 +126,6 @@ fn budget(
             .iter()
             .map(|name| (name.clone(), at))
             .collect::<BTreeSet<_>>(),
-        gives_up_unhealthy: false,
+        always_allows_unhealthy: false,
     }
 }

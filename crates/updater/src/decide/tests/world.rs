@@ -303,7 +303,7 @@ impl World {
                 current_healthy: 4,
                 desired_healthy: 4 - allowed,
                 disrupted: BTreeSet::new(),
-                gives_up_unhealthy: false,
+                always_allows_unhealthy: false,
             }));
     }
 

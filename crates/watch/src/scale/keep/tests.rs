@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use view::{Autoscaler, ObjectKey, Pod};
 
 use super::*;
-use crate::scale::ScaleQuestions;
+use crate::scale::ScaleRequests;
 
 fn key() -> ScaleKey {
     let [group, kind, namespace, name] =
@@ -229,7 +229,7 @@ async fn reads_that_hang_do_not_hold_up_those_of_others() {
         .collect();
     let good = workload("example.com", "z", "web".to_owned());
     let store = Arc::new(watch::Sender::new(View::default()));
-    ScaleQuestions::new(Arc::clone(&store)).ask(hanging.iter().chain([&good]).cloned().collect());
+    ScaleRequests::new(Arc::clone(&store)).ask(hanging.iter().chain([&good]).cloned().collect());
     let started = Instant::now();
     let keeping = tokio::spawn(keep(api_server(), Arc::clone(&store)));
     let key = ScaleKey::of(&good).expect("a key");

@@ -135,7 +135,7 @@ impl App {
                 .iter()
                 .map(|name| (name.clone(), now))
                 .collect(),
-            gives_up_unhealthy: false,
+            always_allows_unhealthy: false,
         }
     }
 }
