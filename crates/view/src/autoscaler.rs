@@ -1,5 +1,4 @@
-//! A `VerticalPodAutoscaler` object, parsed from its loose form and stripped of metadata that
-//! changes no decision.
+//! A `VerticalPodAutoscaler` object without the metadata that no decision reads.
 
 use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -14,13 +13,13 @@ use crate::table::{Entry, ObjectKey};
 pub struct Autoscaler {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Of its metadata only name, namespace, uid, generation, creation time, labels,
-    /// annotations and owners are kept.
+    /// The object. Its metadata keeps name, namespace, uid, generation, creation time, labels,
+    /// annotations and owner references only.
     pub object: VerticalPodAutoscaler,
 }
 
 impl Autoscaler {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
         Self {
@@ -29,12 +28,12 @@ impl Autoscaler {
         }
     }
 
-    /// The workload that the object points at.
+    /// The workload that `targetRef` names.
     pub fn target(&self) -> WorkloadRef {
         self.points_at().to_ref()
     }
 
-    /// The same, without a copy of its name.
+    /// The workload that `targetRef` names, borrowed.
     pub fn points_at(&self) -> Workload<'_> {
         let CrossVersionObjectReference {
             api_version,
@@ -49,7 +48,7 @@ impl Autoscaler {
         }
     }
 
-    /// The object as events name what they are about.
+    /// The `involvedObject` of events about this object.
     pub fn reference(&self) -> ObjectReference {
         ObjectReference {
             api_version: Some(VerticalPodAutoscaler::api_version(&()).into_owned()),
@@ -61,7 +60,7 @@ impl Autoscaler {
         }
     }
 
-    /// Unique identifier: an object of the same name made later is another autoscaler.
+    /// Unique identifier (`metadata.uid`); empty if absent.
     pub fn uid(&self) -> &str {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
@@ -82,8 +81,8 @@ pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
         generation: metadata.generation,
         creation_timestamp: metadata.creation_timestamp,
         labels: metadata.labels.filter(|labels| !labels.is_empty()),
-        // Also an empty map: the annotations of others are left out, and a patch must not put a new
-        // map in their place.
+        // An empty map is kept too: annotations with other prefixes were left out before parsing,
+        // and a patch must not replace the map.
         annotations: metadata.annotations,
         owner_references: metadata
             .owner_references

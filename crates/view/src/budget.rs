@@ -1,4 +1,4 @@
-//! A `PodDisruptionBudget`, trimmed to what it allows now.
+//! A `PodDisruptionBudget`, reduced to the disruptions that it allows now.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use model::{ParseSelectorError, Selector};
 use crate::controller::of_selector;
 use crate::table::{Entry, ObjectKey};
 
-/// How long the API server waits for a pod to go that it let be evicted, before it counts the
-/// eviction as not having happened.
+/// Time after which the disruption controller discards an admitted eviction whose pod is still
+/// there.
 ///
 /// Source: `DeletionTimeout` in `pkg/controller/disruption/disruption.go`.
 const DELETION_TIMEOUT: jiff::SignedDuration = jiff::SignedDuration::from_mins(2);
@@ -20,27 +20,29 @@ const DELETION_TIMEOUT: jiff::SignedDuration = jiff::SignedDuration::from_mins(2
 pub struct DisruptionBudget {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Its pods, in its namespace.
+    /// Selector of its pods, within its namespace.
     pub selector: Result<Selector, ParseSelectorError>,
     /// Generation of the specification.
     pub generation: i64,
-    /// Generation for which the rest was found out. The API server refuses evictions while it is
-    /// behind.
+    /// Generation that the status was computed for. The API server refuses evictions while it is
+    /// behind `generation`.
     pub observed_generation: i64,
-    /// How many pods may be evicted now.
+    /// Number of pods that may be evicted now.
     pub disruptions_allowed: i32,
-    /// How many of its pods are healthy.
+    /// Number of healthy pods.
     pub current_healthy: i32,
-    /// How many of its pods must be.
+    /// Number of pods that must stay healthy.
     pub desired_healthy: i32,
-    /// Names of pods whose eviction was let through and is not seen yet, with the time of it.
+    /// Names of pods with an admitted eviction that is not observed yet, with the time of
+    /// admission.
     pub disrupted: BTreeSet<(String, Timestamp)>,
-    /// Whether pods that are not ready may be evicted even while it allows no disruption.
+    /// Whether unready pods may be evicted even while no disruption is allowed
+    /// (`unhealthyPodEvictionPolicy: AlwaysAllow`).
     pub always_allows_unhealthy: bool,
 }
 
 impl DisruptionBudget {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: PodDisruptionBudget) -> Self {
         let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
         let status = object.status.unwrap_or_default();
@@ -66,13 +68,13 @@ impl DisruptionBudget {
         }
     }
 
-    /// Whether what it allows is known for its present specification.
+    /// Whether the status belongs to the present specification.
     pub fn is_current(&self) -> bool {
         self.observed_generation >= self.generation
     }
 
-    /// Whether the API server lets a pod that is ready be evicted at `now`. One that is not is no
-    /// disruption where as many are healthy as must be.
+    /// Whether the API server admits the eviction of a pod. The eviction of an unready pod is no
+    /// disruption while `current_healthy` is at least `desired_healthy`.
     ///
     /// Source: `checkAndDecrement` and `canIgnorePDB` in
     /// `pkg/registry/core/pod/storage/eviction.go`.
@@ -86,7 +88,7 @@ impl DisruptionBudget {
         self.is_current() && self.disruptions_allowed > 0
     }
 
-    /// Whether the eviction of a pod of this name was let through and is still to be seen at `now`.
+    /// Whether an eviction of the pod of this name was admitted and is not observed yet at `now`.
     pub fn is_disrupting(&self, pod: &str, now: Timestamp) -> bool {
         self.disrupted
             .iter()
@@ -118,7 +120,7 @@ mod tests {
         DisruptionBudget::from_k8s(serde_json::from_value(object).expect("a budget"))
     }
 
-    /// Whether a pod that is ready, and one that is not, may be evicted.
+    /// Checks whether a ready pod and an unready pod may be evicted.
     fn check(
         policy: &str,
         [allowed, healthy, desired]: [i32; 3],

@@ -1,5 +1,4 @@
-//! A `VerticalPodAutoscalerCheckpoint` object, parsed from its loose form and stripped of metadata
-//! that changes no decision.
+//! A `VerticalPodAutoscalerCheckpoint` object without the metadata that no decision reads.
 
 use api::checkpoint::{
     VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
@@ -15,18 +14,18 @@ use crate::table::{Entry, ObjectKey};
 pub struct Checkpoint {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique identifier: an object of the same name made later is another checkpoint.
+    /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
-    /// When the object was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Which container of which autoscaler it is for; its name need not say so.
+    /// The VPA and the container that it belongs to. The object's name need not contain them.
     pub spec: VerticalPodAutoscalerCheckpointSpec,
-    /// What is stored, if anything is.
+    /// The stored histograms; `None` before the first write.
     pub status: Option<VerticalPodAutoscalerCheckpointStatus>,
 }
 
 impl Checkpoint {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: VerticalPodAutoscalerCheckpoint) -> Self {
         Self {
             key: key(&object.metadata),
@@ -37,7 +36,7 @@ impl Checkpoint {
         }
     }
 
-    /// The autoscaler that it belongs to.
+    /// Key of the VPA that it belongs to.
     pub fn autoscaler(&self) -> ObjectKey {
         ObjectKey::new(&self.key.namespace, &self.spec.vpa_object_name)
     }

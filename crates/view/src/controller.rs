@@ -1,5 +1,4 @@
-//! Workload controllers of the kinds that everybody knows: the pods they select, who made them, how
-//! many they want.
+//! Workload controllers of the built-in kinds: selector, owner and desired replicas.
 //!
 //! Source: upstream `target/fetcher.go` (`getLabelSelector`) and `updater/restriction` (configured
 //! replicas).
@@ -15,8 +14,7 @@ use model::{Labels, ParseSelectorError, Selector};
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
 
-/// The kinds that are known without asking the API server. They are told by their kind alone,
-/// whatever the group.
+/// The built-in kinds. They are recognised by kind alone, whatever the API group, as upstream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WellKnown {
     /// `batch/v1` `CronJob`
@@ -36,7 +34,7 @@ pub enum WellKnown {
 }
 
 impl WellKnown {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::CronJob,
         Self::DaemonSet,
@@ -47,12 +45,12 @@ impl WellKnown {
         Self::StatefulSet,
     ];
 
-    /// The kind of this name, if it is one of them.
+    /// Parses a kind; `None` if it is not well known.
     pub fn of_kind(kind: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.kind() == kind)
     }
 
-    /// The name of the kind.
+    /// The kind, such as `Deployment`.
     pub fn kind(self) -> &'static str {
         match self {
             Self::CronJob => "CronJob",
@@ -65,7 +63,7 @@ impl WellKnown {
         }
     }
 
-    /// Group and version.
+    /// The `apiVersion`, such as `apps/v1`.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::CronJob | Self::Job => "batch/v1",
@@ -74,7 +72,7 @@ impl WellKnown {
         }
     }
 
-    /// The name in URLs.
+    /// The plural resource name in URLs.
     pub fn plural(self) -> &'static str {
         match self {
             Self::CronJob => "cronjobs",
@@ -93,13 +91,13 @@ impl WellKnown {
 pub struct Controller {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Its own labels; none if a well-known controller made it, since nobody asks then.
+    /// Labels of the controller itself; empty if a well-known controller owns it.
     pub labels: Labels,
-    /// Which pods are its own, or why its selector cannot be read.
+    /// Selector of its pods, or the reason why it does not parse.
     pub selector: Result<Selector, ParseSelectorError>,
-    /// The controller that made it.
+    /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
-    /// The number of pods that it should have now; none where its kind does not say.
+    /// Desired number of pods; `None` for kinds that do not state one.
     pub replicas: Option<i32>,
 }
 
@@ -214,8 +212,9 @@ impl From<ReplicationController> for Controller {
     }
 }
 
-/// The number of pods that a Job keeps active. Without `completions` it replaces none once one
-/// succeeded, and what it had then is not known here: `parallelism` is the most that it can be.
+/// The number of pods that a Job keeps active. Without `completions` a Job starts no further pods
+/// after the first success. The number at that time is unknown here, so the result is its upper
+/// bound `parallelism`.
 ///
 /// Source: `manageJob` in `pkg/controller/job/job_controller.go` of Kubernetes.
 fn wanted(spec: &JobSpec, succeeded: i32) -> Option<i32> {
@@ -228,7 +227,7 @@ fn wanted(spec: &JobSpec, succeeded: i32) -> Option<i32> {
     spec.parallelism.map(|parallelism| parallelism.min(left))
 }
 
-/// The selector of an API object; without one no pod is selected.
+/// Converts a label selector. An absent one selects no pod.
 pub(crate) fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, ParseSelectorError> {
     let Some(selector) = selector else {
         return Ok(Selector::nothing());
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_kept_of_what_nobody_well_known_made() {
+    fn labels_are_kept_without_a_well_known_owner() {
         let check = |owner: &str, expected: &str| {
             let owner = json!([{"apiVersion": "v1", "kind": owner, "name": "o", "uid": "u", "controller": true}]);
             let metadata = json!({"namespace": "shop", "name": "web", "labels": {"tier": "a"}, "ownerReferences": owner});

@@ -1,4 +1,4 @@
-//! What of an `EffectiveHorizontalPodAutoscaler` decides about its windows of time.
+//! The cron schedule of an `EffectiveHorizontalPodAutoscaler`.
 
 use api::ehpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler, HolidaysError};
 use jiff::Timestamp;
@@ -9,31 +9,31 @@ use crate::oldest_wins::Contender;
 use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey};
 
-/// An `EffectiveHorizontalPodAutoscaler` object by its windows of time.
+/// An `EffectiveHorizontalPodAutoscaler` object, reduced to its cron schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronSchedule {
     /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier.
     pub uid: String,
-    /// When it was made, in whole seconds.
+    /// Creation time, in whole seconds.
     pub created_at: Option<Timestamp>,
-    /// Whether it is being deleted.
+    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
-    /// The workload that is scaled.
+    /// The scaled workload.
     pub target: WorkloadRef,
-    /// The least that it may have.
+    /// Minimum number of replicas.
     pub min_replicas: i32,
-    /// The windows.
+    /// Cron windows.
     pub crons: Vec<CronSpec>,
-    /// The dates on which none of them opens, or why these cannot be read.
+    /// Dates on which no window opens, or the reason why they do not parse.
     pub holidays: Result<Vec<Date>, HolidaysError>,
-    /// Whether it is scaled by anything else too.
+    /// Whether it has other metrics too.
     pub has_metrics: bool,
 }
 
 impl CronSchedule {
-    /// Keeps what can change an answer.
+    /// Converts an API object; fields that no answer reads are dropped.
     pub fn from_k8s(object: EffectiveHorizontalPodAutoscaler) -> Self {
         let Stripped { key, object } = Stripped::from_k8s(object);
         let holidays = ehpa::holidays(&object);
@@ -57,7 +57,7 @@ impl CronSchedule {
         }
     }
 
-    /// That it is to scale its workload.
+    /// The contender for its workload.
     pub fn contender(&self) -> Contender<'_> {
         Contender {
             workload: (&self.target).into(),

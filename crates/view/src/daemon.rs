@@ -1,4 +1,4 @@
-//! What the pods of a `DaemonSet` take of each node that they are allowed on, by its template.
+//! The share of each eligible node that a `DaemonSet`'s pod takes, by its template.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
@@ -13,14 +13,14 @@ use crate::table::{Entry, ObjectKey};
 pub struct Daemon {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Which nodes get a pod.
+    /// Constraints that select the nodes.
     pub constraints: NodeConstraints,
-    /// What one pod asks for.
+    /// Requests and limits of one pod.
     pub requirements: Requirements,
 }
 
 impl Daemon {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: DaemonSet) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),

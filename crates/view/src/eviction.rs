@@ -1,9 +1,9 @@
-//! Evictions for want of memory, from the events that kubelets write about them.
+//! Evictions under memory pressure, from the events that kubelets write.
 //!
-//! The event's annotations name the containers that used more than they requested, and how much
-//! each used. Source: upstream `recommender/input/oom/observer.go`, `parseEvictionEvent`. Unlike
-//! there, an event that names several containers counts: kubelets
-//! (`pkg/kubelet/eviction/helpers.go`) write the starved resource once, not once for each.
+//! The event's annotations name the containers above their request, with their usage. Source:
+//! upstream `recommender/input/oom/observer.go`, `parseEvictionEvent`. An event that names several
+//! containers counts here, unlike upstream: kubelets (`pkg/kubelet/eviction/helpers.go`) write the
+//! starved resource once, not once per container.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -18,21 +18,21 @@ const USAGE: &str = "offending_containers_usage";
 const STARVED: &str = "starved_resource";
 const MEMORY: &str = "memory";
 
-/// A pod that was evicted because its node ran out of memory.
+/// A pod evicted because its node ran out of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Eviction {
     /// Namespace and name of the event.
     pub key: ObjectKey,
     /// The pod.
     pub pod: ObjectKey,
-    /// When it was evicted.
+    /// Time of the eviction.
     pub at: Timestamp,
-    /// The containers that used more than they requested, and how much.
+    /// Containers above their memory request, with their usage.
     pub usage: Vec<(String, Memory)>,
 }
 
 impl Eviction {
-    /// Keeps what counts; nothing where memory was not what ran out.
+    /// Converts an event; `None` unless it reports an eviction under memory pressure.
     pub fn from_k8s(event: &Event) -> Option<Self> {
         let (metadata, object) = (&event.metadata, &event.involved_object);
         let annotation = |name| {
@@ -64,7 +64,7 @@ impl Eviction {
         })
     }
 
-    /// The containers as kills at what they used.
+    /// One OOM kill per container, at its usage.
     pub fn kills(&self) -> impl Iterator<Item = OomKill> {
         self.usage.iter().map(|(container, memory)| OomKill {
             pod: self.pod.clone(),
@@ -76,7 +76,7 @@ impl Eviction {
     }
 }
 
-/// Lists of different lengths say nothing about which belongs to which.
+/// Pairs containers with their usage. Lists of different lengths cannot be paired and give nothing.
 fn usage(containers: &str, usage: &str, starved: &str) -> Vec<(String, Memory)> {
     let [containers, usage, starved] =
         [containers, usage, starved].map(|list| list.split(',').collect::<Vec<_>>());

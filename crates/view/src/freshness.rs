@@ -1,4 +1,4 @@
-//! How far the view of one kind of object can be trusted: synced once, and stale since when.
+//! Freshness of the view of one kind of object: whether it is synced, and the start of staleness.
 
 use jiff::Timestamp;
 
@@ -35,9 +35,9 @@ pub enum Resource {
     Evictions,
     /// `PodDisruptionBudget` objects.
     DisruptionBudgets,
-    /// Leases by which services say that they live.
+    /// The webhook's Lease.
     WebhookLeases,
-    /// `ConfigMap` objects that switch something on.
+    /// The stop switch `ConfigMap`.
     StopSwitches,
     /// `EffectiveHorizontalPodAutoscaler` objects.
     Ehpas,
@@ -50,7 +50,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// The name that metrics and logs use.
+    /// The label value in metrics and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -83,27 +83,27 @@ impl Resource {
 pub struct Freshness {
     /// Whether the whole list was read at least once.
     pub synced: bool,
-    /// Since when changes may have been missed; none while the watch is up.
+    /// Start of the time in which changes may have been missed; `None` while the watch is up.
     pub stale_since: Option<Timestamp>,
-    /// Failures so far.
+    /// Number of failures so far.
     pub errors: u64,
-    /// Objects so far that did not parse and were passed over.
+    /// Number of objects so far that did not parse and were skipped.
     pub rejected: u64,
 }
 
 impl Freshness {
-    /// A list was read completely.
+    /// Records a complete list.
     pub fn listed(&mut self) {
         self.synced = true;
         self.stale_since = None;
     }
 
-    /// The watch goes on from where it broke off.
+    /// Records that the watch resumed at the version where it broke off.
     pub fn resumed(&mut self) {
         self.stale_since = None;
     }
 
-    /// The watch broke, or could not be taken up. The first failure in a row counts.
+    /// Records a failed list or watch. Staleness starts with the first failure in a row.
     pub fn failed(&mut self, now: Timestamp) {
         self.errors += 1;
         self.stale_since.get_or_insert(now);

@@ -1,9 +1,9 @@
-//! Tools that install objects and put back what others change in them: Helm, Argo CD, Flux and the
-//! operator lifecycle manager.
+//! Tools that install objects and revert changes by others: Helm, Argo CD, Flux and the Operator
+//! Lifecycle Manager.
 
 use kube::core::ObjectMeta;
 
-/// Annotation or label that a tool leaves on what it installs, and the name of its unit of
+/// Annotation or label that a tool sets on installed objects, and the name of its unit of
 /// installation.
 const MARKS: [(&str, &str); 5] = [
     ("meta.helm.sh/release-name", "the Helm release"),
@@ -13,8 +13,8 @@ const MARKS: [(&str, &str); 5] = [
     ("olm.owner", "the operator lifecycle manager's"),
 ];
 
-/// Field manager under which a tool writes, and the tool. Argo CD may leave no mark but a label
-/// that others use as well.
+/// Field manager of a tool, and the tool's name. Argo CD may set no mark but a label that others
+/// use too.
 const FIELD_MANAGERS: [(&str, &str); 5] = [
     ("helm", "Helm"),
     ("argocd-controller", "Argo CD"),
@@ -23,7 +23,7 @@ const FIELD_MANAGERS: [(&str, &str); 5] = [
     ("helm-controller", "Flux"),
 ];
 
-/// The most characters of a name that are repeated.
+/// Length limit of a quoted name, in characters.
 const MOST_CHARACTERS: usize = 100;
 
 /// Returns the installations that an object belongs to by its annotations and labels, such as

@@ -1,5 +1,4 @@
-//! A pod by its labels: all that is needed to tell which pods a selector means, and which of them
-//! do any work.
+//! A pod reduced to its labels and phase: enough to match selectors and to find the working pods.
 
 use k8s_openapi::api::core::v1;
 use model::Labels;
@@ -15,14 +14,14 @@ pub struct LabelledPod {
     pub key: ObjectKey,
     /// All labels.
     pub labels: Labels,
-    /// Where the pod is in its life.
+    /// Phase.
     pub phase: Phase,
-    /// Whether it is being deleted.
+    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
 }
 
 impl LabelledPod {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(pod: v1::Pod) -> Self {
         Self {
             key: key(&pod.metadata),

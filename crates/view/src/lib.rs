@@ -1,20 +1,19 @@
-//! The part of a Kubernetes cluster that can change a decision, held in memory.
+//! The parts of a Kubernetes cluster that can change a decision, held in memory.
 //!
-//! * [`View`]: plain tables of [`Pod`], [`Controller`], [`Autoscaler`], [`Checkpoint`],
-//!   [`LimitRange`], namespaces and scale subresources, each trimmed to what a decision reads,
-//!   changed only by `apply`, `delete` and `reset`.
-//! * [`target`]: which pods an autoscaler means, as a pure function of the [`View`].
-//! * [`oom`]: which containers were killed for want of memory, from two states of one pod. Events
-//!   about [`Eviction`]s tell of others.
+//! * [`View`]: tables of [`Pod`], [`Controller`], [`Autoscaler`], [`Checkpoint`], [`LimitRange`] and
+//!   other objects. Each is reduced to what a decision reads, and changes only by `apply`, `delete`
+//!   and `reset`.
+//! * [`target`]: resolution of a VPA's target to its pods, as a pure function of the [`View`].
+//! * [`oom`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
 //!
-//! Nothing here reads from the cluster or writes to it: crate `watch` keeps a [`View`] current.
+//! No I/O here: crate `watch` keeps a [`View`] current.
 //!
 //! | formula | file |
 //! |---|---|
-//! | which pods an autoscaler sizes | `target.rs` |
-//! | when an OOM kill happened, and which evictions are one | `oom.rs`, `eviction.rs` |
-//! | which of several effective autoscalers scales a workload, whose prediction counts | `claim.rs` |
-//! | which shard a namespace belongs to | `shard.rs` |
+//! | pods that a VPA sizes | `target.rs` |
+//! | time of an OOM kill, and evictions that count as one | `oom.rs`, `eviction.rs` |
+//! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
+//! | shard of a namespace | `shard.rs` |
 
 mod autoscaler;
 mod budget;

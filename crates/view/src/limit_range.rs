@@ -1,5 +1,4 @@
-//! What a namespace's `LimitRange` allows. An empty list differs from an absent one, as it does
-//! upstream.
+//! The bounds of a `LimitRange`. An empty list differs from an absent one, as upstream.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +8,16 @@ use model::{Limits, NamespaceLimits, ResourceList, ResourceName};
 
 use crate::table::{Entry, ObjectKey};
 
-/// Limits of one namespace; a namespace may have several.
+/// A `LimitRange`; a namespace may have several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitRange {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// One item per kind of thing that is limited, in the written order. Only pods and containers
-    /// are kept.
+    /// Items in the written order. Only those of type Pod and Container are kept.
     pub items: Vec<LimitRangeItem>,
 }
 
-/// What an item limits.
+/// Type of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitType {
     /// Each container.
@@ -28,25 +26,25 @@ pub enum LimitType {
     Pod,
 }
 
-/// Quantities by resource name; none where the list is absent.
+/// One item. Quantities are by resource name; `None` where the list is absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitRangeItem {
-    /// What is limited.
+    /// Type of the limited objects.
     pub kind: LimitType,
-    /// The least that may be asked for.
+    /// Minimum request.
     pub min: Option<ResourceList>,
-    /// The most that may be asked for.
+    /// Maximum limit.
     pub max: Option<ResourceList>,
-    /// Limits given to containers without any.
+    /// Default limits of containers without limits.
     pub default: Option<ResourceList>,
-    /// Requests given to containers without any.
+    /// Default requests of containers without requests.
     pub default_request: Option<ResourceList>,
-    /// How many times its request a limit may be at most.
+    /// Maximum ratio of limit to request.
     pub max_limit_request_ratio: Option<ResourceList>,
 }
 
 impl LimitRange {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::LimitRange) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
@@ -62,7 +60,7 @@ impl LimitRange {
         }
     }
 
-    /// What several of one namespace ask of its pods together.
+    /// Merges the `LimitRange`s of one namespace.
     pub fn together(ranges: &[&Self]) -> NamespaceLimits {
         let of = |kind: LimitType| {
             let items = ranges

@@ -1,4 +1,4 @@
-//! A node, trimmed to what says which pods it could take and how large they may be.
+//! A node, reduced to its scheduling constraints and its size.
 
 use k8s_openapi::api::core::v1;
 use model::{Labels, ResourceList, Taint};
@@ -10,22 +10,22 @@ use crate::table::Entry;
 /// A node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// All labels.
     pub labels: Labels,
-    /// What keeps pods away, but for conditions of the moment.
+    /// Taints, without those for passing conditions such as `node.kubernetes.io/not-ready`.
     pub taints: Vec<Taint>,
-    /// Whether it is closed to new pods (cordoned).
+    /// Whether it is cordoned (`spec.unschedulable`).
     pub is_cordoned: bool,
-    /// What pods may ask for in all.
+    /// Allocatable CPU and memory.
     pub allocatable: Resources,
-    /// What pods may ask for of extended resources.
+    /// Allocatable extended resources.
     pub extended: ResourceList,
 }
 
 impl Node {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::Node) -> Self {
         let (spec, status) = (
             object.spec.unwrap_or_default(),

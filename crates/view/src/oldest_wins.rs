@@ -1,9 +1,9 @@
-//! Which of several effective autoscalers of one workload scales it: the oldest, and of those made
-//! in the same second the first by name.
+//! Conflict resolution between EHPAs that target one workload: the oldest scales it. Of those
+//! created in the same second, the first by name wins.
 //!
-//! Two native autoscalers of the same pods make each other stop, so only one of the objects gets
-//! one. What the others say must not answer for it: not their windows, and not their predictions
-//! where it has its own. One that is being deleted does not count any more.
+//! Two HPAs over the same pods disable each other, so only the winner gets one. The cron windows of
+//! the others are ignored, and so are their predictions where the winner has its own. An EHPA that
+//! is being deleted is not a contender.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use model::Workload;
 
 use crate::prediction::MANAGED_BY;
 
-/// That one object is to scale a workload.
+/// An EHPA that targets a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contender<'a> {
     pub(crate) workload: Workload<'a>,
     pub(crate) created_at: Option<Timestamp>,
-    /// Name of the object.
+    /// Name of the EHPA.
     pub name: &'a str,
     pub(crate) uid: &'a str,
     pub(crate) is_terminating: bool,
 }
 
 impl<'a> Contender<'a> {
-    /// What an object claims.
+    /// Reads the contender of an EHPA.
     pub fn of(object: &'a EffectiveHorizontalPodAutoscaler) -> Self {
         let (metadata, target) = (&object.metadata, &object.spec.scale_target_ref);
         Self {
@@ -42,12 +42,12 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// The API server keeps whole seconds.
+    /// Sort key: creation time, which has whole seconds, then name.
     fn age(&self) -> (Option<Timestamp>, &'a str) {
         (self.created_at, self.name)
     }
 
-    /// The workload, whatever the version of its group.
+    /// The workload without the version of its API group.
     fn any_version(&self) -> Workload<'a> {
         let group = self
             .workload
@@ -61,7 +61,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// For each workload the object that scales it.
+/// The winning EHPA of each workload.
 #[derive(Debug, Default)]
 pub struct OldestWins<'a> {
     by_workload: HashMap<Workload<'a>, Contender<'a>>,
@@ -69,17 +69,22 @@ pub struct OldestWins<'a> {
 }
 
 impl<'a> FromIterator<Contender<'a>> for OldestWins<'a> {
-    fn from_iter<I: IntoIterator<Item = Contender<'a>>>(claims: I) -> Self {
+    fn from_iter<I: IntoIterator<Item = Contender<'a>>>(contenders: I) -> Self {
         let mut by_workload: HashMap<Workload, Contender> = HashMap::new();
-        for claim in claims.into_iter().filter(|claim| !claim.is_terminating) {
-            let first = by_workload.entry(claim.any_version()).or_insert(claim);
-            if claim.age() < first.age() {
-                *first = claim;
+        for contender in contenders
+            .into_iter()
+            .filter(|contender| !contender.is_terminating)
+        {
+            let first = by_workload
+                .entry(contender.any_version())
+                .or_insert(contender);
+            if contender.age() < first.age() {
+                *first = contender;
             }
         }
         let uids = by_workload
             .values()
-            .map(|claim| claim.uid)
+            .map(|contender| contender.uid)
             .filter(|uid| !uid.is_empty())
             .collect();
         Self { by_workload, uids }
@@ -87,22 +92,22 @@ impl<'a> FromIterator<Contender<'a>> for OldestWins<'a> {
 }
 
 impl<'a> OldestWins<'a> {
-    /// Whether an object is the one that scales its workload.
-    pub fn is_winner(&self, claim: &Contender<'a>) -> bool {
-        self.by_workload.get(&claim.any_version()) == Some(claim)
+    /// Whether this EHPA scales its workload.
+    pub fn is_winner(&self, contender: &Contender<'a>) -> bool {
+        self.by_workload.get(&contender.any_version()) == Some(contender)
     }
 
-    /// The name of the object that goes before one.
-    pub fn winner_over(&self, claim: &Contender<'a>) -> Option<&'a str> {
+    /// Name of the EHPA that wins over this one; `None` if this one wins.
+    pub fn winner_over(&self, contender: &Contender<'a>) -> Option<&'a str> {
         self.by_workload
-            .get(&claim.any_version())
-            .filter(|first| first.age() != claim.age())
+            .get(&contender.any_version())
+            .filter(|first| first.age() != contender.age())
             .map(|first| first.name)
     }
 
-    /// In which order predictions of the same are asked, by who controls each and by the label that
-    /// says who made it: first that of an object that scales its workload, then those of any other,
-    /// then those that somebody wrote.
+    /// Sort key of predictions for the same metric: first those owned by a winning EHPA, then those
+    /// of other EHPAs, then user-created ones. `controller_uid` is the owning object, `managed_by`
+    /// the label [`MANAGED_BY`].
     pub fn prediction_rank(
         &self,
         controller_uid: Option<&str>,
@@ -117,7 +122,7 @@ impl<'a> OldestWins<'a> {
 mod tests {
     use super::*;
 
-    fn claim<'a>(name: &'a str, api_version: &'a str, created_at: &str) -> Contender<'a> {
+    fn contender<'a>(name: &'a str, api_version: &'a str, created_at: &str) -> Contender<'a> {
         Contender {
             workload: Workload {
                 api_version,
@@ -132,19 +137,19 @@ mod tests {
         }
     }
 
-    /// `expected`: the one that goes before each.
-    fn check(claims: &[Contender], expected: &[Option<&str>]) {
-        let winners: OldestWins = claims.iter().copied().collect();
-        let before: Vec<_> = claims
+    /// `expected`: the EHPA that wins over each.
+    fn check(contenders: &[Contender], expected: &[Option<&str>]) {
+        let winners: OldestWins = contenders.iter().copied().collect();
+        let before: Vec<_> = contenders
             .iter()
-            .map(|claim| winners.winner_over(claim))
+            .map(|contender| winners.winner_over(contender))
             .collect();
         assert_eq!(before, expected);
-        for claim in claims {
+        for contender in contenders {
             assert_eq!(
-                winners.is_winner(claim),
-                !claim.is_terminating && winners.winner_over(claim).is_none(),
-                "{claim:?}"
+                winners.is_winner(contender),
+                !contender.is_terminating && winners.winner_over(contender).is_none(),
+                "{contender:?}"
             );
         }
     }
@@ -158,31 +163,33 @@ mod tests {
         ];
         check(
             &[
-                claim("b", "apps/v1", day[0]),
-                claim("a", "apps/v1beta2", day[0]),
-                claim("aa", "apps/v1", day[1]),
-                claim("c", "other/v1", day[2]),
+                contender("b", "apps/v1", day[0]),
+                contender("a", "apps/v1beta2", day[0]),
+                contender("aa", "apps/v1", day[1]),
+                contender("c", "other/v1", day[2]),
             ],
             &[Some("a"), None, Some("a"), None],
         );
         let leaving = Contender {
             is_terminating: true,
-            ..claim("a", "apps/v1", day[0])
+            ..contender("a", "apps/v1", day[0])
         };
         check(
-            &[leaving, claim("b", "apps/v1", day[1])],
+            &[leaving, contender("b", "apps/v1", day[1])],
             &[Some("b"), None],
         );
         check(&[leaving], &[None]);
     }
 
     #[test]
-    fn the_prediction_of_the_one_that_scales_goes_first_then_those_of_others_then_what_somebody_wrote()
-     {
+    fn predictions_rank_winner_then_other_ehpas_then_user_created() {
         let (first, second) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
-        let winners: OldestWins = [claim("a", "apps/v1", first), claim("b", "apps/v1", second)]
-            .into_iter()
-            .collect();
+        let winners: OldestWins = [
+            contender("a", "apps/v1", first),
+            contender("b", "apps/v1", second),
+        ]
+        .into_iter()
+        .collect();
         let mut all = [
             (None, None),
             (Some("b"), Some(MANAGED_BY.1)),

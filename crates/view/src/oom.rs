@@ -1,10 +1,10 @@
-//! Containers that were killed because they ran out of memory, seen as the difference between two
-//! states of one pod, or in the first state of it that is seen.
+//! OOM kills, found as the difference between two states of one pod, or in its first observed
+//! state.
 //!
-//! A kill shows in the container's state (`state.terminated`), or afterwards in how it ended before
-//! (`lastState.terminated`). Source: upstream `recommender/input/oom/observer.go`, `OnUpdate`.
-//! Unlike there, kills count that happened before a pod was first seen, and those of which only the
-//! back-off afterwards is seen, or the restart after that.
+//! A kill shows in `state.terminated`, and after the restart in `lastState.terminated`. Source:
+//! upstream `recommender/input/oom/observer.go`, `OnUpdate`. Unlike upstream, a kill before the pod
+//! was first observed counts, and so does one of which only the back-off or the restart is
+//! observed.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use crate::table::ObjectKey;
 
 const OOM_KILLED: &str = "OOMKilled";
 
-/// One kill, or one eviction for want of memory.
+/// One OOM kill of a container, or its eviction under memory pressure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OomKill {
     /// The pod.
     pub pod: ObjectKey,
     /// Name of the container.
     pub container: String,
-    /// When it was killed.
+    /// Time of the kill.
     pub at: Timestamp,
-    /// The memory request it was killed with, not its limit; of an eviction, what it used. 0 if
-    /// there was none.
+    /// Memory request at the kill, not the limit; for an eviction, the usage. 0 if there was no
+    /// request.
     pub memory: Memory,
-    /// The pod, where the kill was seen in it.
+    /// The pod state that shows the kill; `None` for an eviction.
     pub seen_in: Option<Arc<Pod>>,
 }
 
-/// The kills that happened between two states of one pod; without the first one, all that the
-/// second one shows. In the order of time of each container.
+/// The kills between two states of one pod, or all that `new` shows if there is no `old`. They are
+/// ordered by time within each container.
 pub fn oom_kills(old: Option<&Pod>, new: &Arc<Pod>) -> Vec<OomKill> {
     let mut kills = Vec::new();
     for after in running(new) {
@@ -49,7 +49,7 @@ pub fn oom_kills(old: Option<&Pod>, new: &Arc<Pod>) -> Vec<OomKill> {
     kills
 }
 
-/// A container as far as kills are concerned.
+/// The parts of a container that show OOM kills.
 #[derive(Clone, Copy)]
 struct Running<'a> {
     name: &'a str,
@@ -82,7 +82,7 @@ fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
     })
 }
 
-/// When the container was killed, and what it requested then.
+/// Time and memory request of each new kill of one container.
 fn ends<'a>(
     before: Option<Running<'a>>,
     after: Running<'a>,
@@ -117,7 +117,8 @@ fn just_ended<'a>(
     (!is_known).then_some(end)
 }
 
-/// Whether this is an end that was not seen before: neither when it happened, nor as the last one.
+/// Whether `end` is a new termination: `old` has it neither as its state nor as its last
+/// termination.
 fn ended_before(old: Option<&ContainerStatus>, new: &ContainerStatus, end: &Termination) -> bool {
     let Some(old) = old else { return true };
     let ran_and_runs_again =

@@ -1,8 +1,8 @@
-//! The controller that made an object: the owner reference marked as controller.
+//! The controller of an object: the owner reference with `controller: true`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-/// An object's controller, in the object's own namespace.
+/// The controller of an object, in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// Group and version, such as `apps/v1`.
@@ -11,12 +11,12 @@ pub struct Owner {
     pub kind: String,
     /// Name.
     pub name: String,
-    /// Unique identifier: an object of the same name made later is another owner.
+    /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
 }
 
 impl Owner {
-    /// The first owner that is marked as controller.
+    /// Returns the first owner reference with `controller: true`.
     pub fn controller(references: Option<Vec<OwnerReference>>) -> Option<Self> {
         let reference = references?
             .into_iter()

@@ -1,5 +1,5 @@
-//! Where a pod may run, and what it asks for beside its containers. Kept only where recommendations
-//! are to be held to what can be scheduled, since there are very many pods.
+//! Scheduling constraints of a pod and its requests outside the app containers. Kept only where
+//! recommendations are capped at what can be scheduled, since clusters have many pods.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
@@ -9,22 +9,22 @@ use model::{
 
 use crate::resources::{Requirements, extended};
 
-/// The rest of a pod's specification.
+/// Scheduling-related part of a pod's specification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Placement {
-    /// When the pod was made.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Which nodes it may run on.
+    /// Constraints on the node.
     pub constraints: NodeConstraints,
-    /// Its priority class.
+    /// Name of its priority class.
     pub priority_class: Option<String>,
-    /// Whether it has to end by some time (`activeDeadlineSeconds`).
+    /// Whether `activeDeadlineSeconds` is set.
     pub has_deadline: bool,
-    /// What its sidecars among the init containers ask for.
+    /// Requests and limits of its native sidecars.
     pub sidecars: Requirements,
-    /// The most that it asks for while its init containers run.
+    /// Maximum of requests and limits while its init containers run.
     pub start: Requirements,
-    /// What its runtime class takes for itself.
+    /// Overhead of its runtime class.
     pub overhead: Requirements,
 }
 
@@ -43,8 +43,8 @@ impl Placement {
         }
     }
 
-    /// What the pod asks for in all, given what its containers ask for. Source: `PodRequests` in
-    /// `k8s.io/component-helpers/resource`.
+    /// Requests and limits of the whole pod, from those of its app containers. Source:
+    /// `PodRequests` in `k8s.io/component-helpers/resource`.
     pub fn total(&self, containers: Requirements) -> Requirements {
         containers
             .plus(self.sidecars)
@@ -53,8 +53,8 @@ impl Placement {
     }
 }
 
-/// What sidecars ask for, and the most that is asked for while the pod starts: init containers run
-/// one after the other, each beside the sidecars that were started before.
+/// Sum over the native sidecars, and the maximum while the pod starts. Init containers run one
+/// after the other, each alongside the sidecars started before it.
 fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {
     let (mut sidecars, mut start) = (Requirements::default(), Requirements::default());
     for container in spec.init_containers.iter().flatten() {
@@ -72,8 +72,8 @@ fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {
     (sidecars, start)
 }
 
-/// Which nodes a pod of this specification may run on. The node that it was bound to is no
-/// constraint.
+/// Constraints on the node of a pod with this specification. The node that it is bound to is not
+/// one.
 pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
     let affinity = spec
         .affinity
@@ -124,8 +124,8 @@ fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
         "DoesNotExist" => NodeOperator::DoesNotExist,
         "Gt" => NodeOperator::GreaterThan,
         "Lt" => NodeOperator::LessThan,
-        // The API server lets none through that it does not know; one that is newer than this holds
-        // nowhere.
+        // The API server rejects unknown operators; one that is newer than this code matches no
+        // node.
         _ => {
             return NodeRequirement {
                 key: requirement.key.clone(),
@@ -141,7 +141,8 @@ fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
     }
 }
 
-/// None for what tolerates only conditions of the moment, or less than this knows of.
+/// Converts a toleration; `None` if it tolerates only passing conditions, or has an unknown
+/// operator or effect.
 fn toleration(toleration: &v1::Toleration) -> Option<Toleration> {
     let key = toleration.key.clone().unwrap_or_default();
     let value = match toleration.operator.as_deref() {
@@ -156,7 +157,7 @@ fn toleration(toleration: &v1::Toleration) -> Option<Toleration> {
     (!is_momentary(&key)).then_some(Toleration { key, value, effect })
 }
 
-/// None for a taint that keeps no pod away for long.
+/// Converts a taint; `None` if it marks a passing condition or has no hard effect.
 pub(crate) fn taint(taint: v1::Taint) -> Option<Taint> {
     let effect = effect(&taint.effect)?;
     (!is_momentary(&taint.key)).then_some(Taint {
@@ -174,7 +175,7 @@ fn effect(text: &str) -> Option<Effect> {
     }
 }
 
-/// Whether a taint says how the node is doing now; its size counts all the same.
+/// Whether a taint marks a passing condition of the node. Its capacity still counts.
 fn is_momentary(key: &str) -> bool {
     key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.kubernetes.io/")
 }
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// What the pod asks for in all beside containers that ask for 100m.
+    /// Checks the CPU request of a pod whose containers request 100m.
     fn check(init: &Value, overhead: &Value, expected: i64) {
         let placement =
             placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));

@@ -1,4 +1,4 @@
-//! A pod, trimmed to what can change a decision.
+//! A pod, reduced to the fields that can change a decision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,47 +18,47 @@ use crate::table::{Entry, ObjectKey};
 pub struct Pod {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique identifier: a pod of the same name made later is another pod.
+    /// Unique identifier; a pod recreated under the same name has another one.
     pub uid: String,
     /// All labels.
     pub labels: Labels,
-    /// Where the pod is in its life.
+    /// Phase.
     pub phase: Phase,
-    /// The controller that made it.
+    /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
-    /// When the kubelet took the pod on.
+    /// Time at which the kubelet accepted the pod (`status.startTime`).
     pub started_at: Option<Timestamp>,
-    /// The containers that are sized: not init containers, not ephemeral ones.
+    /// The app containers, which are sized; neither init nor ephemeral containers.
     pub containers: Vec<Container>,
-    /// Names of init containers; their usage is not a sample of any container.
+    /// Names of init containers, whose usage samples are ignored.
     pub init_containers: Vec<String>,
-    /// Those of its init containers that go on running beside the others (`restartPolicy: Always`).
+    /// Native sidecars: init containers with `restartPolicy: Always`.
     pub sidecars: Vec<Sidecar>,
-    /// What it requests as a whole (`spec.resources`), where it does.
+    /// Pod-level requests (`spec.resources.requests`), if any.
     pub requests: Option<Box<Resources>>,
-    /// Where it may run and what it asks for beside; absent where nobody needs it.
+    /// Scheduling constraints; `None` if the program does not watch them.
     pub placement: Option<Arc<Placement>>,
-    /// What it says while it runs; absent where nobody needs it.
+    /// Runtime details; `None` if the program does not watch them.
     pub running: Option<Arc<Running>>,
 }
 
-/// Where a pod is in its life.
+/// Phase of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Not started yet.
+    /// No container has started yet.
     Pending,
-    /// At least one container runs, or will again.
+    /// At least one container runs or restarts.
     Running,
-    /// All containers ended well.
+    /// All containers terminated successfully.
     Succeeded,
-    /// All containers ended, at least one badly.
+    /// All containers terminated, at least one in failure.
     Failed,
-    /// The node cannot be asked, or the phase is not known here.
+    /// The node is unreachable, or the phase is unknown to this code.
     #[default]
     Unknown,
 }
 
-/// One container of a pod.
+/// An app container of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Container {
     /// Name, unique within the pod.
@@ -67,56 +67,57 @@ pub struct Container {
     pub requests: Resources,
     /// Limits in effect.
     pub limits: Resources,
-    /// What the kubelet says about it; none before it says anything.
+    /// Status by the kubelet; `None` before its first report.
     pub status: Option<ContainerStatus>,
 }
 
-/// An init container that goes on running.
+/// A native sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
     /// Name, unique within the pod.
     pub name: String,
-    /// What its specification requests.
+    /// Requests of the specification.
     pub requests: Resources,
-    /// What the kubelet says about it; none before it says anything.
+    /// Status by the kubelet; `None` before its first report.
     pub status: Option<ContainerStatus>,
 }
 
-/// What the kubelet says about a container.
+/// Status of a container, by the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// How often it was restarted.
+    /// Number of restarts.
     pub restart_count: i32,
-    /// What it does now.
+    /// Current state.
     pub state: ContainerState,
-    /// How it ended the time before.
+    /// Previous termination.
     pub last_termination: Option<Termination>,
 }
 
-/// What a container does.
+/// State of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerState {
-    /// Neither running nor ended: waits for an image, or for its back-off to pass.
+    /// Waiting for its image or for the end of a restart back-off.
     Waiting,
-    /// Runs.
+    /// Running.
     Running,
-    /// Ended.
+    /// Terminated.
     Terminated(Termination),
 }
 
-/// How a container ended.
+/// Termination of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
-    /// The kubelet's word for it, such as `OOMKilled`.
+    /// Reason, such as `OOMKilled`.
     pub reason: String,
-    /// When it began to run.
+    /// Start of the run.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// End of the run.
     pub finished_at: Option<Timestamp>,
 }
 
 impl Pod {
-    /// Keeps what can change a decision, and its placement where that is wanted.
+    /// Converts a pod; fields that no decision reads are dropped. `keeps_placement` fills
+    /// [`Pod::placement`].
     pub fn from_k8s(pod: v1::Pod, keeps_placement: bool) -> Self {
         let (metadata, spec, status) = (
             pod.metadata,
@@ -179,7 +180,7 @@ impl Pod {
         }
     }
 
-    /// The same, with what it says while it runs.
+    /// Converts a pod as [`Pod::from_k8s`] does and fills [`Pod::running`].
     pub fn from_k8s_running(pod: v1::Pod, keeps_placement: bool) -> Self {
         let running = Some(Arc::new(Running::from_k8s(&pod)));
         Self {
@@ -188,7 +189,7 @@ impl Pod {
         }
     }
 
-    /// What it asks for in all; without a placement, what its containers do.
+    /// Requests and limits of the whole pod; without a placement, the sum over its app containers.
     pub fn requirements(&self) -> Requirements {
         let asked = self.containers.iter().map(|container| Requirements {
             requests: container.requests,
@@ -200,15 +201,15 @@ impl Pod {
             .map_or(containers, |placement| placement.total(containers))
     }
 
-    /// Whether it is bound to a node, has not ended and is not being deleted. False where what it
-    /// says while it runs is not kept.
+    /// Whether it is bound to a node, not finished and not terminating. False without
+    /// [`Pod::running`].
     pub fn is_live(&self) -> bool {
         let running = self.running.as_ref();
         !self.is_finished()
             && running.is_some_and(|running| running.node.is_some() && !running.is_terminating)
     }
 
-    /// Whether all containers have ended for good.
+    /// Whether its phase is Succeeded or Failed.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }

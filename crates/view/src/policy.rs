@@ -1,4 +1,4 @@
-//! A `SizingPolicy` or `ClusterSizingPolicy` object, stripped of metadata that changes no decision.
+//! A `SizingPolicy` or `ClusterSizingPolicy` object without the metadata that no decision reads.
 
 use api::sizing_policy::{
     ClusterSizingPolicy, ClusterSizingPolicySpec, LabelSelector, SizingPolicy, SizingPolicySpec,
@@ -9,38 +9,38 @@ use kube::core::ObjectMeta;
 
 use crate::table::{Entry, ObjectKey};
 
-/// A policy of one namespace or of the cluster.
+/// A sizing policy of one namespace or of the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// Namespace, empty for one of the cluster, and name.
+    /// Namespace, empty for a cluster policy, and name.
     pub key: ObjectKey,
-    /// Unique identifier: a policy of the same name made later is another one.
+    /// Unique identifier; a policy recreated under the same name has another one.
     pub uid: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Counts the changes of the specification.
+    /// Generation of the specification.
     pub generation: i64,
-    /// Whether it is being deleted.
+    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
-    /// Where it holds.
+    /// Namespaces that it applies to.
     pub scope: PolicyScope,
-    /// What it asks for.
+    /// Specification.
     pub spec: SizingPolicySpec,
-    /// What was last said of it.
+    /// Status as last written.
     pub status: Option<SizingPolicyStatus>,
 }
 
-/// The namespaces of a policy.
+/// The namespaces that a policy applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyScope {
-    /// Its own.
+    /// Its own namespace.
     Namespace,
-    /// Those with such labels; without a selector, all.
+    /// Namespaces that match the selector; all without a selector.
     Cluster(Option<LabelSelector>),
 }
 
 impl Policy {
-    /// Its kind.
+    /// Kind of the object.
     pub fn kind(&self) -> &'static str {
         match self.scope {
             PolicyScope::Namespace => "SizingPolicy",
@@ -48,7 +48,7 @@ impl Policy {
         }
     }
 
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: SizingPolicy) -> Self {
         let SizingPolicy {
             metadata,
@@ -58,7 +58,7 @@ impl Policy {
         Self::new(metadata, PolicyScope::Namespace, spec, status)
     }
 
-    /// The same of a policy of the cluster.
+    /// Converts a cluster policy as [`Policy::from_k8s`] does.
     pub fn from_k8s_cluster(object: ClusterSizingPolicy) -> Self {
         let ClusterSizingPolicy {
             metadata,

@@ -1,4 +1,4 @@
-//! What is predicted of a workload: a `TimeSeriesPrediction` object with its samples as numbers.
+//! A `TimeSeriesPrediction` object with its samples parsed to numbers.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::autoscaler::key;
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
 
-/// The label of everything that belongs to an effective autoscaler, and its value.
+/// Key and value of the label on every object that an EHPA owns.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
 
 /// A `TimeSeriesPrediction` object.
@@ -17,33 +17,33 @@ pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective
 pub struct Prediction {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique identifier: an object of the same name made later is another prediction.
+    /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
-    /// Unique identifier of the object that controls it.
+    /// Unique identifier of its controller.
     pub controller_uid: Option<String>,
     /// All labels.
     pub labels: Labels,
-    /// The workload that it is about.
+    /// The predicted workload.
     pub target: WorkloadRef,
-    /// How far ahead is looked, no further than is predicted.
+    /// Prediction window in seconds, at most the predicted span.
     pub window_seconds: i32,
-    /// One entry per metric that is to be predicted.
+    /// One entry per metric of the specification or the status.
     pub metrics: Vec<PredictedMetric>,
 }
 
-/// What is predicted of one metric.
+/// Prediction of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictedMetric {
-    /// Name of the metric among those of the object, such as `resource.cpu`.
+    /// Identifier of the metric within the object, such as `resource.cpu`.
     pub identifier: Box<str>,
-    /// Whether the whole window is predicted.
+    /// Whether the prediction covers the whole window.
     pub ready: bool,
-    /// Its series, each of seconds since 1970 and values.
+    /// Series of (Unix time in seconds, value).
     pub series: Vec<Vec<(i64, f64)>>,
 }
 
 impl Prediction {
-    /// Keeps what can change an answer.
+    /// Converts an API object; fields that no answer reads are dropped.
     pub fn from_k8s(object: TimeSeriesPrediction) -> Self {
         let TimeSeriesPrediction {
             metadata,
@@ -67,7 +67,7 @@ impl Prediction {
             .iter()
             .map(|metric| metric.identifier.clone())
             .collect();
-        // What nothing was said of yet is not ready.
+        // A metric without a status is not ready.
         let wanted = spec
             .prediction_metrics
             .into_iter()
@@ -96,7 +96,7 @@ impl Prediction {
 }
 
 fn metric(metric: prediction::MetricPrediction) -> PredictedMetric {
-    // What is no number is no sample.
+    // Values that are not finite numbers are skipped.
     let sample = |sample: PredictedSample| {
         let value = sample
             .value

@@ -1,4 +1,4 @@
-//! A `ResourceQuota`: what the pods of a namespace may ask for in all, and which pods count.
+//! A `ResourceQuota`: the total that the pods of a namespace may request, and the pods that count.
 
 use k8s_openapi::api::core::v1;
 use model::ResourceList;
@@ -7,33 +7,32 @@ use crate::limit_range::quantities;
 use crate::placement::Placement;
 use crate::table::{Entry, ObjectKey};
 
-/// A quota.
+/// A `ResourceQuota`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// What is allowed, by Kubernetes' names such as `requests.cpu`.
+    /// Hard limits by Kubernetes' resource names, such as `requests.cpu`.
     pub hard: ResourceList,
-    /// A pod counts that all of these are about.
+    /// Scopes; a pod counts if it is in all of them.
     pub scopes: Vec<QuotaScope>,
 }
 
-/// Which pods a quota counts. `NotBestEffort` is left out, since pods that are sized ask for
-/// something.
+/// A quota scope. `NotBestEffort` is dropped, since sized pods always have requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuotaScope {
-    /// Pods that have to end by some time, or those that need not.
+    /// Pods with (`Terminating`) or without (`NotTerminating`) `activeDeadlineSeconds`.
     HasDeadline(bool),
-    /// Pods of these priority classes; any class where the list is empty.
+    /// Pods of these priority classes; of any class if the list is empty.
     PriorityIn(Vec<String>),
-    /// Pods of other priority classes, or without; without where the list is empty.
+    /// Pods of other priority classes or of none; only of none if the list is empty.
     PriorityNotIn(Vec<String>),
-    /// Pods that ask for nothing, or something that this does not know of.
+    /// `BestEffort` and unknown scopes, which contain no sized pod.
     Other,
 }
 
 impl Quota {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::ResourceQuota) -> Self {
         let key = ObjectKey::new(
             object.metadata.namespace.unwrap_or_default(),
@@ -64,7 +63,7 @@ impl Quota {
         }
     }
 
-    /// Whether pods of this kind count.
+    /// Whether a pod with this placement counts.
     pub fn counts(&self, pod: &Placement) -> bool {
         let is_one_of = |classes: &[String]| {
             pod.priority_class
@@ -110,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a quota counts a pod of class `high` without a deadline.
+    /// Checks whether a quota counts a pod of class `high` without a deadline.
     fn check(spec: &Value, expected: bool) {
         let object = json!({"metadata": {"namespace": "shop", "name": "compute"}, "spec": spec});
         let quota = Quota::from_k8s(serde_json::from_value(object).expect("a quota"));

@@ -1,5 +1,5 @@
-//! The resources that a container has in effect: what the kubelet reports, or what its
-//! specification asks for.
+//! Effective resources of a container: those that the kubelet reports, else those of its
+//! specification.
 //!
 //! Source: upstream `pkg/utils/resources/resourcehelpers.go`.
 
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 
-/// CPU and memory; none where nothing is set.
+/// CPU and memory; `None` where unset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resources {
     /// CPU, rounded up to millicores.
@@ -19,8 +19,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads a resource list. The API server lets only quantities through, so one that does not
-    /// parse is as good as unset.
+    /// Reads a resource list. The API server admits quantities only, so one that does not parse
+    /// counts as unset.
     pub(crate) fn of(list: Option<&BTreeMap<String, Text>>) -> Self {
         let quantity = |name: &str| list?.get(name)?.0.parse::<Quantity>().ok();
         Self {
@@ -30,8 +30,7 @@ impl Resources {
     }
 }
 
-/// The sum of what lists say of resources that nodes have or have not, such as devices and huge
-/// pages.
+/// The sum of extended resources, such as devices and huge pages, over some resource lists.
 pub(crate) fn extended<'a>(
     lists: impl Iterator<Item = &'a BTreeMap<String, Text>>,
 ) -> ResourceList {
@@ -78,7 +77,7 @@ impl Requirements {
         }
     }
 
-    /// The limits stand in where nothing is requested, as the API server fills in pods.
+    /// Fills absent requests with the limits, as the API server's defaulting does.
     pub(crate) fn or_limits(self) -> Self {
         let Self {
             requests: Resources { cpu, memory },
@@ -93,13 +92,13 @@ impl Requirements {
         }
     }
 
-    /// The sum; what is set on neither side stays unset.
+    /// The sum; a resource that is unset on both sides stays unset.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.each(other, i64::saturating_add)
     }
 
-    /// The greater one of each.
+    /// The maximum of each resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.each(other, i64::max)
@@ -131,8 +130,8 @@ fn either(a: Option<i64>, b: Option<i64>, combine: fn(i64, i64) -> i64) -> Optio
     }
 }
 
-/// Requests and limits: the status goes before the specification as a whole, even where it sets
-/// less.
+/// Requests and limits in effect: the status replaces the specification as a whole, even if it sets
+/// fewer resources.
 pub(crate) fn effective(
     status: Option<&ResourceRequirements>,
     spec: Option<&ResourceRequirements>,

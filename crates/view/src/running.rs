@@ -1,6 +1,5 @@
-//! What a pod that runs says besides its size: where, since when, how well, how it may be resized,
-//! and what became of a resize. Kept only where pods are to be moved or resized, since there are
-//! very many pods.
+//! Runtime details of a pod: node, readiness, resize policy and resize conditions. Kept only where
+//! pods are evicted or resized, since clusters have many pods.
 
 use std::collections::BTreeMap;
 
@@ -10,82 +9,82 @@ use model::{ResourceList, ResourceName};
 
 use crate::limit_range::quantities;
 
-/// The prefix of the annotations that are kept.
+/// Prefixes of the annotations that are kept.
 pub const ANNOTATION_PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
 
-/// The rest of what is read of a pod.
+/// Runtime details of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Running {
-    /// When the pod was made.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Number of the last change of its specification.
+    /// Generation of its specification.
     pub generation: Option<i64>,
-    /// Number of the last such change that the kubelet has taken notice of.
+    /// Generation that the kubelet has observed.
     pub observed_generation: Option<i64>,
-    /// The node that it is bound to; none before it is.
+    /// Name of the node that it is bound to; `None` before the binding.
     pub node: Option<String>,
-    /// Whether it was deleted and is on its way out.
+    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
-    /// Since when the condition Ready is True; none while it is not.
+    /// Time at which the condition Ready became True; `None` while it is not.
     pub ready_since: Option<Timestamp>,
-    /// The conditions that tell of a resize, in their order.
+    /// Resize conditions, in the written order.
     pub resizes: Vec<ResizeCondition>,
-    /// Annotations of the Vertical Pod Autoscaler and of ours.
+    /// Annotations with one of [`ANNOTATION_PREFIXES`].
     pub annotations: BTreeMap<String, String>,
-    /// Guaranteed, Burstable or `BestEffort`.
+    /// QoS class: Guaranteed, Burstable or `BestEffort`.
     pub qos_class: String,
-    /// The number of its priority class; pods with a greater one go before it.
+    /// Value of its priority class; higher values preempt lower ones.
     pub priority: i32,
-    /// Containers as its specification has them.
+    /// App containers of the specification.
     pub containers: Vec<ContainerSpec>,
-    /// Init containers as its specification has them.
+    /// Init containers of the specification.
     pub init_containers: Vec<ContainerSpec>,
 }
 
-/// What a condition of a pod says about a resize.
+/// A resize condition of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResizeCondition {
-    /// Whether it waits or is being done.
+    /// Stage of the resize, by the type of the condition.
     pub stage: ResizeStage,
-    /// Whether it holds.
+    /// Whether its status is True.
     pub is_true: bool,
-    /// In one word.
+    /// Reason, in CamelCase.
     pub reason: String,
-    /// In a sentence.
+    /// Message for humans.
     pub message: String,
-    /// Since when it holds, or does not.
+    /// Time of the last change of its status.
     pub since: Option<Timestamp>,
-    /// The generation of the pod that it is about.
+    /// Generation of the pod that it refers to.
     pub observed_generation: Option<i64>,
 }
 
-/// How far a resize is.
+/// Stage of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResizeStage {
-    /// `PodResizePending`: the kubelet has not begun.
+    /// `PodResizePending`: the kubelet has not started it.
     Pending,
-    /// `PodResizeInProgress`: the kubelet has.
+    /// `PodResizeInProgress`: the kubelet has started it.
     InProgress,
 }
 
-/// A container of the specification, with the quantities as they are written.
+/// A container of the specification, with quantities as written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerSpec {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Requests; none where the specification has no such field.
+    /// Requests; `None` if the field is absent.
     pub requests: Option<ResourceList>,
-    /// Limits; none where the specification has no such field.
+    /// Limits; `None` if the field is absent.
     pub limits: Option<ResourceList>,
-    /// Requests and limits as the kubelet reports them; none before it does.
+    /// Requests and limits by the kubelet; `None` before its first report.
     pub reported: Option<[ResourceList; 2]>,
-    /// The resources whose change restarts the container.
+    /// Resources whose resize restarts the container (`RestartContainer`).
     pub restarts_for: Vec<ResourceName>,
-    /// Whether it has resource claims (`resources.claims`), which no resize may change.
+    /// Whether it has resource claims (`resources.claims`), which a resize must not change.
     pub has_claims: bool,
-    /// Whether it is an init container that goes on running.
+    /// Whether it is a native sidecar.
     pub is_sidecar: bool,
-    /// Whether it answers its readiness probe.
+    /// Whether it is ready, by its status.
     pub is_ready: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Scale subresources of objects of kinds that are not well known: what the API server said when
-//! asked.
+//! Scale subresources of custom kinds, as the API server returned them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,7 +7,7 @@ use model::Workload;
 use crate::owner::Owner;
 use crate::table::Entry;
 
-/// Names the scale subresource of one object, whatever the version of its kind.
+/// Key of the scale subresource of one object, whatever the version of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScaleKey {
     /// API group, empty for the core group.
@@ -21,49 +20,49 @@ pub struct ScaleKey {
     pub name: String,
 }
 
-/// What the scale subresource said.
+/// Result of reading a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
-    /// The object can be scaled.
+    /// The object has a scale.
     Found {
-        /// Which pods are its own, as it was written; empty if it does not say.
+        /// Label selector of its pods, unparsed; empty if absent.
         selector: String,
-        /// The controller that made the object, where the answer carries it.
+        /// Controller of the object, if the scale carries it.
         owner: Option<Owner>,
-        /// How many pods it wants, where the answer says so.
+        /// Desired replicas, if present.
         replicas: Option<i32>,
     },
-    /// There is no such object, or its kind has no scale subresource.
+    /// The object does not exist, or its kind has no scale subresource.
     NotFound {
-        /// The API server's words.
+        /// Message of the API server.
         reason: String,
     },
-    /// It could not be read.
+    /// The read failed.
     Failed {
-        /// What went wrong.
+        /// Cause.
         reason: String,
-        /// Whether trying again may help: the API server was away or overloaded.
+        /// Whether a retry may help: the API server was unreachable or overloaded.
         transient: bool,
     },
 }
 
-/// One answer, by its key.
+/// A scale with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadScale {
-    /// Names the scale subresource.
+    /// Key of the scale subresource.
     pub key: ScaleKey,
-    /// The answer.
+    /// The result.
     pub scale: Scale,
-    /// The owner's live pods when it was asked for.
+    /// The owner's live pods at the time of the request.
     pub pods: PodSet,
 }
 
-/// The live pods of one owner, as a number that is another one when a pod comes or goes.
+/// Fingerprint of the live pods of one owner; it changes with each pod that is added or removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PodSet(u64);
 
 impl PodSet {
-    /// Adds the pod with this unique identifier.
+    /// Adds the pod with this uid.
     pub fn add(&mut self, uid: &str) {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);
@@ -80,8 +79,8 @@ impl Entry for ReadScale {
 }
 
 impl ScaleKey {
-    /// The key of a workload's scale subresource; an error if its `apiVersion` is neither a version
-    /// nor `group/version`.
+    /// Returns the key of a workload's scale subresource. Fails if its `apiVersion` is neither a
+    /// version nor `group/version`.
     pub fn of<'a>(workload: impl Into<Workload<'a>>) -> Result<Self, String> {
         let Workload {
             api_version,

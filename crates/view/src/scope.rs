@@ -1,22 +1,22 @@
-//! Which namespaces are looked at.
+//! The namespaces that a program watches.
 
 use std::collections::BTreeSet;
 
 use crate::shard::Shard;
 
-/// All namespaces but the ignored ones and those of other shards, or one.
+/// One namespace or all, without the ignored ones and those of other shards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// The only namespace to look at; none for all of them.
+    /// The only watched namespace; `None` for all.
     pub namespace: Option<String>,
-    /// Namespaces whose objects are as good as not there.
+    /// Ignored namespaces.
     pub ignored: BTreeSet<String>,
-    /// Objects in namespaces of other shards are as good as not there.
+    /// Shard of this process; namespaces of other shards are ignored.
     pub shard: Shard,
 }
 
 impl Scope {
-    /// Whether objects of this namespace count. Those of the cluster, whose namespace is empty,
+    /// Whether objects of this namespace count. Cluster-scoped objects, whose namespace is empty,
     /// count in every shard.
     pub fn includes(&self, namespace: &str) -> bool {
         let is_wanted = self

@@ -1,40 +1,39 @@
-//! Which part of a cluster one of several processes looks at: each namespace belongs to one of
-//! `count` shards.
+//! Sharding of a cluster between processes: each namespace belongs to one of `count` shards.
 //!
 //! The name of the namespace is hashed with FNV-1a (64 bits), and the hash is placed by jump
 //! consistent hashing (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm",
-//! 2014), here in whole numbers so that every machine gives the same answer. From `n` to `n + 1`
+//! 2014), in integer arithmetic so that every machine gives the same result. From `n` to `n + 1`
 //! shards one namespace in `n + 1` moves, and always to the new shard.
 
 use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-/// More processes than this would wait for the API server, not for each other.
+/// Upper bound of the number of shards.
 const MAX_COUNT: u16 = 256;
 
-/// One shard of several, counted from zero.
+/// One of `count` shards, counted from zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u16,
     count: NonZeroU16,
 }
 
-/// Why a text is not a shard.
+/// Error of parsing a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShardError {
-    /// Not two whole numbers.
+    /// The text is not two integers.
     #[error("expected INDEX/COUNT, such as 0/2 and 1/2")]
     Form,
-    /// No shards, or too many.
+    /// The count is 0 or above the maximum.
     #[error("there must be 1 to {MAX_COUNT} shards")]
     Count,
-    /// There is no such shard.
+    /// The index is not below the count.
     #[error("shards are counted from zero: the last of {0} is {last}/{0}", last = .0 - 1)]
     Index(u16),
 }
 
-/// Everything.
+/// The only shard.
 impl Default for Shard {
     fn default() -> Self {
         Self {
@@ -44,7 +43,7 @@ impl Default for Shard {
     }
 }
 
-/// `INDEX/COUNT`.
+/// Parses `INDEX/COUNT`.
 impl FromStr for Shard {
     type Err = ShardError;
 
@@ -71,22 +70,22 @@ impl fmt::Display for Shard {
 }
 
 impl Shard {
-    /// Which one it is.
+    /// Index, from zero.
     pub fn index(self) -> u16 {
         self.index
     }
 
-    /// How many there are.
+    /// Number of shards.
     pub fn count(self) -> u16 {
         self.count.get()
     }
 
-    /// Whether it is the only one.
+    /// Whether there is a single shard.
     pub fn is_whole(self) -> bool {
         self.count.get() == 1
     }
 
-    /// Whether the namespace is this shard's.
+    /// Whether the namespace belongs to this shard.
     pub fn includes(self, namespace: &str) -> bool {
         self.is_whole() || place(fnv1a(namespace.as_bytes()), self.count) == self.index
     }
@@ -100,8 +99,8 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Follows the hash from shard to shard, as if there had been one at first and others were added
-/// one by one: each random number says how many there will be when it moves next.
+/// Jump consistent hash. Replays the growth from one shard to `count`: each random number gives the
+/// number of shards at which the key moves next.
 fn place(hash: u64, count: NonZeroU16) -> u16 {
     const STEP: u64 = 2_862_933_555_777_941_757;
     let (mut random, mut place, mut next) = (hash, 0, 0);
@@ -136,7 +135,7 @@ mod tests {
         (0..10_000).map(|number| format!("team-{number}"))
     }
 
-    /// The owner among 1, 2, 3, 4, 8, 16 and 256 shards. These must never change: a cluster's
+    /// Checks the shard of a namespace among 1, 2, 3, 4, 8, 16 and 256. These must never change:
     /// recommenders and their history are divided by them.
     fn check(namespace: &str, expected: [u16; 7]) {
         assert_eq!(

@@ -1,9 +1,9 @@
-//! A switch: a `ConfigMap` that somebody made to turn something on, and deletes to turn it off.
-//! What is in it does not matter.
+//! The stop switch: a `ConfigMap` that an operator creates to stop all evictions and resizes, and
+//! deletes to resume them. Its content does not matter.
 
 use crate::table::{Entry, ObjectKey};
 
-/// A switch that is on.
+/// A stop switch that is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopSwitch {
     /// Namespace and name.

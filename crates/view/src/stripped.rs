@@ -1,23 +1,23 @@
-//! An object that is kept whole, but for metadata that changes no decision: those of the horizontal
-//! loop, which are written as well as read.
+//! A full object without the metadata that no decision reads. Used for the objects of the
+//! horizontal loop, which are written as well as read.
 
 use kube::Resource;
 
 use crate::autoscaler::{key, strip};
 use crate::table::{Entry, ObjectKey};
 
-/// An object of one kind.
+/// A full object of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stripped<K> {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Of its metadata only what an [`Autoscaler`](crate::Autoscaler) keeps and the
-    /// time of its deletion are there.
+    /// The object. Its metadata has the fields that an [`Autoscaler`](crate::Autoscaler) keeps, and
+    /// the deletion timestamp.
     pub object: K,
 }
 
 impl<K: Resource<DynamicType = ()>> Stripped<K> {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(mut object: K) -> Self {
         let deletion_timestamp = object.meta().deletion_timestamp.clone();
         let metadata = std::mem::take(object.meta_mut());

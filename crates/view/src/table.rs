@@ -1,8 +1,8 @@
-//! Objects of one kind by key, changed by `apply`, `delete` and `reset`; each says what really
-//! changed.
+//! Objects of one kind by key, changed by `apply`, `delete` and `reset`, which return the real
+//! changes.
 //!
-//! They are kept in the order of their keys, and found by hash: of a key whose parts are somebody
-//! else's as well, so that nobody makes one only to look something up.
+//! Objects are ordered by key and looked up by hash. A borrowed key such as [`ObjectName`] has the
+//! same hash, so that a lookup needs no allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -22,7 +22,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key from its two parts.
+    /// Builds a key from its two parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -31,8 +31,7 @@ impl ObjectKey {
     }
 }
 
-/// An [`ObjectKey`] whose parts are somebody else's. The two hash alike, so that this finds what
-/// the other names.
+/// A borrowed [`ObjectKey`] for lookups; both have the same hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectName<'a> {
     /// Namespace, empty for cluster-wide objects.
@@ -53,7 +52,7 @@ impl std::fmt::Display for ObjectKey {
     }
 }
 
-/// What finds a [`WorkloadRef`] of the same parts.
+/// A borrowed [`WorkloadRef`] for lookups; both have the same hash.
 #[derive(Hash)]
 struct Named<'a>(Workload<'a>);
 
@@ -63,26 +62,26 @@ impl Equivalent<WorkloadRef> for Named<'_> {
     }
 }
 
-/// What a [`Table`] can hold: equality decides whether anybody is woken.
+/// An object in a [`Table`]. Readers are woken only if it differs from its predecessor.
 pub trait Entry: PartialEq {
-    /// What makes the object unique among its kind.
+    /// Unique key among the objects of its kind.
     type Key: Ord + Hash + Clone;
 
-    /// The object's key.
+    /// Key of the object.
     fn key(&self) -> &Self::Key;
 
-    /// The workload that the object is about, by which it is found too; none where nobody asks.
+    /// The workload that the object refers to, a secondary index; `None` without such an index.
     fn about(&self) -> Option<WorkloadRef> {
         None
     }
 }
 
-/// One difference between the table before and after. At least one side is there.
+/// One difference between the table before and after. At least one side is present.
 #[derive(Debug)]
 pub struct Change<T> {
-    /// The object as it was; none when it is new.
+    /// The object before; `None` if it is new.
     pub old: Option<Arc<T>>,
-    /// The object as it is; none when it is gone.
+    /// The object after; `None` if it is deleted.
     pub new: Option<Arc<T>>,
 }
 
@@ -91,10 +90,9 @@ pub struct Change<T> {
 pub struct Table<T: Entry> {
     in_order: BTreeMap<T::Key, Arc<T>>,
     by_hash: HashTable<Arc<T>>,
-    /// In the order of their keys.
+    /// Secondary index; objects of one workload are in the order of their keys.
     about: HashMap<WorkloadRef, Vec<Arc<T>>, RandomState>,
-    /// Names are up to those who write objects: none of them is to know which ones have the same
-    /// hash.
+    /// Random, because tenants choose the names and must not be able to choose colliding ones.
     hasher: RandomState,
 }
 
@@ -111,24 +109,24 @@ impl<T: Entry> Default for Table<T> {
 }
 
 impl<T: Entry> Table<T> {
-    /// The object with this key.
+    /// Returns the object with this key.
     pub fn get<K: Hash + Equivalent<T::Key> + ?Sized>(&self, key: &K) -> Option<&Arc<T>> {
         self.by_hash.find(self.hasher.hash_one(key), |object| {
             key.equivalent(object.key())
         })
     }
 
-    /// All objects, by key.
+    /// Iterates over all objects in key order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<T>> {
         self.in_order.values()
     }
 
-    /// The objects from this key on, by key.
+    /// Iterates over the objects from this key on, in key order.
     pub fn starting_at(&self, key: T::Key) -> impl Iterator<Item = &Arc<T>> {
         self.in_order.range(key..).map(|(_, object)| object)
     }
 
-    /// The objects that are about this workload, by key.
+    /// Iterates over the objects that refer to this workload, in key order.
     pub fn about<'a>(
         &'a self,
         workload: Workload<'_>,
@@ -136,17 +134,17 @@ impl<T: Entry> Table<T> {
         self.about.get(&Named(workload)).into_iter().flatten()
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.in_order.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.in_order.is_empty()
     }
 
-    /// Puts the object in place of the one with its key; none when the two are equal.
+    /// Inserts the object or replaces the one with its key. Returns `None` if both are equal.
     pub fn apply(&mut self, object: Arc<T>) -> Option<Change<T>> {
         let key = object.key();
         let hash = self.hasher.hash_one(key);
@@ -169,7 +167,7 @@ impl<T: Entry> Table<T> {
         })
     }
 
-    /// Takes the object away; none when there was none.
+    /// Removes the object. Returns `None` if it is absent.
     pub fn delete(&mut self, key: &T::Key) -> Option<Change<T>> {
         let old = self.in_order.remove(key)?;
         if let Ok(slot) = self
@@ -185,7 +183,8 @@ impl<T: Entry> Table<T> {
         })
     }
 
-    /// Makes `objects` the whole content: what is not among them was deleted while nobody watched.
+    /// Replaces the whole content by `objects`: those that are absent were deleted while the watch
+    /// was down.
     pub fn reset(&mut self, objects: Vec<Arc<T>>) -> Vec<Change<T>> {
         let mut gone: BTreeSet<T::Key> = self.in_order.keys().cloned().collect();
         let mut changes = Vec::new();
@@ -305,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever follows the changes knows what the table knows.
+        /// A replay of the changes gives the content of the table.
         #[test]
         fn changes_replay_to_the_same_content(verbs in verbs()) {
             let mut table = Table::default();

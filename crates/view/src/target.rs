@@ -1,8 +1,7 @@
-//! Which pods an autoscaler means: from its `targetRef` to a selector, as a pure function of the
-//! view.
+//! Resolution of a VPA's `targetRef` to a pod selector, as a pure function of the view.
 //!
 //! A target must be the topmost controller of its kind: a Deployment, not a `ReplicaSet` of it. The
-//! texts are those of the condition `ConfigUnsupported`. Source: upstream `target/fetcher.go`,
+//! messages are those of the condition `ConfigUnsupported`. Source: upstream `target/fetcher.go`,
 //! `target/controller_fetcher` and `recommender/input/cluster_feeder.go` (`getSelector`,
 //! `validateTargetRef`).
 
@@ -21,34 +20,34 @@ use crate::view::View;
 
 pub use topmost::topmost;
 
-/// What a target comes down to.
+/// Result of resolving a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// These pods.
+    /// The pods that match the selector.
     Pods(Selector),
-    /// The target cannot be used.
+    /// The target is not supported.
     Unsupported {
-        /// The message of the condition.
+        /// Message of the condition.
         message: String,
-        /// Whether it may pass by itself: the selector that was known before stays true until then.
+        /// Whether the failure may pass by itself; the last known selector stays in use until then.
         transient: bool,
     },
-    /// Not known yet: this scale subresource has not been asked.
+    /// This scale subresource has not been read yet.
     Waiting(ScaleKey),
 }
 
-/// Why a question about a workload has no answer.
+/// Error of resolving a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// A controller of a well-known kind is not there.
+    /// A controller of a well-known kind does not exist.
     #[error("{kind} {namespace}/{name} does not exist", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Missing(WorkloadRef),
-    /// The scale subresource of an object of another kind cannot be used.
+    /// The scale subresource of a custom kind cannot be used.
     #[error("unhandled targetRef {} / {} / {}, last error {reason}", .workload.api_version, .workload.kind, .workload.name)]
     Unhandled {
         /// The object.
         workload: WorkloadRef,
-        /// Why not.
+        /// Cause.
         reason: String,
         /// Whether it may pass by itself.
         transient: bool,
@@ -56,13 +55,13 @@ pub enum TargetError {
     /// The `apiVersion` or the selector is malformed.
     #[error("{0}")]
     Malformed(String),
-    /// Static pods belong to a node, which is no controller.
+    /// A Node owns static pods and is not a controller.
     #[error("node is not a valid owner")]
     Node,
-    /// Somebody owns their owner.
+    /// The chain of owners is a cycle.
     #[error("cycle detected in ownership chain")]
     Cycle,
-    /// A scale subresource has not been asked yet.
+    /// A scale subresource has not been read yet.
     #[error("the scale subresource of {kind} {namespace}/{name} has not been read yet", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Waiting(ScaleKey),
 }
@@ -79,7 +78,7 @@ impl TargetError {
     }
 }
 
-/// The pods that `target` means, if an autoscaler may point at it.
+/// Resolves `target` to the pods that a VPA may size.
 pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
     selector(view, target.into())
         .map_err(|error| {
@@ -94,8 +93,8 @@ pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
         )
 }
 
-/// Whether an autoscaler may point at `target`, and it means a pod of whose labels `label` tells
-/// the values.
+/// Whether `target` resolves to a selector that matches a pod. `label` returns the value of a label
+/// of the pod.
 pub fn means<'a>(
     view: &View,
     target: Workload<'_>,
@@ -105,7 +104,7 @@ pub fn means<'a>(
         && topmost(view, target).is_ok_and(|top| top == Some(target))
 }
 
-/// The scale subresources that decide about `target`, as far as they are known already.
+/// The scale subresources that the resolution of `target` depends on, as far as they are known yet.
 pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
     topmost::chain(view, target)
         .iter()
@@ -131,7 +130,7 @@ fn controller<'a>(
         .ok_or_else(|| TargetError::Missing(workload.to_ref()))
 }
 
-/// Which pods are a workload's own.
+/// Selector of a workload's pods.
 fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
     if let Some(kind) = WellKnown::of_kind(workload.kind) {
         let selector = controller(view, kind, workload)?.selector.as_ref();
@@ -168,7 +167,7 @@ fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Select
     }
 }
 
-/// Whether the target is its own topmost controller, down to the text of its `apiVersion`.
+/// Checks that the target is its own topmost controller, including the text of its `apiVersion`.
 fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
     let name = || format!("{}.{}/{}", target.api_version, target.kind, target.name);
     let permanent = |message: String| {

@@ -1,4 +1,4 @@
-//! Everything that is known of the cluster, as plain tables.
+//! The watched state of the cluster, as plain tables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -35,76 +35,79 @@ use crate::stripped::Stripped;
 use crate::table::{Entry, ObjectKey, Table};
 use crate::webhook_lease::WebhookLease;
 
-/// The cluster as last seen.
+/// The last observed state of the cluster. Each program fills only the tables that it watches, and
+/// may keep several views, so that a busy kind does not wake the readers of another one. An object
+/// that stops parsing keeps its last good state.
 #[derive(Debug, Default)]
 pub struct View {
-    /// Pods that are not Pending; or those that have not ended, Pending ones too, where pods are to
-    /// be moved.
+    /// Pods: those that are not Pending in the recommender, unfinished ones in the updater.
     pub pods: Table<Pod>,
-    /// `VerticalPodAutoscaler` objects. One that stops parsing stays as it last was.
+    /// `VerticalPodAutoscaler` objects, in the recommender, the updater and the webhook.
     pub autoscalers: Table<Autoscaler>,
-    /// `VerticalPodAutoscalerCheckpoint` objects. One that stops parsing stays as it last was.
+    /// `VerticalPodAutoscalerCheckpoint` objects, in a view of its own of the recommender.
     pub checkpoints: Table<Checkpoint>,
-    /// `LimitRange` objects.
+    /// `LimitRange` objects, in the updater, the webhook and, for schedulable caps, the recommender.
     pub limit_ranges: Table<LimitRange>,
-    /// Namespaces.
+    /// Namespaces, in the updater and, for sizing policies, the recommender.
     pub namespaces: Table<Namespace>,
-    /// Pods that are Pending.
+    /// Pending pods, in the recommender for schedulable caps.
     pub pending_pods: Table<Pod>,
-    /// Nodes.
+    /// Nodes, in the updater and, for schedulable caps, the recommender.
     pub nodes: Table<Node>,
-    /// `DaemonSet` objects of every namespace, by their templates.
+    /// `DaemonSet` templates of every namespace, in the recommender for schedulable caps.
     pub daemons: Table<Daemon>,
-    /// `ResourceQuota` objects.
+    /// `ResourceQuota` objects, in the updater and, for schedulable caps, the recommender.
     pub quotas: Table<Quota>,
-    /// `SizingPolicy` objects. One that stops parsing stays as it last was.
+    /// `SizingPolicy` objects, in the recommender.
     pub policies: Table<Policy>,
-    /// `ClusterSizingPolicy` objects. One that stops parsing stays as it last was.
+    /// `ClusterSizingPolicy` objects, in the recommender.
     pub cluster_policies: Table<Policy>,
-    /// `PodDisruptionBudget` objects.
+    /// `PodDisruptionBudget` objects, in the updater.
     pub disruption_budgets: Table<DisruptionBudget>,
-    /// Leases by which services say that they live.
+    /// The Lease that the webhook renews, in a view of its own of the updater.
     pub webhook_leases: Table<WebhookLease>,
-    /// Switches that are on.
+    /// The stop switch while it is on, in a view of its own of the updater.
     pub stop_switches: Table<StopSwitch>,
-    /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as
-    /// do the following.
+    /// `EffectiveHorizontalPodAutoscaler` objects, in the horizontal view of the recommender.
     pub ehpas: Table<Stripped<EffectiveHorizontalPodAutoscaler>>,
-    /// `HorizontalPodAutoscaler` objects.
+    /// `HorizontalPodAutoscaler` objects, in the horizontal view of the recommender.
     pub horizontal_autoscalers: Table<Stripped<HorizontalPodAutoscaler>>,
-    /// `TimeSeriesPrediction` objects.
+    /// `TimeSeriesPrediction` objects, in the horizontal view of the recommender.
     pub predictions: Table<Stripped<TimeSeriesPrediction>>,
-    /// `Substitute` objects.
+    /// `Substitute` objects, in the horizontal view of the recommender.
     pub substitutes: Table<Stripped<Substitute>>,
-    /// `TimeSeriesPrediction` objects by the numbers in them.
+    /// `TimeSeriesPrediction` objects reduced to their samples, in the adapter.
     pub predicted_metrics: Table<Prediction>,
-    /// `EffectiveHorizontalPodAutoscaler` objects by their windows of time.
+    /// `EffectiveHorizontalPodAutoscaler` objects reduced to their cron schedules, in the adapter.
     pub cron_schedules: Table<CronSchedule>,
-    /// Pods that have not ended, by their labels.
+    /// Unfinished pods reduced to labels and phase, in the adapter.
     pub labelled_pods: Table<LabelledPod>,
-    /// Workloads of which it is asked whether something above them can be scaled, besides the
-    /// targets of autoscalers.
+    /// Workloads whose scalable owners are read in addition to those of VPA targets. Set by sizing
+    /// policies, in the recommender.
     pub scale_requests: BTreeSet<WorkloadRef>,
-    /// Evictions for want of memory that the API server still remembers.
+    /// Evictions under memory pressure whose event still exists, in the recommender.
     pub evictions: Table<Eviction>,
+    /// Built-in controllers: all kinds in the recommender, the updater and the webhook; Deployments
+    /// and `StatefulSets` in the adapter.
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
+    /// Scale subresources of custom kinds, in the recommender, the updater and the webhook.
     pub(crate) scales: Table<ReadScale>,
     pub(crate) freshness: BTreeMap<Resource, Freshness>,
 }
 
-/// A namespace that exists.
+/// A namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its labels.
+    /// Labels.
     pub labels: Labels,
-    /// Those of its annotations that are ours.
+    /// Annotations with the prefix `plimsoll.dev/`.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Namespace {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::Namespace) -> Self {
         let annotations = object.metadata.annotations.into_iter().flatten();
         Self {
@@ -126,7 +129,7 @@ impl Entry for Namespace {
 }
 
 impl View {
-    /// The controller of a well-known kind.
+    /// Returns a controller of a well-known kind.
     pub fn controller<K: Hash + Equivalent<ObjectKey>>(
         &self,
         kind: WellKnown,
@@ -135,7 +138,7 @@ impl View {
         self.controllers.get(&kind)?.get(key)
     }
 
-    /// All controllers of a well-known kind, by namespace and name.
+    /// Iterates over the controllers of a well-known kind, by namespace and name.
     pub fn controllers(&self, kind: WellKnown) -> impl Iterator<Item = &Arc<Controller>> {
         self.controllers
             .get(&kind)
@@ -143,18 +146,18 @@ impl View {
             .flat_map(Table::iter)
     }
 
-    /// The controllers of one kind, to change them.
+    /// Table of the controllers of a well-known kind.
     pub fn controllers_mut(&mut self, kind: WellKnown) -> &mut Table<Controller> {
         self.controllers.entry(kind).or_default()
     }
 
-    /// What the scale subresource of an object of another kind said; none before it was asked.
+    /// Returns the scale of an object of a custom kind; `None` before it was read.
     pub fn scale(&self, key: &ScaleKey) -> Option<&Scale> {
         self.scales.get(key).map(|read| &read.scale)
     }
 
-    /// The answer of a scale subresource that was read when its owner had these live pods; none
-    /// where they changed since.
+    /// Returns the scale that was read while its owner had these live pods; `None` if they have
+    /// changed since.
     pub fn scale_with(&self, key: &ScaleKey, pods: PodSet) -> Option<&Scale> {
         self.scales
             .get(key)
@@ -162,43 +165,42 @@ impl View {
             .map(|read| &read.scale)
     }
 
-    /// Stores the answer of a scale subresource that was asked for when its owner had these live
-    /// pods. Returns whether it differs from the one before.
+    /// Stores a scale that was requested while its owner had these live pods. Returns whether it
+    /// differs from the previous one.
     pub fn apply_scale(&mut self, key: ScaleKey, scale: Scale, pods: PodSet) -> bool {
         self.scales
             .apply(Arc::new(ReadScale { key, scale, pods }))
             .is_some()
     }
 
-    /// The answers of all scale subresources.
+    /// Iterates over all scales.
     pub fn scales(&self) -> impl Iterator<Item = &Arc<ReadScale>> {
         self.scales.iter()
     }
 
-    /// Forgets the answer of a scale subresource. Returns whether there was one.
+    /// Removes a scale. Returns whether there was one.
     pub fn delete_scale(&mut self, key: &ScaleKey) -> bool {
         self.scales.delete(key).is_some()
     }
 
-    /// The live pods by their owners of other than well-known kinds. None where pods are kept
-    /// without what they say while they run.
+    /// The live pods by their owners of custom kinds. Empty if pods have no [`Pod::running`].
     pub fn live_pods_by_scale(&self) -> HashMap<ScaleKey, PodSet> {
         by_scale(self.pods.iter())
     }
 
-    /// The same for the pods of one namespace.
+    /// The live pods of one namespace by their owners of custom kinds.
     pub fn live_pods_by_scale_in(&self, namespace: &str) -> HashMap<ScaleKey, PodSet> {
         by_scale(self.pods_in(namespace))
     }
 
-    /// The pods of one namespace that are not Pending.
+    /// The pods of one namespace.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods
             .starting_at(ObjectKey::new(namespace, ""))
             .take_while(move |pod| pod.key.namespace == namespace)
     }
 
-    /// The pods of one namespace that have not ended, by their labels.
+    /// The unfinished pods of one namespace, reduced to labels.
     pub fn labelled_pods_in<'a>(
         &'a self,
         namespace: &'a str,
@@ -209,8 +211,7 @@ impl View {
         pods.take_while(move |pod| pod.key.namespace == namespace)
     }
 
-    /// The autoscalers that point at a workload, whatever group and version they or the workload
-    /// name.
+    /// The VPAs that target a workload, whatever API group and version they or the workload name.
     pub fn autoscalers_of<'a>(
         &'a self,
         workload: Workload<'_>,
@@ -232,17 +233,17 @@ impl View {
             .collect()
     }
 
-    /// What all `LimitRange`s of one namespace ask of its pods together.
+    /// The merged bounds of all `LimitRange`s of one namespace.
     pub fn namespace_limits(&self, namespace: &str) -> NamespaceLimits {
         LimitRange::together(&self.limit_ranges_in(namespace))
     }
 
-    /// Whether every watched list was read at least once. Nothing should be decided before.
+    /// Whether every watched list was read at least once. Decide nothing before.
     pub fn is_synced(&self) -> bool {
         self.freshness.values().all(|freshness| freshness.synced)
     }
 
-    /// Since when changes of anything may have been missed; none while all watches are up.
+    /// Start of the time in which any change may have been missed; `None` while all watches are up.
     pub fn stale_since(&self) -> Option<Timestamp> {
         self.freshness
             .values()
@@ -250,12 +251,12 @@ impl View {
             .min()
     }
 
-    /// The state of one watch; none if there is none.
+    /// State of one watch; `None` if it is not watched.
     pub fn freshness_of(&self, resource: Resource) -> Option<&Freshness> {
         self.freshness.get(&resource)
     }
 
-    /// The state of one watch, to change it. The view is not synced before a new one is.
+    /// State of one watch, mutable. A new one makes the view unsynced.
     pub fn freshness_mut(&mut self, resource: Resource) -> &mut Freshness {
         self.freshness.entry(resource).or_default()
     }
@@ -265,7 +266,7 @@ impl View {
         self.freshness.insert(resource, freshness);
     }
 
-    /// The state of each watch.
+    /// State of each watch.
     pub fn freshness(&self) -> impl Iterator<Item = (Resource, &Freshness)> {
         self.freshness
             .iter()

@@ -1,4 +1,4 @@
-//! A Lease by which a service says that it lives.
+//! The Lease that the webhook renews while it serves.
 //!
 //! Source: upstream `pkg/utils/status/status_object.go` (`isStatusValid`).
 
@@ -14,14 +14,14 @@ use crate::table::{Entry, ObjectKey};
 pub struct WebhookLease {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// When the Lease was made.
+    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// When it was renewed last; none before it was for the first time.
+    /// Time of the last renewal; `None` before the first one.
     pub renewed_at: Option<Timestamp>,
 }
 
 impl WebhookLease {
-    /// Keeps what can change a decision.
+    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(lease: Lease) -> Self {
         let metadata = lease.metadata;
         Self {
@@ -37,7 +37,7 @@ impl WebhookLease {
         }
     }
 
-    /// Until when the service is taken to live when nothing more is heard for `timeout`.
+    /// Time at which the Lease expires, `timeout` after the later of creation and renewal.
     pub fn valid_until(&self, timeout: Duration) -> Option<Timestamp> {
         let last = self.created_at.max(self.renewed_at)?;
         last.checked_add(timeout).ok()

@@ -1,4 +1,4 @@
-//! Small views, one target each: the pods that it means, or the text that the condition carries.
+//! Small views with one target each: its selector, or the message of the condition.
 
 use std::sync::Arc;
 
@@ -31,8 +31,7 @@ fn owner((api_version, kind, name): (&str, &str, &str)) -> Owner {
     }
 }
 
-/// What the view holds: a well-known controller, or an answer of a scale subresource of group
-/// `example.com`.
+/// Content of the view: a well-known controller, or a scale subresource of group `example.com`.
 enum Thing {
     Known(WellKnown, &'static str, Option<Owner>),
     Scale(&'static str, &'static str, Scale),
@@ -303,7 +302,7 @@ fn a_cycle_is_found() {
 }
 
 #[test]
-fn the_search_passes_rungs_that_do_not_count() {
+fn the_search_skips_controllers_that_are_not_eligible() {
     let view = view(vec![
         Known(
             WellKnown::ReplicaSet,

@@ -1,8 +1,7 @@
-//! The topmost controller above a workload that is either well known or can be scaled.
+//! The topmost controller above a workload that is well known or scalable.
 //!
-//! The search climbs from controller to controller. It stops at an object without an owner, and at
-//! one that cannot be scaled and so does not say who owns it; the last one on the way that counted
-//! is the answer.
+//! The search follows owner references. It stops at an object without an owner, and at one that is
+//! not scalable, whose owner is unknown. The result is the last eligible controller on the way.
 
 use std::collections::BTreeSet;
 
@@ -14,40 +13,40 @@ use crate::owner::Owner;
 use crate::scale::{Scale, ScaleKey};
 use crate::view::View;
 
-/// One rung of the ladder.
-struct Rung<'a> {
-    counts: bool,
+/// One controller in the chain of owners.
+struct Link<'a> {
+    is_eligible: bool,
     owner: Option<Workload<'a>>,
 }
 
-/// The topmost well-known or scalable controller at or above `start`; none if nothing on the way is
-/// either.
+/// Returns the topmost well-known or scalable controller at or above `start`; `None` if there is
+/// none.
 pub fn topmost<'a>(
     view: &'a View,
     start: Workload<'a>,
 ) -> Result<Option<Workload<'a>>, TargetError> {
     let (mut current, mut top) = (start, None);
-    // One that was passed: whoever comes by it again goes in a circle, and will, since it is set
-    // anew after 1, 2, 4, 8, ... rungs.
-    let mut passed = None;
-    for rungs in 1_u64.. {
-        if passed == Some(current) {
+    // Cycle detection by Brent's algorithm: the marker moves after 1, 2, 4, 8, ... steps, and a
+    // search that meets it again is in a cycle.
+    let mut marker = None;
+    for steps in 1_u64.. {
+        if marker == Some(current) {
             return Err(TargetError::Cycle);
         }
-        if rungs.is_power_of_two() {
-            passed = Some(current);
+        if steps.is_power_of_two() {
+            marker = Some(current);
         }
-        let rung = rung(view, current)?;
-        if rung.counts {
+        let link = link(view, current)?;
+        if link.is_eligible {
             top = Some(current);
         }
-        let Some(owner) = rung.owner else { break };
+        let Some(owner) = link.owner else { break };
         current = owner;
     }
     Ok(top)
 }
 
-/// `start` and everything above it, up to where the view ends.
+/// `start` and its owners, as far as the view has them.
 pub(super) fn chain(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
     let mut seen = BTreeSet::new();
     let mut next: Option<Workload<'_>> = Some(start.into());
@@ -55,7 +54,7 @@ pub(super) fn chain(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
         if !seen.insert(current.to_ref()) {
             break;
         }
-        next = rung(view, current).ok().and_then(|rung| rung.owner);
+        next = link(view, current).ok().and_then(|link| link.owner);
     }
     seen
 }
@@ -64,11 +63,11 @@ pub(super) fn is_node(workload: Workload<'_>) -> bool {
     workload.kind == "Node"
 }
 
-fn rung<'a>(view: &'a View, workload: Workload<'a>) -> Result<Rung<'a>, TargetError> {
+fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetError> {
     if let Some(kind) = WellKnown::of_kind(workload.kind) {
         let controller = super::controller(view, kind, workload)?;
-        return Ok(Rung {
-            counts: true,
+        return Ok(Link {
+            is_eligible: true,
             owner: above(workload, controller.owner.as_ref()),
         });
     }
@@ -78,12 +77,12 @@ fn rung<'a>(view: &'a View, workload: Workload<'a>) -> Result<Rung<'a>, TargetEr
     let key = ScaleKey::of(workload).map_err(TargetError::Malformed)?;
     match view.scale(&key) {
         None => Err(TargetError::Waiting(key)),
-        Some(Scale::Found { owner, .. }) => Ok(Rung {
-            counts: true,
+        Some(Scale::Found { owner, .. }) => Ok(Link {
+            is_eligible: true,
             owner: above(workload, owner.as_ref()),
         }),
-        Some(Scale::NotFound { .. }) => Ok(Rung {
-            counts: false,
+        Some(Scale::NotFound { .. }) => Ok(Link {
+            is_eligible: false,
             owner: None,
         }),
         Some(Scale::Failed { reason, transient }) => Err(TargetError::Unhandled {
