@@ -98,7 +98,7 @@ impl Entry for Autoscaler {
         &self.key
     }
 
-    fn about(&self) -> Option<WorkloadRef> {
+    fn target_workload(&self) -> Option<WorkloadRef> {
         Some(self.target().of_any_version())
     }
 }

@@ -76,7 +76,7 @@ impl Entry for CronSchedule {
         &self.key
     }
 
-    fn about(&self) -> Option<WorkloadRef> {
+    fn target_workload(&self) -> Option<WorkloadRef> {
         Some(self.target.clone().of_any_version())
     }
 }

@@ -120,7 +120,7 @@ impl Entry for Prediction {
         &self.key
     }
 
-    fn about(&self) -> Option<WorkloadRef> {
+    fn target_workload(&self) -> Option<WorkloadRef> {
         Some(self.target.clone().of_any_version())
     }
 }
@@ -154,7 +154,7 @@ mod tests {
     fn check(status: &Value, expected: &[Metric]) {
         let read = read(3600, status);
         assert_eq!(
-            read.about().expect("a workload").to_string(),
+            read.target_workload().expect("a workload").to_string(),
             "Deployment shop/web"
         );
         let found: Vec<_> = read

@@ -71,7 +71,7 @@ pub trait Entry: PartialEq {
     fn key(&self) -> &Self::Key;
 
     /// The workload that the object refers to, a secondary index; `None` without such an index.
-    fn about(&self) -> Option<WorkloadRef> {
+    fn target_workload(&self) -> Option<WorkloadRef> {
         None
     }
 }
@@ -91,7 +91,7 @@ pub struct Table<T: Entry> {
     in_order: BTreeMap<T::Key, Arc<T>>,
     by_hash: HashTable<Arc<T>>,
     /// Secondary index; objects of one workload are in the order of their keys.
-    about: HashMap<WorkloadRef, Vec<Arc<T>>, RandomState>,
+    by_workload: HashMap<WorkloadRef, Vec<Arc<T>>, RandomState>,
     /// Random, because tenants choose the names and must not be able to choose colliding ones.
     hasher: RandomState,
 }
@@ -102,7 +102,7 @@ impl<T: Entry> Default for Table<T> {
         Self {
             in_order: BTreeMap::new(),
             by_hash: HashTable::new(),
-            about: HashMap::with_hasher(hasher.clone()),
+            by_workload: HashMap::with_hasher(hasher.clone()),
             hasher,
         }
     }
@@ -127,11 +127,11 @@ impl<T: Entry> Table<T> {
     }
 
     /// Iterates over the objects that refer to this workload, in key order.
-    pub fn about<'a>(
+    pub fn by_workload<'a>(
         &'a self,
         workload: Workload<'_>,
     ) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
-        self.about.get(&Named(workload)).into_iter().flatten()
+        self.by_workload.get(&Named(workload)).into_iter().flatten()
     }
 
     /// Number of objects.
@@ -200,18 +200,18 @@ impl<T: Entry> Table<T> {
         let place = |objects: &[Arc<T>], key: &T::Key| {
             objects.binary_search_by(|object| object.key().cmp(key))
         };
-        if let Some((workload, old)) = old.and_then(|old| old.about().zip(Some(old)))
-            && let Some(objects) = self.about.get_mut(&workload)
+        if let Some((workload, old)) = old.and_then(|old| old.target_workload().zip(Some(old)))
+            && let Some(objects) = self.by_workload.get_mut(&workload)
         {
             if let Ok(index) = place(objects, old.key()) {
                 objects.remove(index);
             }
             if objects.is_empty() {
-                self.about.remove(&workload);
+                self.by_workload.remove(&workload);
             }
         }
-        if let Some((workload, new)) = new.and_then(|new| new.about().zip(Some(new))) {
-            let objects = self.about.entry(workload).or_default();
+        if let Some((workload, new)) = new.and_then(|new| new.target_workload().zip(Some(new))) {
+            let objects = self.by_workload.entry(workload).or_default();
             let index = place(objects, new.key()).unwrap_or_else(|index| index);
             objects.insert(index, Arc::clone(new));
         }
@@ -234,7 +234,7 @@ mod tests {
         fn key(&self) -> &u8 {
             &self.0
         }
-        fn about(&self) -> Option<WorkloadRef> {
+        fn target_workload(&self) -> Option<WorkloadRef> {
             (self.1 > 0).then(|| workload(self.1))
         }
     }
@@ -327,9 +327,9 @@ mod tests {
                     }
                 }
                 for value in 1..3 {
-                    let about: Vec<u8> = table.about((&workload(value)).into()).map(|thing| thing.0).collect();
+                    let by_workload: Vec<u8> = table.by_workload((&workload(value)).into()).map(|thing| thing.0).collect();
                     let all = table.iter().filter(|thing| thing.1 == value).map(|thing| thing.0);
-                    prop_assert_eq!(about, all.collect::<Vec<u8>>());
+                    prop_assert_eq!(by_workload, all.collect::<Vec<u8>>());
                 }
                 for key in 0..6 {
                     let found = table.get(&key).map(|thing| (thing.0, thing.1));

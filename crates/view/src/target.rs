@@ -95,7 +95,7 @@ pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
 
 /// Whether `target` resolves to a selector that matches a pod. `label` returns the value of a label
 /// of the pod.
-pub fn means<'a>(
+pub fn selects<'a>(
     view: &View,
     target: Workload<'_>,
     label: impl Fn(&str) -> Option<&'a str>,

@@ -216,7 +216,7 @@ impl View {
         &'a self,
         workload: Workload<'_>,
     ) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
-        self.autoscalers.about(workload.of_any_version())
+        self.autoscalers.by_workload(workload.of_any_version())
     }
 
     /// The `LimitRange`s of one namespace.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
 use model::Workload;
-use view::target::{TargetError, means, topmost};
+use view::target::{TargetError, selects, topmost};
 use view::{Autoscaler, ObjectName, View, WellKnown};
 
 use crate::pod::Labels;
@@ -32,13 +32,13 @@ pub(crate) fn select<'a>(
         let known = known.get_or_insert_with(|| {
             (
                 target.api_version,
-                means(view, target, |key| labels.get(key)),
+                selects(view, target, |key| labels.get(key)),
             )
         });
         if known.0 != target.api_version {
             *known = (
                 target.api_version,
-                means(view, target, |key| labels.get(key)),
+                selects(view, target, |key| labels.get(key)),
             );
         }
         known.1

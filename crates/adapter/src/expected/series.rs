@@ -39,7 +39,7 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
     };
     // Nobody tells of workloads in namespaces but his own.
     table
-        .about(Workload {
+        .by_workload(Workload {
             api_version: "",
             kind,
             namespace,
