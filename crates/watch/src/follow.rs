@@ -25,8 +25,8 @@ use view::Entry;
 use crate::allowance::{Allowance, Limits};
 use crate::cut::{Cut, Cutter, Framing, Item, Piece};
 use crate::failure::Failure;
-use crate::feed::{Feed, Reading};
 use crate::retry::Retry;
+use crate::table_writer::{Reading, TableWriter};
 
 /// Objects per page of a list, while they are of the usual size.
 const PAGE: u32 = 500;
@@ -107,7 +107,7 @@ enum State {
 pub(crate) async fn follow<T>(
     source: Source,
     read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync,
-    feed: Feed<T>,
+    writer: TableWriter<T>,
 ) where
     T: Entry + Send + Sync,
     T::Key: Send,
@@ -123,7 +123,7 @@ pub(crate) async fn follow<T>(
         let result = match &mut state {
             State::List => match list(&source, &read, &allowance, &mut page).await {
                 Ok(listed) => {
-                    feed.reset(listed.readings);
+                    writer.reset(listed.readings);
                     allowance = listed.allowance;
                     listed_at = started;
                     state = State::Watch {
@@ -137,7 +137,7 @@ pub(crate) async fn follow<T>(
                 watch(
                     &source,
                     &read,
-                    &feed,
+                    &writer,
                     &mut allowance,
                     &mut has_bookmarks,
                     version,
@@ -150,7 +150,7 @@ pub(crate) async fn follow<T>(
         }
         let lasted = started.elapsed() >= SHORT;
         if let Err(failure) = &result {
-            feed.failed(failure);
+            writer.failed(failure);
             if failure.needs_list() {
                 state = State::List;
             }
@@ -334,7 +334,7 @@ async fn page(
 async fn watch<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
-    feed: &Feed<T>,
+    writer: &TableWriter<T>,
     allowance: &mut Allowance,
     has_bookmarks: &mut bool,
     version: &mut String,
@@ -371,7 +371,7 @@ where
             Ok(chunk) => chunk?,
             Err(_) if !is_current => {
                 is_current = true;
-                feed.resumed();
+                writer.resumed();
                 continue;
             }
             Err(elapsed) => return Err(elapsed.into()),
@@ -385,7 +385,7 @@ where
             _ if failure.is_some() => {}
             Piece::Item(item) => subject = Some(Subject::of(&item, read)),
             Piece::Document(text) => {
-                match take_in(text, subject.take(), feed, allowance, version) {
+                match take_in(text, subject.take(), writer, allowance, version) {
                     Ok(Event::Bookmark) => had_bookmark = true,
                     Ok(Event::Change) => {}
                     Err(error) => failure = Some(error),
@@ -400,7 +400,7 @@ where
         *has_bookmarks |= had_bookmark;
         if !is_current && (had_bookmark || Instant::now() >= caught_up_at) {
             is_current = true;
-            feed.resumed();
+            writer.resumed();
         }
     }
 }
@@ -449,7 +449,7 @@ enum Event {
 fn take_in<T: Entry>(
     envelope: &[u8],
     subject: Option<Subject<T>>,
-    feed: &Feed<T>,
+    writer: &TableWriter<T>,
     allowance: &mut Allowance,
     version: &mut String,
 ) -> Result<Event, Failure> {
@@ -469,7 +469,7 @@ fn take_in<T: Entry>(
     let event = match (kind.as_str(), reading) {
         ("ADDED" | "MODIFIED", Some(reading)) => {
             let kept = allowance.weight(&namespace, &name);
-            feed.apply(admitted(
+            writer.apply(admitted(
                 reading,
                 &namespace,
                 &name,
@@ -480,7 +480,7 @@ fn take_in<T: Entry>(
         }
         ("DELETED", Some(reading)) => {
             allowance.release(&namespace, &name);
-            feed.delete(reading);
+            writer.delete(reading);
             Event::Change
         }
         ("BOOKMARK", None) => Event::Bookmark,

@@ -27,12 +27,12 @@
 mod allowance;
 mod cut;
 mod failure;
-mod feed;
 mod follow;
 mod left_out;
 mod read;
 mod retry;
 mod scale;
+mod table_writer;
 mod watches;
 
 pub use scale::ScaleRequests;

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use view::{Entry, ObjectKey, Scope};
 
 use crate::cut::Item;
-use crate::feed::Reading;
+use crate::table_writer::Reading;
 
 /// Why there is no object.
 pub(crate) enum Unusable {

@@ -26,11 +26,11 @@ use view::{
 
 use crate::allowance::Limits;
 use crate::cut::{Cut, Item};
-use crate::feed::{Feed, Reading};
 use crate::follow::{Source, follow};
 use crate::left_out;
 use crate::read::within;
 use crate::scale::{self, ScaleRequests};
+use crate::table_writer::{Reading, TableWriter};
 
 /// The reason that kubelets give.
 const EVICTED: &str = "reason=Evicted";
@@ -69,7 +69,7 @@ impl Watches {
     /// meanwhile. `report` must not wait: the watch does.
     #[must_use]
     pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
-        let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
+        let writer = TableWriter::new(Resource::Pods, &self.store, |view| &mut view.pods)
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read =
@@ -77,7 +77,7 @@ impl Watches {
         let source = self
             .pod_source(left_out::PODS)
             .with_fields("status.phase!=Pending");
-        self.tasks.spawn(follow(source, read, feed));
+        self.tasks.spawn(follow(source, read, writer));
         self
     }
 
@@ -85,7 +85,7 @@ impl Watches {
     /// `report` must not wait.
     #[must_use]
     pub fn evictions(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
-        let feed = Feed::new(Resource::Evictions, &self.store, |view| &mut view.evictions)
+        let writer = TableWriter::new(Resource::Evictions, &self.store, |view| &mut view.evictions)
             .on_change(move |change: &Change<Eviction>| {
                 if let (None, Some(eviction)) = (&change.old, &change.new) {
                     eviction.kills().for_each(&report);
@@ -105,7 +105,7 @@ impl Watches {
         let source = self
             .source::<v1::Event>(left_out::EVENTS)
             .with_fields(EVICTED);
-        self.tasks.spawn(follow(source, read, feed));
+        self.tasks.spawn(follow(source, read, writer));
         self
     }
 
@@ -136,7 +136,7 @@ impl Watches {
             + 'static,
         Controller: From<K>,
     {
-        let feed = Feed::new(Resource::Controllers(kind), &self.store, move |view| {
+        let writer = TableWriter::new(Resource::Controllers(kind), &self.store, move |view| {
             view.controllers_mut(kind)
         });
         let scope = self.scope.clone();
@@ -149,7 +149,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<K>(cuts).with_limits(Limits::CONTROLLERS),
             read,
-            feed,
+            writer,
         ));
     }
 
@@ -157,7 +157,7 @@ impl Watches {
     /// last good state stays.
     #[must_use]
     pub fn autoscalers(mut self) -> Self {
-        let feed = Feed::new(Resource::Autoscalers, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Autoscalers, &self.store, |view| {
             &mut view.autoscalers
         });
         let scope = self.scope.clone();
@@ -165,7 +165,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<VerticalPodAutoscaler>(left_out::AUTOSCALERS),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -175,7 +175,7 @@ impl Watches {
     /// best watched into a view of their own.
     #[must_use]
     pub fn checkpoints(mut self) -> Self {
-        let feed = Feed::new(Resource::Checkpoints, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Checkpoints, &self.store, |view| {
             &mut view.checkpoints
         });
         let scope = self.scope.clone();
@@ -183,7 +183,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<VerticalPodAutoscalerCheckpoint>(left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -191,7 +191,7 @@ impl Watches {
     /// Watches `LimitRange` objects.
     #[must_use]
     pub fn limit_ranges(mut self) -> Self {
-        let feed = Feed::new(Resource::LimitRanges, &self.store, |view| {
+        let writer = TableWriter::new(Resource::LimitRanges, &self.store, |view| {
             &mut view.limit_ranges
         });
         let scope = self.scope.clone();
@@ -199,7 +199,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<v1::LimitRange>(left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -207,7 +207,7 @@ impl Watches {
     /// Watches namespaces.
     #[must_use]
     pub fn namespaces(mut self) -> Self {
-        let feed = Feed::new(Resource::Namespaces, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Namespaces, &self.store, |view| {
             &mut view.namespaces
         });
         let scope = self.scope.clone();
@@ -222,7 +222,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.cluster_source::<v1::Namespace>(left_out::OTHERS),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -232,18 +232,18 @@ impl Watches {
     /// counted; its last good state stays.
     #[must_use]
     pub fn policies(mut self) -> Self {
-        let feed = Feed::new(Resource::Policies, &self.store, |view| &mut view.policies);
+        let writer = TableWriter::new(Resource::Policies, &self.store, |view| &mut view.policies);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Policy::from_k8s);
         self.tasks.spawn(follow(
             self.source::<SizingPolicy>(left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         if self.scope.namespace.is_some() {
             return self;
         }
-        let feed = Feed::new(Resource::ClusterPolicies, &self.store, |view| {
+        let writer = TableWriter::new(Resource::ClusterPolicies, &self.store, |view| {
             &mut view.cluster_policies
         });
         // They are in no namespace, and so in everybody's scope.
@@ -252,7 +252,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.cluster_source::<ClusterSizingPolicy>(left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         self.namespaces()
     }

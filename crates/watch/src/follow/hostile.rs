@@ -23,9 +23,9 @@ use view::{
 use super::{Subject, take_in};
 use crate::allowance::{Allowance, Limits};
 use crate::cut::{Cut, Cutter, Framing, Item, Piece};
-use crate::feed::{Feed, Reading};
 use crate::left_out;
 use crate::read::within;
+use crate::table_writer::{Reading, TableWriter};
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_EVENTS";
 const FEW: usize = 4000;
@@ -166,14 +166,14 @@ fn event(example: &Value, random: &mut StdRng) -> Vec<u8> {
 struct Way<T: Entry> {
     cuts: &'static [Cut],
     limits: Limits,
-    feed: Feed<T>,
+    feed: TableWriter<T>,
     allowance: Allowance,
     cutter: Cutter,
     taken_in: usize,
 }
 
 impl<T: Entry> Way<T> {
-    fn new(cuts: &'static [Cut], limits: Limits, feed: Feed<T>) -> Self {
+    fn new(cuts: &'static [Cut], limits: Limits, feed: TableWriter<T>) -> Self {
         let cutter = Cutter::new(Framing::Events, cuts, limits.object);
         Self {
             cuts,
@@ -276,35 +276,35 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     let mut autoscalers = Way::new(
         left_out::AUTOSCALERS,
         most,
-        Feed::new(resource, to, |view| &mut view.autoscalers),
+        TableWriter::new(resource, to, |view| &mut view.autoscalers),
     );
     let (resource, to) = feed(Resource::Ehpas);
     let mut whole = Way::new(
         left_out::WHOLE,
         most,
-        Feed::new(resource, to, |view| &mut view.ehpas),
+        TableWriter::new(resource, to, |view| &mut view.ehpas),
     );
     let mut cron_schedules = Way::new(
         left_out::OTHERS,
         most,
-        Feed::new(resource, to, |view| &mut view.cron_schedules),
+        TableWriter::new(resource, to, |view| &mut view.cron_schedules),
     );
     let (resource, to) = feed(Resource::Predictions);
     let mut written = Way::new(
         left_out::WHOLE,
         predictions,
-        Feed::new(resource, to, |view| &mut view.predictions),
+        TableWriter::new(resource, to, |view| &mut view.predictions),
     );
     let mut expected = Way::new(
         left_out::PREDICTED_METRICS,
         predictions,
-        Feed::new(resource, to, |view| &mut view.predicted_metrics),
+        TableWriter::new(resource, to, |view| &mut view.predicted_metrics),
     );
     let (resource, to) = feed(Resource::Policies);
     let mut policies = Way::new(
         left_out::PLAIN,
         most,
-        Feed::new(resource, to, |view| &mut view.policies),
+        TableWriter::new(resource, to, |view| &mut view.policies),
     );
     let all = count.unwrap_or(FEW);
     for number in 0..all {

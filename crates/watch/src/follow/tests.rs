@@ -19,8 +19,8 @@ use view::{Namespace, ObjectKey, Resource, StopSwitch, View};
 use super::{CATCH_UP, LIST_AGAIN, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
 use crate::allowance::Limits;
 use crate::cut::Item;
-use crate::feed::{Feed, Reading};
 use crate::left_out;
+use crate::table_writer::{Reading, TableWriter};
 
 /// One request and its answer.
 enum Step {
@@ -127,10 +127,10 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
         }
     });
     let store = Arc::new(watch::Sender::new(View::default()));
-    let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
     let source =
         Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
-    let following = tokio::spawn(follow(source, read, feed));
+    let following = tokio::spawn(follow(source, read, writer));
     end.await.expect("the script is played to its end");
     following.abort();
     let view = store.borrow();
@@ -320,10 +320,10 @@ async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
         }
     });
     let store = Arc::new(watch::Sender::new(View::default()));
-    let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
     let source =
         Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
-    let following = tokio::spawn(follow(source, read, feed));
+    let following = tokio::spawn(follow(source, read, writer));
     let mut view = store.subscribe();
     let view = view
         .wait_for(View::is_synced)
@@ -404,10 +404,10 @@ async fn watched(
         async { answer.ok_or_else(|| std::io::Error::other("broken")) }
     });
     let store = Arc::new(watch::Sender::new(View::default()));
-    let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
     let source =
         Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
-    let following = tokio::spawn(follow(source, read, feed));
+    let following = tokio::spawn(follow(source, read, writer));
     open.await.expect("the watch is opened");
     (store.subscribe(), lines, following)
 }
@@ -614,7 +614,7 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
         )))
     });
     let store = Arc::new(watch::Sender::new(View::default()));
-    let feed = Feed::new(Resource::StopSwitches, &store, |view| {
+    let writer = TableWriter::new(Resource::StopSwitches, &store, |view| {
         &mut view.stop_switches
     });
     let limits = Limits {
@@ -628,7 +628,7 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
     let mut view = store.subscribe();
     let (started, following) = (
         Instant::now(),
-        tokio::spawn(follow(source.with_limits(limits), keep, feed)),
+        tokio::spawn(follow(source.with_limits(limits), keep, writer)),
     );
     let has = |name| {
         move |view: &View| {

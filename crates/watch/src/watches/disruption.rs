@@ -7,17 +7,17 @@ use view::{DisruptionBudget, ObjectKey, Pod, Resource, StopSwitch, WebhookLease}
 
 use super::Watches;
 use crate::cut::Item;
-use crate::feed::{Feed, Reading};
 use crate::follow::follow;
 use crate::left_out;
 use crate::read::within;
+use crate::table_writer::{Reading, TableWriter};
 
 impl Watches {
     /// Watches pods that have not ended, Pending ones too, among the pods, and keeps what running
     /// says of them.
     #[must_use]
     pub fn live_pods(mut self) -> Self {
-        let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods);
+        let writer = TableWriter::new(Resource::Pods, &self.store, |view| &mut view.pods);
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |item: &Item<'_>| {
@@ -28,7 +28,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.pod_source(left_out::PODS).with_fields(fields),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -36,7 +36,7 @@ impl Watches {
     /// Watches `PodDisruptionBudget` objects.
     #[must_use]
     pub fn disruption_budgets(mut self) -> Self {
-        let feed = Feed::new(Resource::DisruptionBudgets, &self.store, |view| {
+        let writer = TableWriter::new(Resource::DisruptionBudgets, &self.store, |view| {
             &mut view.disruption_budgets
         });
         let scope = self.scope.clone();
@@ -44,7 +44,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<PodDisruptionBudget>(left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -53,7 +53,7 @@ impl Watches {
     /// view of its own.
     #[must_use]
     pub fn webhook_lease(mut self, lease: &ObjectKey) -> Self {
-        let feed = Feed::new(Resource::WebhookLeases, &self.store, |view| {
+        let writer = TableWriter::new(Resource::WebhookLeases, &self.store, |view| {
             &mut view.webhook_leases
         });
         let read =
@@ -61,7 +61,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.one_source::<Lease>(lease, left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -69,7 +69,7 @@ impl Watches {
     /// Watches one `ConfigMap`, in or out of scope: a switch, which is on while it is there.
     #[must_use]
     pub fn stop_switch(mut self, config_map: &ObjectKey) -> Self {
-        let feed = Feed::new(Resource::StopSwitches, &self.store, |view| {
+        let writer = TableWriter::new(Resource::StopSwitches, &self.store, |view| {
             &mut view.stop_switches
         });
         // However large it is: that it is there is all that counts.
@@ -77,7 +77,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.one_source::<v1::ConfigMap>(config_map, left_out::CONFIG_MAPS),
             read,
-            feed,
+            writer,
         ));
         self
     }

@@ -9,10 +9,10 @@ use view::{Resource, Stripped};
 use super::Watches;
 use crate::allowance::Limits;
 use crate::cut::Item;
-use crate::feed::Feed;
 use crate::follow::follow;
 use crate::left_out;
 use crate::read::within;
+use crate::table_writer::TableWriter;
 
 impl Watches {
     /// Watches effective autoscalers and what they own: native autoscalers, predictions and
@@ -21,7 +21,7 @@ impl Watches {
     /// own.
     #[must_use]
     pub fn horizontal(mut self) -> Self {
-        let feed = Feed::new(Resource::Ehpas, &self.store, |view| &mut view.ehpas);
+        let writer = TableWriter::new(Resource::Ehpas, &self.store, |view| &mut view.ehpas);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| {
             within(
@@ -33,10 +33,10 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<EffectiveHorizontalPodAutoscaler>(left_out::WHOLE),
             read,
-            feed,
+            writer,
         ));
 
-        let feed = Feed::new(Resource::HorizontalAutoscalers, &self.store, |view| {
+        let writer = TableWriter::new(Resource::HorizontalAutoscalers, &self.store, |view| {
             &mut view.horizontal_autoscalers
         });
         let scope = self.scope.clone();
@@ -46,10 +46,10 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<HorizontalPodAutoscaler>(left_out::WHOLE),
             read,
-            feed,
+            writer,
         ));
 
-        let feed = Feed::new(Resource::Predictions, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Predictions, &self.store, |view| {
             &mut view.predictions
         });
         let scope = self.scope.clone();
@@ -59,10 +59,10 @@ impl Watches {
             self.source::<TimeSeriesPrediction>(left_out::WHOLE)
                 .with_limits(Limits::PREDICTIONS),
             read,
-            feed,
+            writer,
         ));
 
-        let feed = Feed::new(Resource::Substitutes, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Substitutes, &self.store, |view| {
             &mut view.substitutes
         });
         let scope = self.scope.clone();
@@ -70,7 +70,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<Substitute>(left_out::WHOLE),
             read,
-            feed,
+            writer,
         ));
         self
     }

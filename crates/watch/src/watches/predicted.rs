@@ -9,17 +9,17 @@ use view::{CronSchedule, LabelledPod, Prediction, Resource, WellKnown};
 use super::Watches;
 use crate::allowance::Limits;
 use crate::cut::Item;
-use crate::feed::Feed;
 use crate::follow::follow;
 use crate::left_out;
 use crate::read::within;
+use crate::table_writer::TableWriter;
 
 impl Watches {
     /// Watches predictions and the windows of time of effective autoscalers. One that does not
     /// parse is logged and counted; its last good state stays.
     #[must_use]
     pub fn predictions_and_schedules(mut self) -> Self {
-        let feed = Feed::new(Resource::Predictions, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Predictions, &self.store, |view| {
             &mut view.predicted_metrics
         });
         let scope = self.scope.clone();
@@ -27,9 +27,9 @@ impl Watches {
         let source = self
             .source::<TimeSeriesPrediction>(left_out::PREDICTED_METRICS)
             .with_limits(Limits::PREDICTIONS);
-        self.tasks.spawn(follow(source, read, feed));
+        self.tasks.spawn(follow(source, read, writer));
 
-        let feed = Feed::new(Resource::Ehpas, &self.store, |view| {
+        let writer = TableWriter::new(Resource::Ehpas, &self.store, |view| {
             &mut view.cron_schedules
         });
         let scope = self.scope.clone();
@@ -37,7 +37,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -45,7 +45,7 @@ impl Watches {
     /// Watches the labels of pods that have not ended.
     #[must_use]
     pub fn labelled_pods(mut self) -> Self {
-        let feed = Feed::new(Resource::LabelledPods, &self.store, |view| {
+        let writer = TableWriter::new(Resource::LabelledPods, &self.store, |view| {
             &mut view.labelled_pods
         });
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
@@ -54,7 +54,7 @@ impl Watches {
         self.tasks.spawn(follow(
             self.pod_source(left_out::LABELLED_PODS).with_fields(fields),
             read,
-            feed,
+            writer,
         ));
         self
     }

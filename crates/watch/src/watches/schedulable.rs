@@ -7,10 +7,10 @@ use view::{Daemon, Node, Pod, Quota, Resource};
 
 use super::Watches;
 use crate::cut::Item;
-use crate::feed::{Feed, Reading};
 use crate::follow::follow;
 use crate::left_out;
 use crate::read::within;
+use crate::table_writer::{Reading, TableWriter};
 
 impl Watches {
     /// Pods that are watched from here on keep where they may run and what they ask for beside
@@ -24,7 +24,7 @@ impl Watches {
     /// Watches Pending pods, apart from the others.
     #[must_use]
     pub fn pending_pods(mut self) -> Self {
-        let feed = Feed::new(Resource::PendingPods, &self.store, |view| {
+        let writer = TableWriter::new(Resource::PendingPods, &self.store, |view| {
             &mut view.pending_pods
         });
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
@@ -33,20 +33,20 @@ impl Watches {
         let source = self
             .pod_source(left_out::PODS)
             .with_fields("status.phase=Pending");
-        self.tasks.spawn(follow(source, read, feed));
+        self.tasks.spawn(follow(source, read, writer));
         self
     }
 
     /// Watches nodes.
     #[must_use]
     pub fn nodes(mut self) -> Self {
-        let feed = Feed::new(Resource::Nodes, &self.store, |view| &mut view.nodes);
+        let writer = TableWriter::new(Resource::Nodes, &self.store, |view| &mut view.nodes);
         let read =
             |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
         self.tasks.spawn(follow(
             self.cluster_source::<v1::Node>(left_out::NODES),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -55,12 +55,12 @@ impl Watches {
     /// on nodes that all share.
     #[must_use]
     pub fn daemons(mut self) -> Self {
-        let feed = Feed::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
+        let writer = TableWriter::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
         let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::from_k8s));
         self.tasks.spawn(follow(
             self.cluster_source::<DaemonSet>(left_out::DAEMONS),
             read,
-            feed,
+            writer,
         ));
         self
     }
@@ -68,13 +68,13 @@ impl Watches {
     /// Watches `ResourceQuota` objects.
     #[must_use]
     pub fn quotas(mut self) -> Self {
-        let feed = Feed::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
+        let writer = TableWriter::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Quota::from_k8s);
         self.tasks.spawn(follow(
             self.source::<v1::ResourceQuota>(left_out::PLAIN),
             read,
-            feed,
+            writer,
         ));
         self
     }

@@ -31,7 +31,7 @@ type Pick<T> = dyn Fn(&mut View) -> &mut Table<T> + Send + Sync;
 type Listener<T> = dyn Fn(&Change<T>) + Send + Sync;
 
 /// One watch's way into the view.
-pub(crate) struct Feed<T: Entry> {
+pub(crate) struct TableWriter<T: Entry> {
     resource: Resource,
     store: Arc<watch::Sender<View>>,
     table: Box<Pick<T>>,
@@ -62,7 +62,7 @@ impl Rejections {
     }
 }
 
-impl<T: Entry> Feed<T> {
+impl<T: Entry> TableWriter<T> {
     /// Announces the resource: the view is not synced before it is.
     pub(crate) fn new(
         resource: Resource,
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    type Verb = fn(&Feed<Namespace>);
+    type Verb = fn(&TableWriter<Namespace>);
 
     fn keep(name: &str) -> Reading<Namespace> {
         Reading::Keep(Namespace {
@@ -239,10 +239,10 @@ mod tests {
     /// whether readers woke.
     fn check(verb: Verb, names: &[&str], woken: bool) {
         let store = Arc::new(watch::Sender::new(View::default()));
-        let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-        feed.reset(vec![keep("a")]);
+        let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+        writer.reset(vec![keep("a")]);
         let mut view = store.subscribe();
-        verb(&feed);
+        verb(&writer);
         assert_eq!(view.has_changed().expect("the store lives"), woken);
         let view = view.borrow_and_update();
         assert_eq!(
@@ -256,30 +256,30 @@ mod tests {
 
     #[test]
     fn readers_wake_for_changes_only() {
-        check(|feed| feed.apply(keep("a")), &["a"], false);
-        check(|feed| feed.apply(keep("b")), &["a", "b"], true);
-        check(|feed| feed.reset(vec![keep("a")]), &["a"], false);
-        check(|feed| feed.reset(vec![keep("b")]), &["b"], true);
-        check(|feed| feed.delete(keep("a")), &[], true);
-        check(|feed| feed.delete(keep("b")), &["a"], false);
+        check(|writer| writer.apply(keep("a")), &["a"], false);
+        check(|writer| writer.apply(keep("b")), &["a", "b"], true);
+        check(|writer| writer.reset(vec![keep("a")]), &["a"], false);
+        check(|writer| writer.reset(vec![keep("b")]), &["b"], true);
+        check(|writer| writer.delete(keep("a")), &[], true);
+        check(|writer| writer.delete(keep("b")), &["a"], false);
     }
 
     #[test]
     fn an_object_that_stops_parsing_keeps_its_last_good_state() {
-        check(|feed| feed.apply(broken("a")), &["a"], false);
-        check(|feed| feed.apply(broken("b")), &["a"], false);
+        check(|writer| writer.apply(broken("a")), &["a"], false);
+        check(|writer| writer.apply(broken("b")), &["a"], false);
         check(
-            |feed| feed.reset(vec![broken("a"), broken("b"), keep("c")]),
+            |writer| writer.reset(vec![broken("a"), broken("b"), keep("c")]),
             &["a", "c"],
             true,
         );
-        check(|feed| feed.delete(broken("a")), &[], true);
+        check(|writer| writer.delete(broken("a")), &[], true);
     }
 
     #[test]
     fn an_object_that_leaves_the_scope_is_gone() {
         check(
-            |feed| feed.apply(Reading::Outside("a".to_owned())),
+            |writer| writer.apply(Reading::Outside("a".to_owned())),
             &[],
             true,
         );
@@ -287,18 +287,18 @@ mod tests {
 
     #[test]
     fn failures_keep_the_content_and_say_so_once() {
-        check(|feed| feed.failed(&Failure::NoVersion), &["a"], true);
+        check(|writer| writer.failed(&Failure::NoVersion), &["a"], true);
         let store = Arc::new(watch::Sender::new(View::default()));
-        let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+        let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
         assert!(!store.borrow().is_synced());
-        feed.reset(vec![]);
+        writer.reset(vec![]);
         assert!(store.borrow().is_synced());
-        feed.failed(&Failure::NoVersion);
+        writer.failed(&Failure::NoVersion);
         let stale_since = store.borrow().stale_since();
         assert!(stale_since.is_some());
-        feed.failed(&Failure::NoVersion);
+        writer.failed(&Failure::NoVersion);
         assert_eq!(store.borrow().stale_since(), stale_since);
-        feed.resumed();
+        writer.resumed();
         assert_eq!(store.borrow().stale_since(), None);
         assert_eq!(
             store
@@ -343,7 +343,7 @@ mod tests {
         let warnings = Arc::new(AtomicU64::new(0));
         let _guard = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
         let store = Arc::new(watch::Sender::new(View::default()));
-        let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+        let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
         let too_large = || Reading::TooLarge("a".to_owned(), "it is too large".to_owned());
         let second = Duration::from_secs(1);
         for (pause, expected) in [
@@ -354,8 +354,8 @@ mod tests {
             (second * 60, 3),
         ] {
             tokio::time::advance(pause).await;
-            (0..100).for_each(|_| feed.apply(too_large()));
-            feed.reset(vec![broken("b"), too_large()]);
+            (0..100).for_each(|_| writer.apply(too_large()));
+            writer.reset(vec![broken("b"), too_large()]);
             assert_eq!(warnings.load(Ordering::Relaxed), expected, "{pause:?}");
         }
         assert_eq!(
