@@ -23,9 +23,9 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use view::Entry;
 
 use crate::allowance::{Allowance, Limits};
-use crate::cut::{Cut, Cutter, Framing, Item, Piece};
 use crate::failure::Failure;
 use crate::retry::Retry;
+use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 
 /// Objects per page of a list, while they are of the usual size.
@@ -57,7 +57,7 @@ pub(crate) struct Source {
     client: Client,
     path: String,
     fields: Option<String>,
-    cuts: &'static [Cut],
+    excluded: &'static [ExcludedField],
     limits: Limits,
 }
 
@@ -66,13 +66,13 @@ impl Source {
     pub(crate) fn new<K: Resource<DynamicType = ()>>(
         client: Client,
         namespace: Option<&str>,
-        cuts: &'static [Cut],
+        excluded: &'static [ExcludedField],
     ) -> Self {
         Self {
             client,
             path: K::url_path(&(), namespace),
             fields: None,
-            cuts,
+            excluded,
             limits: Limits::OTHERS,
         }
     }
@@ -90,8 +90,8 @@ impl Source {
         Self { limits, ..self }
     }
 
-    fn cutter(&self, framing: Framing) -> Cutter {
-        Cutter::new(framing, self.cuts, self.limits.object)
+    fn splitter(&self, framing: Framing) -> Splitter {
+        Splitter::new(framing, self.excluded, self.limits.object)
     }
 }
 
@@ -294,12 +294,12 @@ async fn page(
         .list(params)
         .map_err(kube::Error::BuildRequest)?;
     let mut body = pin!(source.client.request_stream(request).await?);
-    let mut cutter = source.cutter(Framing::List);
+    let mut splitter = source.splitter(Framing::List);
     let (mut bytes, mut objects, mut envelope) = (0, 0, None);
     loop {
         let chunk = body.fill_buf().await?;
         if chunk.is_empty() {
-            cutter.end().map_err(|_| Failure::CutShort)?;
+            splitter.end().map_err(|_| Failure::CutShort)?;
             let text: Vec<u8> = envelope.ok_or(Failure::Unreadable)?;
             let ListEnvelope { metadata } =
                 serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
@@ -307,7 +307,7 @@ async fn page(
         }
         let length = chunk.len();
         let mut is_readable = true;
-        let pushed = cutter.push(chunk, |piece| match piece {
+        let pushed = splitter.push(chunk, |piece| match piece {
             Piece::Item(item) if item.name.is_empty() => is_readable = false,
             Piece::Item(item) => {
                 objects += 1;
@@ -352,7 +352,7 @@ where
         .watch(&params, version)
         .map_err(kube::Error::BuildRequest)?;
     let mut body = pin!(timeout(CALL_TIMEOUT, source.client.request_stream(request)).await??);
-    let mut cutter = source.cutter(Framing::Events);
+    let mut splitter = source.splitter(Framing::Events);
     let mut subject = None;
     let caught_up_at = Instant::now() + CATCH_UP;
     let mut is_current = false;
@@ -377,11 +377,11 @@ where
             Err(elapsed) => return Err(elapsed.into()),
         };
         if chunk.is_empty() {
-            return cutter.end().map_err(|_| Failure::CutShort);
+            return splitter.end().map_err(|_| Failure::CutShort);
         }
         let length = chunk.len();
         let (mut had_bookmark, mut failure) = (false, None);
-        let pushed = cutter.push(chunk, |piece| match piece {
+        let pushed = splitter.push(chunk, |piece| match piece {
             _ if failure.is_some() => {}
             Piece::Item(item) => subject = Some(Subject::of(&item, read)),
             Piece::Document(text) => {

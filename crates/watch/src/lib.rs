@@ -4,7 +4,7 @@
 //! and tries again for ever. Nothing here writes to the cluster.
 //!
 //! What a tenant can write is bounded. Objects are read one by one, without the fields that no
-//! decision reads (`left_out.rs`). The weight of an object is about the memory that the rest of it
+//! decision reads (`excluded_fields.rs`). The weight of an object is about the memory that the rest of it
 //! takes. Objects above these weights are not used; the metric of rejected objects counts them, and
 //! a log line, at most once a minute for each kind, says so:
 //!
@@ -25,13 +25,13 @@
 //! `count/cronjobs.batch` bound it.
 
 mod allowance;
-mod cut;
+mod excluded_fields;
 mod failure;
 mod follow;
-mod left_out;
 mod read;
 mod retry;
 mod scale;
+mod splitter;
 mod table_writer;
 mod watches;
 

@@ -5,7 +5,7 @@ use kube::Resource;
 use serde::de::DeserializeOwned;
 use view::{Entry, ObjectKey, Scope};
 
-use crate::cut::Item;
+use crate::splitter::Item;
 use crate::table_writer::Reading;
 
 /// Why there is no object.

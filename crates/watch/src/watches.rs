@@ -25,11 +25,11 @@ use view::{
 };
 
 use crate::allowance::Limits;
-use crate::cut::{Cut, Item};
+use crate::excluded_fields;
 use crate::follow::{Source, follow};
-use crate::left_out;
 use crate::read::within;
 use crate::scale::{self, ScaleRequests};
+use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};
 
 /// The reason that kubelets give.
@@ -75,7 +75,7 @@ impl Watches {
         let read =
             move |item: &Item<'_>| within(&scope, item, |pod| Pod::from_k8s(pod, keeps_placements));
         let source = self
-            .pod_source(left_out::PODS)
+            .pod_source(excluded_fields::PODS)
             .with_fields("status.phase!=Pending");
         self.tasks.spawn(follow(source, read, writer));
         self
@@ -103,7 +103,7 @@ impl Watches {
             }
         };
         let source = self
-            .source::<v1::Event>(left_out::EVENTS)
+            .source::<v1::Event>(excluded_fields::EVENTS)
             .with_fields(EVICTED);
         self.tasks.spawn(follow(source, read, writer));
         self
@@ -141,13 +141,13 @@ impl Watches {
         });
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within::<K, _>(&scope, item, Controller::from);
-        let cuts = if self.keeps_labels {
-            left_out::CONTROLLERS
+        let excluded = if self.keeps_labels {
+            excluded_fields::CONTROLLERS
         } else {
-            left_out::UNLABELLED_CONTROLLERS
+            excluded_fields::UNLABELLED_CONTROLLERS
         };
         self.tasks.spawn(follow(
-            self.source::<K>(cuts).with_limits(Limits::CONTROLLERS),
+            self.source::<K>(excluded).with_limits(Limits::CONTROLLERS),
             read,
             writer,
         ));
@@ -163,7 +163,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Autoscaler::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<VerticalPodAutoscaler>(left_out::AUTOSCALERS),
+            self.source::<VerticalPodAutoscaler>(excluded_fields::AUTOSCALERS),
             read,
             writer,
         ));
@@ -181,7 +181,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Checkpoint::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<VerticalPodAutoscalerCheckpoint>(left_out::PLAIN),
+            self.source::<VerticalPodAutoscalerCheckpoint>(excluded_fields::PLAIN),
             read,
             writer,
         ));
@@ -197,7 +197,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, LimitRange::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<v1::LimitRange>(left_out::PLAIN),
+            self.source::<v1::LimitRange>(excluded_fields::PLAIN),
             read,
             writer,
         ));
@@ -220,7 +220,7 @@ impl Watches {
             }
         };
         self.tasks.spawn(follow(
-            self.cluster_source::<v1::Namespace>(left_out::OTHERS),
+            self.cluster_source::<v1::Namespace>(excluded_fields::OTHERS),
             read,
             writer,
         ));
@@ -236,7 +236,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Policy::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<SizingPolicy>(left_out::PLAIN),
+            self.source::<SizingPolicy>(excluded_fields::PLAIN),
             read,
             writer,
         ));
@@ -250,7 +250,7 @@ impl Watches {
         let everything = Scope::default();
         let read = move |item: &Item<'_>| within(&everything, item, Policy::from_k8s_cluster);
         self.tasks.spawn(follow(
-            self.cluster_source::<ClusterSizingPolicy>(left_out::PLAIN),
+            self.cluster_source::<ClusterSizingPolicy>(excluded_fields::PLAIN),
             read,
             writer,
         ));
@@ -281,30 +281,37 @@ impl Watches {
     }
 
     /// The objects of a kind, in the only namespace if there is one, without these parts.
-    fn source<K>(&self, cuts: &'static [Cut]) -> Source
+    fn source<K>(&self, excluded: &'static [ExcludedField]) -> Source
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        Source::new::<K>(self.client.clone(), self.scope.namespace.as_deref(), cuts)
+        Source::new::<K>(
+            self.client.clone(),
+            self.scope.namespace.as_deref(),
+            excluded,
+        )
     }
 
     /// Pods in scope, without these parts.
-    fn pod_source(&self, cuts: &'static [Cut]) -> Source {
-        self.source::<v1::Pod>(cuts).with_limits(Limits::PODS)
+    fn pod_source(&self, excluded: &'static [ExcludedField]) -> Source {
+        self.source::<v1::Pod>(excluded).with_limits(Limits::PODS)
     }
 
     /// The objects of a kind of the cluster, or those of every namespace.
-    fn cluster_source<K: kube::Resource<DynamicType = ()>>(&self, cuts: &'static [Cut]) -> Source {
-        Source::new::<K>(self.client.clone(), None, cuts)
+    fn cluster_source<K: kube::Resource<DynamicType = ()>>(
+        &self,
+        excluded: &'static [ExcludedField],
+    ) -> Source {
+        Source::new::<K>(self.client.clone(), None, excluded)
     }
 
     /// The object of this name in a namespace, in or out of scope.
     fn one_source<K: kube::Resource<DynamicType = ()>>(
         &self,
         key: &ObjectKey,
-        cuts: &'static [Cut],
+        excluded: &'static [ExcludedField],
     ) -> Source {
-        let source = Source::new::<K>(self.client.clone(), Some(&key.namespace), cuts);
+        let source = Source::new::<K>(self.client.clone(), Some(&key.namespace), excluded);
         source.with_fields(format!("metadata.name={}", key.name))
     }
 }

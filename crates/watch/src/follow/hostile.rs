@@ -22,9 +22,9 @@ use view::{
 
 use super::{Subject, take_in};
 use crate::allowance::{Allowance, Limits};
-use crate::cut::{Cut, Cutter, Framing, Item, Piece};
-use crate::left_out;
+use crate::excluded_fields;
 use crate::read::within;
+use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_EVENTS";
@@ -164,23 +164,23 @@ fn event(example: &Value, random: &mut StdRng) -> Vec<u8> {
 
 /// One kind of object on its way into the view.
 struct Way<T: Entry> {
-    cuts: &'static [Cut],
+    excluded: &'static [ExcludedField],
     limits: Limits,
     feed: TableWriter<T>,
     allowance: Allowance,
-    cutter: Cutter,
+    splitter: Splitter,
     taken_in: usize,
 }
 
 impl<T: Entry> Way<T> {
-    fn new(cuts: &'static [Cut], limits: Limits, feed: TableWriter<T>) -> Self {
-        let cutter = Cutter::new(Framing::Events, cuts, limits.object);
+    fn new(excluded: &'static [ExcludedField], limits: Limits, feed: TableWriter<T>) -> Self {
+        let splitter = Splitter::new(Framing::Events, excluded, limits.object);
         Self {
-            cuts,
+            excluded,
             limits,
             feed,
             allowance: Allowance::new(limits),
-            cutter,
+            splitter,
             taken_in: 0,
         }
     }
@@ -191,14 +191,14 @@ impl<T: Entry> Way<T> {
             let (chunk, after) = rest.split_at(random.random_range(1..=rest.len()));
             rest = after;
             let Self {
-                cutter,
+                splitter,
                 feed,
                 allowance,
                 limits,
                 taken_in,
                 ..
             } = self;
-            let pushed = cutter.push(chunk, |piece| match piece {
+            let pushed = splitter.push(chunk, |piece| match piece {
                 _ if !is_sound => {}
                 Piece::Item(item) => {
                     assert!(item.text.is_none_or(
@@ -215,7 +215,7 @@ impl<T: Entry> Way<T> {
             is_sound &= pushed.is_ok();
         }
         if !is_sound {
-            self.cutter = Cutter::new(Framing::Events, self.cuts, self.limits.object);
+            self.splitter = Splitter::new(Framing::Events, self.excluded, self.limits.object);
         }
     }
 
@@ -274,35 +274,35 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     let (scope, most, predictions) = (Scope::default(), Limits::OTHERS, Limits::PREDICTIONS);
     let (resource, to) = feed(Resource::Autoscalers);
     let mut autoscalers = Way::new(
-        left_out::AUTOSCALERS,
+        excluded_fields::AUTOSCALERS,
         most,
         TableWriter::new(resource, to, |view| &mut view.autoscalers),
     );
     let (resource, to) = feed(Resource::Ehpas);
     let mut whole = Way::new(
-        left_out::WHOLE,
+        excluded_fields::WHOLE,
         most,
         TableWriter::new(resource, to, |view| &mut view.ehpas),
     );
     let mut cron_schedules = Way::new(
-        left_out::OTHERS,
+        excluded_fields::OTHERS,
         most,
         TableWriter::new(resource, to, |view| &mut view.cron_schedules),
     );
     let (resource, to) = feed(Resource::Predictions);
     let mut written = Way::new(
-        left_out::WHOLE,
+        excluded_fields::WHOLE,
         predictions,
         TableWriter::new(resource, to, |view| &mut view.predictions),
     );
     let mut expected = Way::new(
-        left_out::PREDICTED_METRICS,
+        excluded_fields::PREDICTED_METRICS,
         predictions,
         TableWriter::new(resource, to, |view| &mut view.predicted_metrics),
     );
     let (resource, to) = feed(Resource::Policies);
     let mut policies = Way::new(
-        left_out::PLAIN,
+        excluded_fields::PLAIN,
         most,
         TableWriter::new(resource, to, |view| &mut view.policies),
     );

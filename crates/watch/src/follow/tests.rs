@@ -18,8 +18,8 @@ use view::{Namespace, ObjectKey, Resource, StopSwitch, View};
 
 use super::{CATCH_UP, LIST_AGAIN, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
 use crate::allowance::Limits;
-use crate::cut::Item;
-use crate::left_out;
+use crate::excluded_fields;
+use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
 
 /// One request and its answer.
@@ -128,8 +128,11 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source =
-        Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let source = Source::new::<v1::Namespace>(
+        Client::new(service, "default"),
+        None,
+        excluded_fields::OTHERS,
+    );
     let following = tokio::spawn(follow(source, read, writer));
     end.await.expect("the script is played to its end");
     following.abort();
@@ -321,8 +324,11 @@ async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source =
-        Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let source = Source::new::<v1::Namespace>(
+        Client::new(service, "default"),
+        None,
+        excluded_fields::OTHERS,
+    );
     let following = tokio::spawn(follow(source, read, writer));
     let mut view = store.subscribe();
     let view = view
@@ -405,8 +411,11 @@ async fn watched(
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let source =
-        Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let source = Source::new::<v1::Namespace>(
+        Client::new(service, "default"),
+        None,
+        excluded_fields::OTHERS,
+    );
     let following = tokio::spawn(follow(source, read, writer));
     open.await.expect("the watch is opened");
     (store.subscribe(), lines, following)
@@ -622,8 +631,11 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
         object: 20_000,
         namespace: 25_000,
     };
-    let source =
-        Source::new::<v1::ConfigMap>(Client::new(service, "default"), None, left_out::WHOLE);
+    let source = Source::new::<v1::ConfigMap>(
+        Client::new(service, "default"),
+        None,
+        excluded_fields::WHOLE,
+    );
     let keep = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
     let mut view = store.subscribe();
     let (started, following) = (

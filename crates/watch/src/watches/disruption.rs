@@ -6,10 +6,10 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use view::{DisruptionBudget, ObjectKey, Pod, Resource, StopSwitch, WebhookLease};
 
 use super::Watches;
-use crate::cut::Item;
+use crate::excluded_fields;
 use crate::follow::follow;
-use crate::left_out;
 use crate::read::within;
+use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
 
 impl Watches {
@@ -26,7 +26,7 @@ impl Watches {
             })
         };
         self.tasks.spawn(follow(
-            self.pod_source(left_out::PODS).with_fields(fields),
+            self.pod_source(excluded_fields::PODS).with_fields(fields),
             read,
             writer,
         ));
@@ -42,7 +42,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<PodDisruptionBudget>(left_out::PLAIN),
+            self.source::<PodDisruptionBudget>(excluded_fields::PLAIN),
             read,
             writer,
         ));
@@ -59,7 +59,7 @@ impl Watches {
         let read =
             |item: &Item<'_>| Reading::of(item.key(), item.parse().map(WebhookLease::from_k8s));
         self.tasks.spawn(follow(
-            self.one_source::<Lease>(lease, left_out::PLAIN),
+            self.one_source::<Lease>(lease, excluded_fields::PLAIN),
             read,
             writer,
         ));
@@ -75,7 +75,7 @@ impl Watches {
         // However large it is: that it is there is all that counts.
         let read = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
         self.tasks.spawn(follow(
-            self.one_source::<v1::ConfigMap>(config_map, left_out::CONFIG_MAPS),
+            self.one_source::<v1::ConfigMap>(config_map, excluded_fields::CONFIG_MAPS),
             read,
             writer,
         ));

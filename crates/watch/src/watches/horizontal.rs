@@ -8,10 +8,10 @@ use view::{Resource, Stripped};
 
 use super::Watches;
 use crate::allowance::Limits;
-use crate::cut::Item;
+use crate::excluded_fields;
 use crate::follow::follow;
-use crate::left_out;
 use crate::read::within;
+use crate::splitter::Item;
 use crate::table_writer::TableWriter;
 
 impl Watches {
@@ -31,7 +31,7 @@ impl Watches {
             )
         };
         self.tasks.spawn(follow(
-            self.source::<EffectiveHorizontalPodAutoscaler>(left_out::WHOLE),
+            self.source::<EffectiveHorizontalPodAutoscaler>(excluded_fields::WHOLE),
             read,
             writer,
         ));
@@ -44,7 +44,7 @@ impl Watches {
             within(&scope, item, Stripped::<HorizontalPodAutoscaler>::from_k8s)
         };
         self.tasks.spawn(follow(
-            self.source::<HorizontalPodAutoscaler>(left_out::WHOLE),
+            self.source::<HorizontalPodAutoscaler>(excluded_fields::WHOLE),
             read,
             writer,
         ));
@@ -56,7 +56,7 @@ impl Watches {
         let read =
             move |item: &Item<'_>| within(&scope, item, Stripped::<TimeSeriesPrediction>::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<TimeSeriesPrediction>(left_out::WHOLE)
+            self.source::<TimeSeriesPrediction>(excluded_fields::WHOLE)
                 .with_limits(Limits::PREDICTIONS),
             read,
             writer,
@@ -68,7 +68,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Stripped::<Substitute>::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<Substitute>(left_out::WHOLE),
+            self.source::<Substitute>(excluded_fields::WHOLE),
             read,
             writer,
         ));

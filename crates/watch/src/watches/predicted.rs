@@ -8,10 +8,10 @@ use view::{CronSchedule, LabelledPod, Prediction, Resource, WellKnown};
 
 use super::Watches;
 use crate::allowance::Limits;
-use crate::cut::Item;
+use crate::excluded_fields;
 use crate::follow::follow;
-use crate::left_out;
 use crate::read::within;
+use crate::splitter::Item;
 use crate::table_writer::TableWriter;
 
 impl Watches {
@@ -25,7 +25,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Prediction::from_k8s);
         let source = self
-            .source::<TimeSeriesPrediction>(left_out::PREDICTED_METRICS)
+            .source::<TimeSeriesPrediction>(excluded_fields::PREDICTED_METRICS)
             .with_limits(Limits::PREDICTIONS);
         self.tasks.spawn(follow(source, read, writer));
 
@@ -35,7 +35,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, CronSchedule::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS),
+            self.source::<EffectiveHorizontalPodAutoscaler>(excluded_fields::OTHERS),
             read,
             writer,
         ));
@@ -52,7 +52,8 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::from_k8s);
         self.tasks.spawn(follow(
-            self.pod_source(left_out::LABELLED_PODS).with_fields(fields),
+            self.pod_source(excluded_fields::LABELLED_PODS)
+                .with_fields(fields),
             read,
             writer,
         ));

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1;
 use view::{Daemon, Node, Pod, Quota, Resource};
 
 use super::Watches;
-use crate::cut::Item;
+use crate::excluded_fields;
 use crate::follow::follow;
-use crate::left_out;
 use crate::read::within;
+use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
 
 impl Watches {
@@ -31,7 +31,7 @@ impl Watches {
         let read =
             move |item: &Item<'_>| within(&scope, item, |pod| Pod::from_k8s(pod, keeps_placements));
         let source = self
-            .pod_source(left_out::PODS)
+            .pod_source(excluded_fields::PODS)
             .with_fields("status.phase=Pending");
         self.tasks.spawn(follow(source, read, writer));
         self
@@ -44,7 +44,7 @@ impl Watches {
         let read =
             |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
         self.tasks.spawn(follow(
-            self.cluster_source::<v1::Node>(left_out::NODES),
+            self.cluster_source::<v1::Node>(excluded_fields::NODES),
             read,
             writer,
         ));
@@ -58,7 +58,7 @@ impl Watches {
         let writer = TableWriter::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
         let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::from_k8s));
         self.tasks.spawn(follow(
-            self.cluster_source::<DaemonSet>(left_out::DAEMONS),
+            self.cluster_source::<DaemonSet>(excluded_fields::DAEMONS),
             read,
             writer,
         ));
@@ -72,7 +72,7 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, Quota::from_k8s);
         self.tasks.spawn(follow(
-            self.source::<v1::ResourceQuota>(left_out::PLAIN),
+            self.source::<v1::ResourceQuota>(excluded_fields::PLAIN),
             read,
             writer,
         ));

@@ -21,21 +21,24 @@ const WEIGHT_OF_STRING: usize = 32;
 
 /// A part of an object that is left out.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cut {
+pub(crate) struct ExcludedField {
     /// The names of the fields that lead to it. Lists on the way have no name.
     pub(crate) path: &'static [&'static str],
     /// Where not empty, `path` leads to a map, of which only the keys that begin so stay.
     pub(crate) keep: &'static [&'static str],
 }
 
-impl Cut {
+impl ExcludedField {
     /// Leaves out a field.
     pub(crate) const fn at(path: &'static [&'static str]) -> Self {
         Self { path, keep: &[] }
     }
 
     /// Leaves out all entries of a map but those whose keys begin so.
-    pub(crate) const fn but(path: &'static [&'static str], keep: &'static [&'static str]) -> Self {
+    pub(crate) const fn all_but(
+        path: &'static [&'static str],
+        keep: &'static [&'static str],
+    ) -> Self {
         Self { path, keep }
     }
 }
@@ -80,16 +83,16 @@ pub(crate) struct Malformed;
 
 /// The state between two chunks of an answer.
 #[derive(Debug)]
-pub(crate) struct Cutter {
+pub(crate) struct Splitter {
     framing: Framing,
-    cuts: &'static [Cut],
+    excluded: &'static [ExcludedField],
     most_weight: usize,
     token: Token,
     frames: Vec<Frame>,
     /// The key whose value comes next.
     key: Vec<u8>,
-    /// What the value that comes next is to its cuts.
-    place: Place,
+    /// What the value that comes next is to its excluded.
+    position: PathMatch,
     /// How many brackets are open of a value that is left out; none while nothing is.
     skipped: Option<usize>,
     /// The number of frames around the object that is being read.
@@ -116,7 +119,7 @@ struct Frame {
     has_members: bool,
     /// Whether a key comes next.
     expects_key: bool,
-    place: Place,
+    position: PathMatch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,12 +130,12 @@ enum Bracket {
     Items,
 }
 
-/// What a value is to the cuts: how many names lead to it, and which cuts and captures have agreed
+/// What a value is to the excluded: how many names lead to it, and which excluded and captures have agreed
 /// so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct PathMatch {
     level: usize,
-    cuts: u32,
+    excluded: u32,
     captures: u8,
 }
 
@@ -156,17 +159,21 @@ impl Capture {
     }
 }
 
-impl Cutter {
+impl Splitter {
     /// Begins an answer. Of more than 32 cuts the rest does nothing.
-    pub(crate) fn new(framing: Framing, cuts: &'static [Cut], most_weight: usize) -> Self {
+    pub(crate) fn new(
+        framing: Framing,
+        excluded: &'static [ExcludedField],
+        most_weight: usize,
+    ) -> Self {
         Self {
             framing,
-            cuts,
+            excluded,
             most_weight,
             token: Token::None,
             frames: Vec::new(),
             key: Vec::new(),
-            place: Place::default(),
+            position: PathMatch::default(),
             skipped: None,
             item: None,
             captured: None,
@@ -343,8 +350,11 @@ impl Cutter {
     /// Begins a value with its first byte, which is not taken in yet if it is that of a number.
     fn value(&mut self, byte: u8) -> Result<usize, Malformed> {
         let depth = self.frames.len();
-        let is_member = |cutter: &Self, framing, name: &[u8]| {
-            cutter.item.is_none() && cutter.framing == framing && depth == 1 && cutter.key == name
+        let is_member = |splitter: &Self, framing, name: &[u8]| {
+            splitter.item.is_none()
+                && splitter.framing == framing
+                && depth == 1
+                && splitter.key == name
         };
         let mut begins_item = is_member(self, Framing::Events, b"object");
         let mut needs_comma = false;
@@ -353,7 +363,7 @@ impl Cutter {
             .last_mut()
             .filter(|frame| frame.bracket != Bracket::Object)
         {
-            self.place = frame.place;
+            self.position = frame.position;
             begins_item = frame.bracket == Bracket::Items;
             needs_comma = std::mem::replace(&mut frame.has_members, true) && !begins_item;
         }
@@ -381,12 +391,12 @@ impl Cutter {
             }
             b'{' | b'[' => {
                 self.weigh(WEIGHT_OF_BRACKET);
-                let (place, expects_key) = (self.place, bracket == Bracket::Object);
+                let (position, expects_key) = (self.position, bracket == Bracket::Object);
                 self.frames.push(Frame {
                     bracket,
                     has_members: false,
                     expects_key,
-                    place,
+                    position,
                 });
             }
             _ => {
@@ -405,11 +415,11 @@ impl Cutter {
         };
         frame.expects_key = false;
         if self.item.is_some() {
-            let Some(place) = frame.place.under(&self.key, self.cuts) else {
+            let Some(position) = frame.position.under(&self.key, self.excluded) else {
                 self.skipped = Some(0);
                 return Ok(());
             };
-            self.place = place;
+            self.position = position;
         }
         let comma: &[u8] = if std::mem::replace(&mut frame.has_members, true) {
             b",\""
@@ -430,9 +440,9 @@ impl Cutter {
             .frames
             .last()
             .is_some_and(|frame| frame.bracket == Bracket::Object);
-        let is_place = self.item.is_some() && in_object && self.place.level == 2;
+        let is_place = self.item.is_some() && in_object && self.position.level == 2;
         let is_it =
-            |(index, _): &(usize, &Capture)| is_place && self.place.captures & (1 << index) != 0;
+            |(index, _): &(usize, &Capture)| is_place && self.position.captures & (1 << index) != 0;
         Capture::ALL
             .iter()
             .enumerate()
@@ -445,9 +455,9 @@ impl Cutter {
             self.write(b"null")?;
         }
         self.item = Some(depth);
-        self.place = Place {
+        self.position = PathMatch {
             level: 0,
-            cuts: u32::MAX,
+            excluded: u32::MAX,
             captures: u8::MAX,
         };
         self.text.clear();
@@ -507,20 +517,20 @@ impl Cutter {
     }
 }
 
-impl Place {
-    /// The place of the value of a key; none where that is left out.
-    fn under(self, key: &[u8], cuts: &[Cut]) -> Option<Self> {
+impl PathMatch {
+    /// The position of the value of a key; none where that is left out.
+    fn under(self, key: &[u8], excluded: &[ExcludedField]) -> Option<Self> {
         let Self {
             level,
-            cuts: open,
+            excluded: open,
             captures,
         } = self;
         let mut next = Self {
             level: level + 1,
-            cuts: 0,
+            excluded: 0,
             captures: 0,
         };
-        for (index, cut) in cuts
+        for (index, cut) in excluded
             .iter()
             .enumerate()
             .take(32)
@@ -540,7 +550,7 @@ impl Place {
             {
                 return None;
             }
-            next.cuts |= u32::from(is_named) << index;
+            next.excluded |= u32::from(is_named) << index;
         }
         for (index, capture) in Capture::ALL.iter().enumerate() {
             let is_named = capture

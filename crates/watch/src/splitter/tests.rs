@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const CUTS: &[Cut] = &[
-    Cut::at(&["metadata", "managedFields"]),
-    Cut::at(&["spec", "template", "containers", "env"]),
-    Cut::but(&["metadata", "annotations"], &["plimsoll.dev/", "vpa"]),
+const CUTS: &[ExcludedField] = &[
+    ExcludedField::at(&["metadata", "managedFields"]),
+    ExcludedField::at(&["spec", "template", "containers", "env"]),
+    ExcludedField::all_but(&["metadata", "annotations"], &["plimsoll.dev/", "vpa"]),
 ];
 
 /// Namespace, name, resourceVersion and what is left of an object; documents have no name.
 type Found = Vec<(String, String, String, Option<Value>)>;
 
 fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, Malformed> {
-    let mut cutter = Cutter::new(framing, CUTS, most_weight);
+    let mut splitter = Splitter::new(framing, CUTS, most_weight);
     let mut all = Vec::new();
     for chunk in chunks {
-        cutter.push(chunk, |piece| {
+        splitter.push(chunk, |piece| {
             let json = |text: &[u8]| serde_json::from_slice(text).expect("what is left is JSON");
             all.push(match piece {
                 Piece::Item(Item {
@@ -42,7 +42,7 @@ fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, 
             });
         })?;
     }
-    cutter.end()?;
+    splitter.end()?;
     Ok(all)
 }
 
@@ -171,8 +171,8 @@ fn what_is_left_out_weighs_nothing() {
         let env = vec![json!({"name": "A", "value": "b"}); env];
         let object = json!({"metadata": {"name": "a"}, "spec": {"template": {"containers": [{"env": env}]}}});
         let text = json!({"items": [object]}).to_string();
-        let (mut cutter, mut found) = (Cutter::new(Framing::List, CUTS, usize::MAX), 0);
-        let pushed = cutter.push(text.as_bytes(), |piece| {
+        let (mut splitter, mut found) = (Splitter::new(Framing::List, CUTS, usize::MAX), 0);
+        let pushed = splitter.push(text.as_bytes(), |piece| {
             if let Piece::Item(item) = piece {
                 found = item.weight;
             }
@@ -252,9 +252,9 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ \n1".to_vec())], 0..200)) {
         for framing in [Framing::List, Framing::Events] {
-            let mut cutter = Cutter::new(framing, CUTS, 500);
+            let mut splitter = Splitter::new(framing, CUTS, 500);
             // Whether it is well formed does not matter here.
-            let _ = cutter.push(&bytes, |_| ()).and_then(|()| cutter.end());
+            let _ = splitter.push(&bytes, |_| ()).and_then(|()| splitter.end());
         }
     }
 }
