@@ -1,9 +1,9 @@
 //! Reads the scale subresources of objects of kinds that are not well known.
 
-mod keep;
-mod question;
+mod controller;
 mod read;
+mod request;
 mod schedule;
 
-pub(crate) use keep::keep;
-pub use question::ScaleRequests;
+pub(crate) use controller::run;
+pub use request::ScaleRequests;

@@ -266,7 +266,7 @@ impl Watches {
     #[must_use]
     pub fn scales(mut self) -> Self {
         self.tasks
-            .spawn(scale::keep(self.client.clone(), Arc::clone(&self.store)));
+            .spawn(scale::run(self.client.clone(), Arc::clone(&self.store)));
         self
     }
 

@@ -27,7 +27,7 @@ type Lane = (String, String);
 /// The reads that are due, under way, and to come.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    known: BTreeMap<ScaleKey, Known>,
+    known: BTreeMap<ScaleKey, KeyState>,
     /// When each key that is neither due nor being read will be due.
     later: BTreeSet<(Instant, ScaleKey)>,
     /// The keys that are due, all of them known. One that was answered or is being read meanwhile
@@ -40,7 +40,7 @@ pub(super) struct Schedule {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KeyState {
     /// Passing failures in a row.
     failures: u32,
     /// When it will be due; none while it is due or being read.
@@ -85,9 +85,9 @@ impl Schedule {
             let Some(known) = self.known.get_mut(key) else {
                 self.known.insert(
                     key.clone(),
-                    Known {
+                    KeyState {
                         pods: *pods,
-                        ..Known::default()
+                        ..KeyState::default()
                     },
                 );
                 self.due

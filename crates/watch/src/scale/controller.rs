@@ -21,7 +21,7 @@ const PACE: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_mins(1);
 
 /// Runs until it is dropped.
-pub(crate) async fn keep(client: Client, store: Arc<watch::Sender<View>>) {
+pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
     let mut view = store.subscribe();
     let reader = Reader::new(client);
     let mut schedule = Schedule::default();

@@ -161,7 +161,7 @@ fn server(replicas: &Arc<AtomicI32>, reads: &Arc<AtomicUsize>) -> Client {
 async fn a_scale_is_read_again_soon_after_pods_come_or_go() {
     let (replicas, reads) = (Arc::new(AtomicI32::new(4)), Arc::new(AtomicUsize::new(0)));
     let store = Arc::new(watch::Sender::new(view(4)));
-    let keeping = tokio::spawn(keep(server(&replicas, &reads), Arc::clone(&store)));
+    let keeping = tokio::spawn(run(server(&replicas, &reads), Arc::clone(&store)));
     let mut seen = store.subscribe();
     seen.wait_for(|view| view.scale(&key()) == Some(&found(4)))
         .await
@@ -231,7 +231,7 @@ async fn reads_that_hang_do_not_hold_up_those_of_others() {
     let store = Arc::new(watch::Sender::new(View::default()));
     ScaleRequests::new(Arc::clone(&store)).ask(hanging.iter().chain([&good]).cloned().collect());
     let started = Instant::now();
-    let keeping = tokio::spawn(keep(api_server(), Arc::clone(&store)));
+    let keeping = tokio::spawn(run(api_server(), Arc::clone(&store)));
     let key = ScaleKey::of(&good).expect("a key");
     let found = Scale::Found {
         selector: "app=web".to_owned(),
