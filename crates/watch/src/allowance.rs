@@ -2,40 +2,40 @@
 
 use std::collections::HashMap;
 
-/// The most that objects may weigh. The allowances of one namespace for all kinds that a program
-/// reads are together below half of the memory limit in `deploy/`.
+/// Limits on the weight of objects, in bytes. The allowances of one namespace for all kinds that a
+/// program reads add up to less than half of the memory limit in `deploy/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// An object of the usual size, which is kept however many of them the API server stores.
+    /// Usual weight of an object; any number of objects up to this weight is kept.
     pub(crate) usual: usize,
-    /// One object.
+    /// Limit of one object.
     pub(crate) object: usize,
-    /// All objects of a namespace together that weigh more than usual.
+    /// Limit of the sum over a namespace's objects above the usual weight.
     pub(crate) namespace: usize,
 }
 
 impl Limits {
-    /// The limits of pods. A pod with ten containers has about the usual weight.
+    /// Limits of pods. A pod with ten containers has about the usual weight.
     pub(crate) const PODS: Self = Self {
         usual: 32 << 10,
         object: 512 << 10,
         namespace: 16 << 20,
     };
-    /// The limits of kinds without limits of their own. Hardly any of their objects is larger than
+    /// Limits of kinds without limits of their own. Hardly any of their objects is larger than
     /// usual.
     pub(crate) const OTHERS: Self = Self {
         usual: 32 << 10,
         object: 512 << 10,
         namespace: 4 << 20,
     };
-    /// The limits of workload controllers, of which little more than the selector is read.
+    /// Limits of workload controllers, of which little more than the selector is read.
     pub(crate) const CONTROLLERS: Self = Self {
         usual: 8 << 10,
         object: 512 << 10,
         namespace: 8 << 20,
     };
-    /// The limits of predictions. One of 10,000 points, which is the most that the recommender
-    /// writes, weighs 3.4 MB.
+    /// Limits of predictions. The longest that the recommender writes has 10,000 points and weighs
+    /// 3.4 MB.
     pub(crate) const PREDICTIONS: Self = Self {
         usual: 32 << 10,
         object: 4 << 20,
@@ -43,7 +43,7 @@ impl Limits {
     };
 }
 
-/// The large objects of a namespace would weigh more than this together.
+/// The sum over a namespace's large objects would exceed this many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the large objects of this kind in the namespace take more than {0} bytes of memory together"
@@ -62,12 +62,12 @@ pub(crate) struct Allowance {
 struct Large {
     weights: HashMap<String, usize>,
     total: usize,
-    /// The smallest weight of an object that there was no room for.
+    /// Smallest weight of a refused object.
     refused: Option<usize>,
 }
 
 impl Allowance {
-    /// No objects yet.
+    /// Starts without objects.
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -76,8 +76,9 @@ impl Allowance {
         }
     }
 
-    /// Counts an object in place of the one of its name. Where there is no room for it, neither counts. Objects of the cluster are
-    /// made by its administrators, and always have room. One that is too large by itself has no text, and is never admitted.
+    /// Counts an object in place of the one with its name. If there is no room, neither counts.
+    /// Cluster-scoped objects are written by administrators and always have room. An object that is
+    /// too large by itself has no text and is never admitted.
     pub(crate) fn admit(
         &mut self,
         namespace: &str,
@@ -104,7 +105,7 @@ impl Allowance {
         Ok(())
     }
 
-    /// The weight of an object that counts.
+    /// Weight of a counted object; 0 if it is not counted.
     pub(crate) fn weight(&self, namespace: &str, name: &str) -> usize {
         self.namespaces
             .get(namespace)
@@ -113,7 +114,7 @@ impl Allowance {
             .unwrap_or_default()
     }
 
-    /// Counts an object no longer.
+    /// Stops counting an object.
     pub(crate) fn release(&mut self, namespace: &str, name: &str) {
         let Some(large) = self.namespaces.get_mut(namespace) else {
             return;
@@ -129,7 +130,7 @@ impl Allowance {
         }
     }
 
-    /// Whether an object that was refused may have room since others are gone or smaller.
+    /// Whether a refused object may have room now, since others were deleted or shrank.
     pub(crate) fn may_admit_refused(&self) -> bool {
         self.may_admit_refused
     }

@@ -1,40 +1,40 @@
-//! Why a list or a watch ended, and where to go on from.
+//! Failures of lists and watches, and the state to resume from.
 
 use kube::Error;
 use kube::core::Status;
 use tokio::time::error::Elapsed;
 
-/// HTTP status of a watch from a version that the server has forgotten.
+/// HTTP status of a watch from a `resourceVersion` that has expired.
 const GONE: u16 = 410;
 
-/// A list or a watch did not end well.
+/// Failure of a list or a watch.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The request failed, or its answer could not be read.
+    /// The request failed, or its response could not be read.
     #[error("{}", words(.0))]
     Request(#[from] Error),
     /// The server ended the watch with an error.
     #[error("{}", .0.message)]
     Watch(Box<Status>),
-    /// Nothing was heard for longer than a healthy server is silent.
+    /// The server was silent for longer than a healthy one is.
     #[error("the API server did not answer in time")]
     Silent(#[from] Elapsed),
     /// The connection broke.
     #[error("the answer broke off: {0}")]
     Broken(#[from] std::io::Error),
-    /// The answer ended within an object.
+    /// The response ended within an object.
     #[error("the answer was cut short")]
     CutShort,
-    /// The answer is not what an API server says.
+    /// The response is not one of an API server.
     #[error("the answer cannot be read")]
     Unreadable,
-    /// A list came without the version to watch from.
+    /// The list has no `resourceVersion` to watch from.
     #[error("the list carries no resourceVersion")]
     NoVersion,
 }
 
 impl Failure {
-    /// Whether the watch cannot go on where it broke off: everything has to be listed again.
+    /// Whether the watch cannot resume, so that everything has to be listed again.
     pub(crate) fn needs_list(&self) -> bool {
         match self {
             Self::Request(Error::Api(status)) | Self::Watch(status) => status.code == GONE,
@@ -43,9 +43,9 @@ impl Failure {
         }
     }
 
-    /// The server ended the watch with this status.
+    /// Converts the status with which the server ended the watch.
     pub(crate) fn ended(status: Status) -> Self {
-        // A status that says nothing is no status.
+        // An empty status is not one of an API server.
         if status.code == 0 {
             Self::Unreadable
         } else {
@@ -54,7 +54,7 @@ impl Failure {
     }
 }
 
-/// The API server's own words where there are any.
+/// Message of the API server if there is one, else of the client.
 fn words(error: &Error) -> String {
     match error {
         Error::Api(status) if !status.message.is_empty() => status.message.clone(),

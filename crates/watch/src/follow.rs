@@ -1,10 +1,9 @@
-//! Lists a kind of object, watches it from there, and begins again whenever that breaks. It never
-//! gives up.
+//! Lists a kind of object, watches it from there, and starts again whenever the watch breaks. It
+//! never gives up.
 //!
-//! Unlike `kube::runtime::watcher` it knows when a broken watch is up again, even if nothing
-//! changes afterwards; that is what staleness is measured by. And it reads objects one by one as
-//! their bytes arrive: neither the number of objects nor their size makes a page of them too large
-//! for memory.
+//! Unlike `kube::runtime::watcher` it detects that a broken watch is up again even without changes,
+//! which defines staleness. It also reads objects one by one as their bytes arrive, so that memory
+//! does not depend on the number or the size of the objects in a page.
 
 #[cfg(test)]
 mod hostile;
@@ -28,31 +27,31 @@ use crate::retry::Retry;
 use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 
-/// Objects per page of a list, while they are of the usual size.
+/// Objects per page of a list, unless they are large.
 const PAGE: u32 = 500;
-/// Bytes per page of more than one object. The API server holds a page as a whole, and the client
-/// takes no more than 128 MiB.
+/// Byte limit of a page with more than one object. The API server buffers a whole page, and the
+/// client accepts at most 128 MiB.
 const PAGE_BYTES: usize = 32 << 20;
-/// How long one request may take to be answered.
+/// Timeout of one request, and of one page.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long the server keeps one watch open.
+/// Duration of one watch, requested from the server.
 const WATCH_SECONDS: u32 = 290;
-/// The longest silence on a watch with bookmarks, which the server sends about once a minute.
+/// Silence after which a watch with bookmarks is dead. The server sends bookmarks about once a
+/// minute.
 const SILENCE: Duration = Duration::from_secs(150);
-/// The longest silence on a watch without bookmarks. The server sends none for kinds that it keeps
-/// no watch cache for, such as events, but ends each watch after [`WATCH_SECONDS`].
+/// Silence after which a watch without bookmarks is dead. The server sends none for kinds without a
+/// watch cache, such as events, but ends each watch after [`WATCH_SECONDS`].
 const SILENCE_WITHOUT_BOOKMARKS: Duration = Duration::from_mins(5);
-/// After a watch was opened, the server sends the missed events at once. They are taken in after
-/// this time.
+/// Time after which a resumed watch counts as current: the server sends missed events at once.
 const CATCH_UP: Duration = Duration::from_secs(5);
-/// A watch that ends sooner than this is taken for a failing one, so that a server that closes at
-/// once is not pestered.
+/// A watch that ends sooner than this backs off like a failed one, to spare a server that closes at
+/// once.
 const SHORT: Duration = Duration::from_secs(1);
-/// The shortest time between a list and one that looks for objects that had no room in it. Below
-/// the duration of a watch.
+/// Minimum time between a list and a further one for objects that had no room. Below the duration
+/// of a watch.
 const LIST_AGAIN: Duration = Duration::from_mins(4);
 
-/// The objects to read: where they are, and which parts of them.
+/// The objects to read: URL, field selector, excluded fields and limits.
 pub(crate) struct Source {
     client: Client,
     path: String,
@@ -62,7 +61,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// All objects of a kind, or those of one namespace, without these parts.
+    /// Reads all objects of a kind, or those of one namespace, without the `excluded` fields.
     pub(crate) fn new<K: Resource<DynamicType = ()>>(
         client: Client,
         namespace: Option<&str>,
@@ -77,7 +76,7 @@ impl Source {
         }
     }
 
-    /// Only objects with these fields.
+    /// Sets a field selector.
     pub(crate) fn with_fields(self, fields: impl Into<String>) -> Self {
         Self {
             fields: Some(fields.into()),
@@ -85,7 +84,7 @@ impl Source {
         }
     }
 
-    /// Objects may have these sizes.
+    /// Sets the limits of the objects.
     pub(crate) fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
@@ -95,11 +94,11 @@ impl Source {
     }
 }
 
-/// The state of the protocol.
+/// State of the list-and-watch protocol.
 enum State {
-    /// Everything has to be read.
+    /// Everything has to be listed.
     List,
-    /// Everything up to this version is known.
+    /// Everything up to this `resourceVersion` is known.
     Watch { version: String },
 }
 
@@ -163,17 +162,16 @@ pub(crate) async fn follow<T>(
     }
 }
 
-/// All objects.
+/// A complete list.
 struct Listed<T: Entry> {
-    /// The version to watch from.
+    /// The `resourceVersion` to watch from.
     version: String,
     readings: Vec<Reading<T>>,
-    /// The sizes of those that are kept.
+    /// Weights of the kept objects.
     allowance: Allowance,
 }
 
-/// Reads all pages, and keeps of them what counts. `size` is the number of objects of the next
-/// page; it stays for the next list.
+/// Reads all pages. `size` is the number of objects of the next page; the next list starts with it.
 async fn list<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
@@ -215,7 +213,7 @@ where
         let Page { metadata, bytes } = match page {
             Ok(page) => page,
             Err(TooLarge { objects }) => {
-                // They come again in smaller pages.
+                // The objects are requested again in smaller pages.
                 readings.truncate(length);
                 *size = (objects / 2).clamp(1, (*size / 2).max(1));
                 continue;
@@ -236,8 +234,8 @@ where
     }
 }
 
-/// An object as it is to be kept: counted with its weight, or where its last good state stays, with
-/// that of this one.
+/// Admits an object to the allowance with its weight, or with that of its last good state where
+/// this one stays.
 fn admitted<T: Entry>(
     reading: Reading<T>,
     namespace: &str,
@@ -259,13 +257,13 @@ fn admitted<T: Entry>(
     }
 }
 
-/// A page without its objects.
+/// A page of a list, without its objects.
 struct Page {
     metadata: ListMetadata,
     bytes: usize,
 }
 
-/// So many objects are too large for one page.
+/// The page exceeds [`PAGE_BYTES`] after this number of objects.
 struct TooLarge {
     objects: u32,
 }
@@ -284,7 +282,7 @@ struct ListMetadata {
     continue_token: Option<String>,
 }
 
-/// Reads a page, and gives each object to `found`.
+/// Reads a page and passes each object to `found`.
 async fn page(
     source: &Source,
     params: &ListParams,
@@ -326,11 +324,11 @@ async fn page(
     }
 }
 
-/// Watches until the server ends it, which it does now and then. `version` moves along.
+/// Watches until the server ends the watch. Advances `version` with each event.
 ///
-/// The events that were missed while the watch was down come first. The view is current at the
-/// first bookmark, which comes after them, or [`CATCH_UP`] after the watch was opened.
-/// `has_bookmarks` becomes true at the first bookmark of any watch.
+/// Events that were missed while the watch was down come first. The view is current at the first
+/// bookmark, which follows them, or [`CATCH_UP`] after the watch was opened. `has_bookmarks`
+/// becomes true at the first bookmark of any watch.
 async fn watch<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
@@ -385,7 +383,7 @@ where
             _ if failure.is_some() => {}
             Piece::Item(item) => subject = Some(Subject::of(&item, read)),
             Piece::Document(text) => {
-                match take_in(text, subject.take(), writer, allowance, version) {
+                match apply_event(text, subject.take(), writer, allowance, version) {
                     Ok(Event::Bookmark) => had_bookmark = true,
                     Ok(Event::Change) => {}
                     Err(error) => failure = Some(error),
@@ -411,9 +409,9 @@ struct Subject<T: Entry> {
     name: String,
     version: String,
     weight: usize,
-    /// None where it has no name, as that of a bookmark or an error.
+    /// `None` for an object without a name, such as that of a bookmark or an error.
     reading: Option<Reading<T>>,
-    /// What it says where it has no name.
+    /// Text of an object without a name.
     text: Vec<u8>,
 }
 
@@ -437,16 +435,16 @@ struct EventEnvelope {
     kind: String,
 }
 
-/// The kinds of events that are no errors.
+/// The types of events other than errors.
 enum Event {
     /// An object was added, modified or deleted.
     Change,
-    /// All changes up to a version were sent.
+    /// All changes up to a `resourceVersion` were sent.
     Bookmark,
 }
 
-/// Takes one event in.
-fn take_in<T: Entry>(
+/// Applies one event.
+fn apply_event<T: Entry>(
     envelope: &[u8],
     subject: Option<Subject<T>>,
     writer: &TableWriter<T>,

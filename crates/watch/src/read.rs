@@ -1,4 +1,4 @@
-//! From the text of one object to what is kept of it.
+//! Parsing of single objects from their JSON text.
 
 use api::ParseError;
 use kube::Resource;
@@ -8,7 +8,7 @@ use view::{Entry, ObjectKey, Scope};
 use crate::splitter::Item;
 use crate::table_writer::Reading;
 
-/// Why there is no object.
+/// Reason for rejecting an object.
 pub(crate) enum Unusable {
     /// It takes too much memory.
     TooLarge(String),
@@ -17,12 +17,12 @@ pub(crate) enum Unusable {
 }
 
 impl Item<'_> {
-    /// Its namespace and name.
+    /// Namespace and name.
     pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }
 
-    /// Parses what is left of it.
+    /// Parses the remaining fields.
     pub(crate) fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
     ) -> Result<K, Unusable> {
@@ -40,7 +40,7 @@ impl Item<'_> {
 }
 
 impl<T: Entry> Reading<T> {
-    /// What is kept of an object of this key.
+    /// Classifies the result of parsing the object with this key.
     pub(crate) fn of(key: T::Key, object: Result<T, Unusable>) -> Self {
         match object {
             Ok(object) => Self::Keep(object),
@@ -50,8 +50,8 @@ impl<T: Entry> Reading<T> {
     }
 }
 
-/// Reads an object within the scope. What is outside of it is not even parsed: in a cluster of many
-/// shards that is most of what passes by.
+/// Reads an object within the scope. Others are not parsed: with many shards they are most of the
+/// objects.
 pub(crate) fn within<K, T>(
     scope: &Scope,
     item: &Item<'_>,

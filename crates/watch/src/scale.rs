@@ -1,4 +1,4 @@
-//! Reads the scale subresources of objects of kinds that are not well known.
+//! Reads the scale subresources of custom kinds.
 
 mod controller;
 mod read;

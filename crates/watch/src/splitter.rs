@@ -1,87 +1,68 @@
-//! Cuts the API server's answers into objects while they arrive, and leaves out of each object what
-//! no decision reads.
+//! Splits the API server's responses into objects while they arrive, without the fields that no
+//! decision reads.
 //!
-//! Neither an answer nor a large object is ever held as a whole: memory is bounded by the largest
-//! weight of an object, whatever tenants write. Fields are found by the bytes of their names; what
-//! is left of an object is text, to be parsed.
+//! Neither a response nor a large object is ever held as a whole: the weight limit of an object
+//! bounds the memory. Fields are found by the bytes of their names. The remaining text of an object
+//! is parsed later.
 
+mod path;
 #[cfg(test)]
 mod tests;
 
-/// Name, namespace and resourceVersion together, which the API server limits to far less.
+pub(crate) use path::ExcludedField;
+use path::{Capture, PathMatch};
+
+/// Limit of name, namespace and resourceVersion together, in bytes; the API server's limits are far
+/// lower.
 const MOST_OF_NAMES: usize = 2048;
-/// A document without the objects in it: `metadata` of a list, `type` of an event.
+/// Limit of a document without its objects, in bytes: `metadata` of a list, `type` of an event.
 const MOST_OF_ENVELOPE: usize = 1 << 16;
-/// Values within values. `serde_json` reads no more than 128 levels.
+/// Limit of the nesting depth. `serde_json` reads at most 128 levels.
 const DEEPEST: usize = 100;
-/// The memory of a parsed object or list beyond its text, estimated.
+/// Estimated memory of a parsed object or list in addition to its text, in bytes.
 const WEIGHT_OF_BRACKET: usize = 192;
-/// The memory of a parsed string beyond its text, estimated.
+/// Estimated memory of a parsed string in addition to its text, in bytes.
 const WEIGHT_OF_STRING: usize = 32;
 
-/// A part of an object that is left out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ExcludedField {
-    /// The names of the fields that lead to it. Lists on the way have no name.
-    pub(crate) path: &'static [&'static str],
-    /// Where not empty, `path` leads to a map, of which only the keys that begin so stay.
-    pub(crate) keep: &'static [&'static str],
-}
-
-impl ExcludedField {
-    /// Leaves out a field.
-    pub(crate) const fn at(path: &'static [&'static str]) -> Self {
-        Self { path, keep: &[] }
-    }
-
-    /// Leaves out all entries of a map but those whose keys begin so.
-    pub(crate) const fn all_but(
-        path: &'static [&'static str],
-        keep: &'static [&'static str],
-    ) -> Self {
-        Self { path, keep }
-    }
-}
-
-/// The shape of an answer.
+/// Format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// One document with objects in its field `items`.
+    /// One document with the objects in `items`.
     List,
-    /// One document after the other, each with an object in its field `object`.
+    /// A sequence of documents, each with an object in `object`.
     Events,
 }
 
-/// A piece of an answer.
+/// A part of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     /// An object.
     Item(Item<'a>),
-    /// A document that ended, without the objects in it.
+    /// The end of a document, with its text without the objects.
     Document(&'a [u8]),
 }
 
-/// An object, as text.
+/// An object as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Item<'a> {
-    /// Its namespace, empty for one of the cluster.
+    /// Namespace; empty for cluster-scoped objects.
     pub(crate) namespace: &'a str,
-    /// Its name, empty for what is no object.
+    /// Name; empty for a document that is not an object, such as a bookmark.
     pub(crate) name: &'a str,
-    /// Its resourceVersion.
+    /// `resourceVersion`.
     pub(crate) version: &'a str,
-    /// About how many bytes it takes once it is parsed.
+    /// Estimated memory of the parsed object, in bytes.
     pub(crate) weight: usize,
-    /// What is left of it; none where its weight is above the limit.
+    /// Text without the excluded fields; `None` if the weight exceeds the limit.
     pub(crate) text: Option<&'a [u8]>,
 }
 
-/// Not JSON, or not of the expected shape.
+/// The response is not JSON, or not of the expected format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is malformed or was cut short")]
 pub(crate) struct Malformed;
 
-/// The state between two chunks of an answer.
+/// Incremental parser of a response; keeps its state between chunks.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     framing: Framing,
@@ -91,11 +72,11 @@ pub(crate) struct Splitter {
     frames: Vec<Frame>,
     /// The key whose value comes next.
     key: Vec<u8>,
-    /// What the value that comes next is to its excluded.
+    /// Path match of the value that comes next.
     position: PathMatch,
-    /// How many brackets are open of a value that is left out; none while nothing is.
+    /// Number of open brackets of an excluded value; `None` outside of one.
     skipped: Option<usize>,
-    /// The number of frames around the object that is being read.
+    /// Number of frames around the current object.
     item: Option<usize>,
     captured: Option<Capture>,
     names: [String; 3],
@@ -104,7 +85,7 @@ pub(crate) struct Splitter {
     envelope: Vec<u8>,
 }
 
-/// The kind of token that the last chunk ended in.
+/// Kind of token that the last chunk ended in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     None,
@@ -126,41 +107,12 @@ struct Frame {
 enum Bracket {
     Object,
     List,
-    /// The list whose elements are the objects of an answer.
+    /// The list `items`, whose elements are the objects.
     Items,
 }
 
-/// What a value is to the excluded: how many names lead to it, and which excluded and captures have agreed
-/// so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct PathMatch {
-    level: usize,
-    excluded: u32,
-    captures: u8,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Capture {
-    Namespace,
-    Name,
-    Version,
-}
-
-impl Capture {
-    const ALL: [Self; 3] = [Self::Namespace, Self::Name, Self::Version];
-
-    fn path(self) -> [&'static str; 2] {
-        let name = match self {
-            Self::Namespace => "namespace",
-            Self::Name => "name",
-            Self::Version => "resourceVersion",
-        };
-        ["metadata", name]
-    }
-}
-
 impl Splitter {
-    /// Begins an answer. Of more than 32 cuts the rest does nothing.
+    /// Starts a response. Only the first 32 excluded fields have an effect.
     pub(crate) fn new(
         framing: Framing,
         excluded: &'static [ExcludedField],
@@ -184,7 +136,7 @@ impl Splitter {
         }
     }
 
-    /// Takes in the next bytes, and gives the pieces that they complete.
+    /// Consumes the next bytes and passes the parts that they complete to `found`.
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
@@ -205,14 +157,14 @@ impl Splitter {
         Ok(())
     }
 
-    /// The answer is over.
+    /// Ends the response. Fails if it is incomplete.
     pub(crate) fn end(&self) -> Result<(), Malformed> {
         let is_whole =
             self.frames.is_empty() && self.token == Token::None && self.skipped.is_none();
         if is_whole { Ok(()) } else { Err(Malformed) }
     }
 
-    /// Takes in a part of a string or key, up to its end or that of the bytes.
+    /// Consumes a part of a string or key, up to its end or that of the bytes.
     fn string(
         &mut self,
         bytes: &[u8],
@@ -281,7 +233,7 @@ impl Splitter {
         self.write(part)
     }
 
-    /// Takes in a part of a number or word, up to its end or that of the bytes.
+    /// Consumes a part of a number or literal, up to its end or that of the bytes.
     fn number(
         &mut self,
         bytes: &[u8],
@@ -297,7 +249,7 @@ impl Splitter {
         Ok(end)
     }
 
-    /// Passes over a value that is left out, up to its next bracket or string.
+    /// Skips an excluded value up to its next bracket or string.
     fn skip(&mut self, bytes: &[u8]) -> usize {
         let open = self.skipped.unwrap_or_default();
         let is_structure = |byte: &u8| {
@@ -309,7 +261,7 @@ impl Splitter {
         match (bytes.get(at), open) {
             (Some(b'"'), _) => self.token = Token::String { escaped: false },
             (Some(b'{' | b'['), _) => self.skipped = Some(open + 1),
-            // A number or a word ends where the value around it goes on.
+            // A number or literal ends where its container continues.
             (_, 0) => {
                 self.skipped = None;
                 return at;
@@ -320,7 +272,7 @@ impl Splitter {
         at + 1
     }
 
-    /// Takes in one byte that is part of no string or number.
+    /// Consumes one byte outside of strings and numbers.
     fn structure(
         &mut self,
         bytes: &[u8],
@@ -347,7 +299,7 @@ impl Splitter {
         Ok(1)
     }
 
-    /// Begins a value with its first byte, which is not taken in yet if it is that of a number.
+    /// Starts a value with its first byte, which is not consumed yet if it starts a number.
     fn value(&mut self, byte: u8) -> Result<usize, Malformed> {
         let depth = self.frames.len();
         let is_member = |splitter: &Self, framing, name: &[u8]| {
@@ -408,7 +360,7 @@ impl Splitter {
         Ok(1)
     }
 
-    /// Writes a key that is whole, or begins to leave its value out.
+    /// Writes a complete key, or starts skipping its value.
     fn key_ended(&mut self) -> Result<(), Malformed> {
         let Some(frame) = self.frames.last_mut() else {
             return Err(Malformed);
@@ -434,20 +386,15 @@ impl Splitter {
         self.write(b"\":")
     }
 
-    /// The part of the key that the string which begins now is, if it is one.
+    /// The field that the string which begins now captures, if any.
     fn capture(&self) -> Option<Capture> {
         let in_object = self
             .frames
             .last()
             .is_some_and(|frame| frame.bracket == Bracket::Object);
-        let is_place = self.item.is_some() && in_object && self.position.level == 2;
-        let is_it =
-            |(index, _): &(usize, &Capture)| is_place && self.position.captures & (1 << index) != 0;
-        Capture::ALL
-            .iter()
-            .enumerate()
-            .find(is_it)
-            .map(|(_, capture)| *capture)
+        (self.item.is_some() && in_object)
+            .then_some(self.position)
+            .and_then(PathMatch::capture)
     }
 
     fn begin_item(&mut self, depth: usize) -> Result<(), Malformed> {
@@ -455,18 +402,14 @@ impl Splitter {
             self.write(b"null")?;
         }
         self.item = Some(depth);
-        self.position = PathMatch {
-            level: 0,
-            excluded: u32::MAX,
-            captures: u8::MAX,
-        };
+        self.position = PathMatch::OBJECT;
         self.text.clear();
         self.weight = 0;
         self.names.iter_mut().for_each(String::clear);
         Ok(())
     }
 
-    /// Gives the object or the document that ends with the value that has ended.
+    /// Passes on the object or document that ends with this value.
     fn value_ended(&mut self, found: &mut impl FnMut(Piece<'_>)) {
         let depth = self.frames.len();
         if self.item == Some(depth) {
@@ -491,7 +434,7 @@ impl Splitter {
         self.weight = self.weight.saturating_add(weight);
     }
 
-    /// From here on the object counts as too large.
+    /// Marks the object as too large.
     fn outgrow(&mut self) {
         self.weight = usize::MAX;
         self.text = Vec::new();
@@ -514,51 +457,5 @@ impl Splitter {
             self.text.extend_from_slice(bytes);
         }
         Ok(())
-    }
-}
-
-impl PathMatch {
-    /// The position of the value of a key; none where that is left out.
-    fn under(self, key: &[u8], excluded: &[ExcludedField]) -> Option<Self> {
-        let Self {
-            level,
-            excluded: open,
-            captures,
-        } = self;
-        let mut next = Self {
-            level: level + 1,
-            excluded: 0,
-            captures: 0,
-        };
-        for (index, cut) in excluded
-            .iter()
-            .enumerate()
-            .take(32)
-            .filter(|(index, _)| open & (1 << index) != 0)
-        {
-            let is_named = cut
-                .path
-                .get(level)
-                .is_some_and(|name| name.as_bytes() == key);
-            let is_entry = level == cut.path.len() && !cut.keep.is_empty();
-            let is_kept = cut
-                .keep
-                .iter()
-                .any(|start| key.starts_with(start.as_bytes()));
-            if (is_named && cut.keep.is_empty() && cut.path.len() == next.level)
-                || (is_entry && !is_kept)
-            {
-                return None;
-            }
-            next.excluded |= u32::from(is_named) << index;
-        }
-        for (index, capture) in Capture::ALL.iter().enumerate() {
-            let is_named = capture
-                .path()
-                .get(level)
-                .is_some_and(|name| name.as_bytes() == key);
-            next.captures |= captures & (u8::from(is_named) << index);
-        }
-        Some(next)
     }
 }

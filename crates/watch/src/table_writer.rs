@@ -1,4 +1,4 @@
-//! Moves what one watch reads into its table of the view, and wakes readers only when the table
+//! Writes the objects of one watch into its table of the view, and wakes readers only if the table
 //! changed.
 
 use parking_lot::Mutex;
@@ -12,25 +12,25 @@ use view::{Change, Entry, Freshness, Resource, Table, View};
 
 use crate::failure::Failure;
 
-/// The shortest time between two warnings of one watch about objects that cannot be used.
+/// Minimum interval between two warnings of one watch about rejected objects.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What became of an object when it was trimmed.
+/// Result of reading an object.
 pub(crate) enum Reading<T: Entry> {
-    /// It counts.
+    /// The object counts.
     Keep(T),
-    /// It is outside the scope, as good as not there.
+    /// Outside the scope: treated as absent.
     Outside(T::Key),
-    /// It does not parse, and why; its last good state stays.
+    /// Does not parse, with the reason; its last good state stays.
     Broken(T::Key, String),
-    /// It takes too much memory, and of what; as good as not there.
+    /// Above a memory limit, with the reason; treated as absent.
     TooLarge(T::Key, String),
 }
 
 type Pick<T> = dyn Fn(&mut View) -> &mut Table<T> + Send + Sync;
 type Listener<T> = dyn Fn(&Change<T>) + Send + Sync;
 
-/// One watch's way into the view.
+/// Writer of one watch.
 pub(crate) struct TableWriter<T: Entry> {
     resource: Resource,
     store: Arc<watch::Sender<View>>,
@@ -39,16 +39,16 @@ pub(crate) struct TableWriter<T: Entry> {
     rejections: Mutex<Rejections>,
 }
 
-/// The rejected objects as far as the log is concerned.
+/// Rate limit of the warnings about rejected objects.
 #[derive(Debug, Default)]
 struct Rejections {
     warned_at: Option<Instant>,
-    /// The number since the last warning.
+    /// Number of rejections since the last warning.
     count: u64,
 }
 
 impl Rejections {
-    /// Counts more of them. Returns the number since the last warning where another one is due.
+    /// Counts rejections. Returns the number since the last warning if another one is due.
     fn add(&mut self, count: u64, now: Instant) -> Option<u64> {
         self.count = self.count.saturating_add(count);
         if self
@@ -63,7 +63,7 @@ impl Rejections {
 }
 
 impl<T: Entry> TableWriter<T> {
-    /// Announces the resource: the view is not synced before it is.
+    /// Announces the resource: the view is unsynced until it is listed.
     pub(crate) fn new(
         resource: Resource,
         store: &Arc<watch::Sender<View>>,
@@ -82,7 +82,7 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// Calls `on_change` for each change, after the view shows it.
+    /// Calls `on_change` for each change, after the view is updated.
     pub(crate) fn on_change(self, on_change: impl Fn(&Change<T>) + Send + Sync + 'static) -> Self {
         Self {
             on_change: Box::new(on_change),
@@ -90,7 +90,7 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// An object was added or modified.
+    /// Applies an added or modified object.
     pub(crate) fn apply(&self, reading: Reading<T>) {
         match reading {
             Reading::Keep(object) => {
@@ -106,7 +106,7 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// An object was deleted.
+    /// Applies the deletion of an object.
     pub(crate) fn delete(&self, reading: Reading<T>) {
         let key = match reading {
             Reading::Keep(object) => object.key().clone(),
@@ -115,7 +115,7 @@ impl<T: Entry> TableWriter<T> {
         self.change(|table| table.delete(&key).into_iter().collect());
     }
 
-    /// Everything was listed. Objects that do not parse keep the state that they had.
+    /// Applies a complete list. Objects that do not parse keep their previous state.
     pub(crate) fn reset(&self, readings: Vec<Reading<T>>) {
         let (mut objects, mut broken) = (Vec::with_capacity(readings.len()), Vec::new());
         let (mut rejected, mut first_reason) = (0, None);
@@ -144,7 +144,7 @@ impl<T: Entry> TableWriter<T> {
         self.is_up(Freshness::listed);
     }
 
-    /// The watch is up, from where it broke off.
+    /// Records that the watch resumed where it broke off.
     pub(crate) fn resumed(&self) {
         self.is_up(Freshness::resumed);
     }
@@ -155,7 +155,7 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// The watch is down.
+    /// Records a failed list or watch.
     pub(crate) fn failed(&self, failure: &Failure) {
         let resource = self.resource.name();
         let was_stale = self
@@ -169,8 +169,8 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// Counts objects that cannot be used. Warns once a minute: one tenant's objects must not flood
-    /// the log.
+    /// Counts rejected objects. Warns at most once per [`WARNING_INTERVAL`]: a tenant must not
+    /// flood the log.
     fn reject(&self, count: u64, reason: &str) {
         let resource = self.resource.name();
         let due = self.rejections.lock().add(count, Instant::now());
@@ -196,8 +196,8 @@ impl<T: Entry> TableWriter<T> {
         changes.iter().for_each(&self.on_change);
     }
 
-    /// Counters alone wake nobody; becoming synced, stale or current again does. Gives what was
-    /// synced and stale before.
+    /// Changes the freshness. Readers are woken if `synced` or `stale_since` changes, not by
+    /// counters. Returns both as they were before.
     fn note(&self, change: impl FnOnce(&mut Freshness)) -> (bool, Option<Timestamp>) {
         let mut before = (false, None);
         self.store.send_if_modified(|view| {

@@ -1,7 +1,7 @@
-//! Keeps a [`View`] current: one task per kind of object, each listing and watching for ever.
+//! Keeps a [`View`] current: one task per kind of object, which lists and watches for ever.
 
+mod disruption;
 mod horizontal;
-mod moving;
 mod predicted;
 mod schedulable;
 
@@ -32,10 +32,10 @@ use crate::scale::{self, ScaleRequests};
 use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};
 
-/// The reason that kubelets give.
+/// Field selector of the events that kubelets write about evictions.
 const EVICTED: &str = "reason=Evicted";
 
-/// Watches of some kinds of object into one [`View`]. They end when this is dropped.
+/// Watches of some kinds of object into one [`View`]. Dropping it ends them.
 pub struct Watches {
     client: Client,
     scope: Scope,
@@ -46,7 +46,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// No watches yet, over the objects of `scope`.
+    /// Starts without watches, for the objects of `scope`.
     pub fn new(client: Client, scope: Scope) -> Self {
         let store = Arc::new(watch::Sender::new(View::default()));
         Self {
@@ -59,14 +59,13 @@ impl Watches {
         }
     }
 
-    /// The view, which wakes its readers only for changes that can change a decision. Borrow it
-    /// briefly.
+    /// Receiver of the view, woken only by changes that can change a decision. Borrow it briefly.
     pub fn view(&self) -> watch::Receiver<View> {
         self.store.subscribe()
     }
 
-    /// Watches pods that are not Pending, and reports kills for want of memory that happen
-    /// meanwhile. `report` must not wait: the watch does.
+    /// Watches pods that are not Pending, and reports new OOM kills. `report` must not block, since
+    /// the watch waits for it.
     #[must_use]
     pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let writer = TableWriter::new(Resource::Pods, &self.store, |view| &mut view.pods)
@@ -81,8 +80,8 @@ impl Watches {
         self
     }
 
-    /// Watches events about evicted pods, and reports those evicted for want of memory as kills.
-    /// `report` must not wait.
+    /// Watches events about evicted pods, and reports evictions under memory pressure as OOM kills.
+    /// `report` must not block.
     #[must_use]
     pub fn evictions(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let writer = TableWriter::new(Resource::Evictions, &self.store, |view| &mut view.evictions)
@@ -109,7 +108,7 @@ impl Watches {
         self
     }
 
-    /// Controllers that are watched from here on keep their labels.
+    /// Keeps the labels of controllers that are watched by later calls.
     #[must_use]
     pub fn with_controller_labels(mut self) -> Self {
         self.keeps_labels = true;
@@ -142,9 +141,9 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within::<K, _>(&scope, item, Controller::from);
         let excluded = if self.keeps_labels {
-            excluded_fields::CONTROLLERS
+            excluded_fields::LABELLED_CONTROLLERS
         } else {
-            excluded_fields::UNLABELLED_CONTROLLERS
+            excluded_fields::CONTROLLERS
         };
         self.tasks.spawn(follow(
             self.source::<K>(excluded).with_limits(Limits::CONTROLLERS),
@@ -171,8 +170,8 @@ impl Watches {
     }
 
     /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and
-    /// counted; its last good state stays. Each of our own writes changes the view, so these are
-    /// best watched into a view of their own.
+    /// counted; its last good state stays. Each of our own writes changes the view, so use a view
+    /// of their own.
     #[must_use]
     pub fn checkpoints(mut self) -> Self {
         let writer = TableWriter::new(Resource::Checkpoints, &self.store, |view| {
@@ -227,9 +226,9 @@ impl Watches {
         self
     }
 
-    /// Watches `SizingPolicy` objects, and those of the cluster with the namespaces that they
-    /// select unless only one namespace is looked at. One that does not parse is logged and
-    /// counted; its last good state stays.
+    /// Watches `SizingPolicy` objects. Unless the scope is one namespace, also watches
+    /// `ClusterSizingPolicy` objects and the namespaces that they select. One that does not parse
+    /// is logged and counted; its last good state stays.
     #[must_use]
     pub fn policies(mut self) -> Self {
         let writer = TableWriter::new(Resource::Policies, &self.store, |view| &mut view.policies);
@@ -246,7 +245,7 @@ impl Watches {
         let writer = TableWriter::new(Resource::ClusterPolicies, &self.store, |view| {
             &mut view.cluster_policies
         });
-        // They are in no namespace, and so in everybody's scope.
+        // Cluster-scoped objects are in every scope.
         let everything = Scope::default();
         let read = move |item: &Item<'_>| within(&everything, item, Policy::from_k8s_cluster);
         self.tasks.spawn(follow(
@@ -257,12 +256,12 @@ impl Watches {
         self.namespaces()
     }
 
-    /// Asks for more scale subresources than the targets of autoscalers need.
+    /// Returns a handle to request scale subresources in addition to those of VPA targets.
     pub fn scale_requests(&self) -> ScaleRequests {
         ScaleRequests::new(Arc::clone(&self.store))
     }
 
-    /// Keeps the scale subresources current that the targets of autoscalers ask for.
+    /// Keeps the scale subresources of VPA targets current.
     #[must_use]
     pub fn scales(mut self) -> Self {
         self.tasks
@@ -270,8 +269,8 @@ impl Watches {
         self
     }
 
-    /// Returns when one of the watches has ended. They never do by themselves, so the view can no
-    /// longer be trusted then. Where nothing is watched, it does not return.
+    /// Returns when a watch has ended, which only a panic causes; the view is invalid then. Never
+    /// returns without watches.
     pub async fn ended(&mut self) {
         match self.tasks.join_next().await {
             Some(Err(error)) => tracing::error!(%error, "a watch ended"),
@@ -280,7 +279,7 @@ impl Watches {
         }
     }
 
-    /// The objects of a kind, in the only namespace if there is one, without these parts.
+    /// Source of the objects of a kind, in the scope's namespace if it has one.
     fn source<K>(&self, excluded: &'static [ExcludedField]) -> Source
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -292,12 +291,12 @@ impl Watches {
         )
     }
 
-    /// Pods in scope, without these parts.
+    /// Source of pods.
     fn pod_source(&self, excluded: &'static [ExcludedField]) -> Source {
         self.source::<v1::Pod>(excluded).with_limits(Limits::PODS)
     }
 
-    /// The objects of a kind of the cluster, or those of every namespace.
+    /// Source of cluster-scoped objects, or of those in every namespace.
     fn cluster_source<K: kube::Resource<DynamicType = ()>>(
         &self,
         excluded: &'static [ExcludedField],
@@ -305,7 +304,7 @@ impl Watches {
         Source::new::<K>(self.client.clone(), None, excluded)
     }
 
-    /// The object of this name in a namespace, in or out of scope.
+    /// Source of one object, in or out of scope.
     fn one_source<K: kube::Resource<DynamicType = ()>>(
         &self,
         key: &ObjectKey,
@@ -316,8 +315,8 @@ impl Watches {
     }
 }
 
-/// Kills in the first state that is seen of a pod are not reported: whoever takes the pod over from
-/// the view finds them.
+/// Reports the OOM kills of a change. Those in the first observed state of a pod are not reported:
+/// the recommender finds them when it takes the pod over from the view.
 fn report_kills(report: &impl Fn(OomKill), change: &Change<Pod>) {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return;

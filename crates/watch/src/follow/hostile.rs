@@ -1,9 +1,9 @@
-//! Objects that no client would write, as watches deliver them: examples with values and bytes
-//! changed, in chunks of any size, through the code that reads watches, into a view, and through
-//! what follows from the view alone.
+//! Malformed objects as watches deliver them: examples with changed values and bytes, in chunks of
+//! any size, through the reader of watches into a view, and through the decisions that follow from
+//! the view alone.
 //!
-//! `PLIMSOLL_HOSTILE_EVENTS` is the number of events (`make fuzz`: a million), `PROPTEST_RNG_SEED`
-//! chooses others.
+//! `PLIMSOLL_HOSTILE_EVENTS` sets the number of events (`make fuzz`: a million),
+//! `PROPTEST_RNG_SEED` the seed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use view::{
     Autoscaler, CronSchedule, Entry, Policy, Prediction, Resource, Scope, Stripped, View, target,
 };
 
-use super::{Subject, take_in};
+use super::{Subject, apply_event};
 use crate::allowance::{Allowance, Limits};
 use crate::excluded_fields;
 use crate::read::within;
@@ -29,9 +29,9 @@ use crate::table_writer::{Reading, TableWriter};
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_EVENTS";
 const FEW: usize = 4000;
-/// After so many events everything is listed anew, and nothing is there.
+/// Number of events between two resets to an empty list.
 const ROUND: usize = 500;
-/// Resident memory of the test itself, with the longest event.
+/// Limit of the resident memory, which includes that of the test itself.
 const MOST_MEMORY: usize = 300 << 20;
 
 const EXAMPLES: [&str; 4] = [
@@ -162,40 +162,40 @@ fn event(example: &Value, random: &mut StdRng) -> Vec<u8> {
     text
 }
 
-/// One kind of object on its way into the view.
-struct Way<T: Entry> {
+/// The watch of one kind of object, from event bytes to its table of the view.
+struct Pipeline<T: Entry> {
     excluded: &'static [ExcludedField],
     limits: Limits,
-    feed: TableWriter<T>,
+    writer: TableWriter<T>,
     allowance: Allowance,
     splitter: Splitter,
-    taken_in: usize,
+    accepted: usize,
 }
 
-impl<T: Entry> Way<T> {
-    fn new(excluded: &'static [ExcludedField], limits: Limits, feed: TableWriter<T>) -> Self {
+impl<T: Entry> Pipeline<T> {
+    fn new(excluded: &'static [ExcludedField], limits: Limits, writer: TableWriter<T>) -> Self {
         let splitter = Splitter::new(Framing::Events, excluded, limits.object);
         Self {
             excluded,
             limits,
-            feed,
+            writer,
             allowance: Allowance::new(limits),
             splitter,
-            taken_in: 0,
+            accepted: 0,
         }
     }
 
-    fn go(&mut self, event: &[u8], read: impl Fn(&Item<'_>) -> Reading<T>, random: &mut StdRng) {
+    fn push(&mut self, event: &[u8], read: impl Fn(&Item<'_>) -> Reading<T>, random: &mut StdRng) {
         let (mut rest, mut subject, mut is_sound) = (event, None, true);
         while !rest.is_empty() && is_sound {
             let (chunk, after) = rest.split_at(random.random_range(1..=rest.len()));
             rest = after;
             let Self {
                 splitter,
-                feed,
+                writer,
                 allowance,
                 limits,
-                taken_in,
+                accepted,
                 ..
             } = self;
             let pushed = splitter.push(chunk, |piece| match piece {
@@ -208,8 +208,9 @@ impl<T: Entry> Way<T> {
                 }
                 Piece::Document(text) => {
                     is_sound =
-                        take_in(text, subject.take(), feed, allowance, &mut String::new()).is_ok();
-                    *taken_in += usize::from(is_sound);
+                        apply_event(text, subject.take(), writer, allowance, &mut String::new())
+                            .is_ok();
+                    *accepted += usize::from(is_sound);
                 }
             });
             is_sound &= pushed.is_ok();
@@ -219,13 +220,13 @@ impl<T: Entry> Way<T> {
         }
     }
 
-    fn forget(&mut self) {
-        self.feed.reset(Vec::new());
+    fn reset(&mut self) {
+        self.writer.reset(Vec::new());
         self.allowance = Allowance::new(self.limits);
     }
 }
 
-/// What follows from the view alone.
+/// Checks the decisions that follow from the view alone.
 fn decide(view: &View) {
     for autoscaler in view.autoscalers.iter() {
         let target = autoscaler.target();
@@ -261,6 +262,129 @@ fn decide(view: &View) {
     }
 }
 
+/// The pipelines of the kinds that tenants write.
+struct Pipelines {
+    scope: Scope,
+    autoscalers: Pipeline<Autoscaler>,
+    ehpas: Pipeline<Stripped<EffectiveHorizontalPodAutoscaler>>,
+    cron_schedules: Pipeline<CronSchedule>,
+    predictions: Pipeline<Stripped<TimeSeriesPrediction>>,
+    predicted_metrics: Pipeline<Prediction>,
+    policies: Pipeline<Policy>,
+}
+
+impl Pipelines {
+    fn new(store: &Arc<watch::Sender<View>>) -> Self {
+        let (usual, large) = (Limits::OTHERS, Limits::PREDICTIONS);
+        Self {
+            scope: Scope::default(),
+            autoscalers: Pipeline::new(
+                excluded_fields::AUTOSCALERS,
+                usual,
+                TableWriter::new(Resource::Autoscalers, store, |view| &mut view.autoscalers),
+            ),
+            ehpas: Pipeline::new(
+                excluded_fields::WHOLE,
+                usual,
+                TableWriter::new(Resource::Ehpas, store, |view| &mut view.ehpas),
+            ),
+            cron_schedules: Pipeline::new(
+                excluded_fields::OTHERS,
+                usual,
+                TableWriter::new(Resource::Ehpas, store, |view| &mut view.cron_schedules),
+            ),
+            predictions: Pipeline::new(
+                excluded_fields::WHOLE,
+                large,
+                TableWriter::new(Resource::Predictions, store, |view| &mut view.predictions),
+            ),
+            predicted_metrics: Pipeline::new(
+                excluded_fields::PREDICTED_METRICS,
+                large,
+                TableWriter::new(Resource::Predictions, store, |view| {
+                    &mut view.predicted_metrics
+                }),
+            ),
+            policies: Pipeline::new(
+                excluded_fields::PLAIN,
+                usual,
+                TableWriter::new(Resource::Policies, store, |view| &mut view.policies),
+            ),
+        }
+    }
+
+    /// Pushes an event made from the example of this index.
+    fn push(&mut self, example: usize, event: &[u8], random: &mut StdRng) {
+        let scope = &self.scope;
+        match example {
+            0 => self.autoscalers.push(
+                event,
+                |item| within(scope, item, Autoscaler::from_k8s),
+                random,
+            ),
+            1 => {
+                self.ehpas.push(
+                    event,
+                    |item| within(scope, item, Stripped::from_k8s),
+                    random,
+                );
+                self.cron_schedules.push(
+                    event,
+                    |item| within(scope, item, CronSchedule::from_k8s),
+                    random,
+                );
+            }
+            2 => {
+                self.predictions.push(
+                    event,
+                    |item| within(scope, item, Stripped::from_k8s),
+                    random,
+                );
+                self.predicted_metrics.push(
+                    event,
+                    |item| within(scope, item, Prediction::from_k8s),
+                    random,
+                );
+            }
+            _ => self.policies.push(
+                event,
+                |item| within::<SizingPolicy, _>(scope, item, Policy::from_k8s),
+                random,
+            ),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.autoscalers.reset();
+        self.ehpas.reset();
+        self.cron_schedules.reset();
+        self.predictions.reset();
+        self.predicted_metrics.reset();
+        self.policies.reset();
+    }
+
+    /// The number of events that each kind accepted.
+    fn accepted(&self) -> [usize; 4] {
+        [
+            self.autoscalers.accepted,
+            self.ehpas.accepted,
+            self.predictions.accepted,
+            self.policies.accepted,
+        ]
+    }
+}
+
+/// Peak resident memory of this process, in bytes.
+fn peak_memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("Linux says so");
+    let kibibytes = line.trim().trim_end_matches(" kB").parse::<usize>();
+    kibibytes.expect("a number") << 10
+}
+
 #[test]
 fn hostile_events_neither_panic_nor_fill_the_memory() {
     let count = std::env::var(COUNT)
@@ -270,122 +394,27 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     let mut random = StdRng::seed_from_u64(seed);
     let examples = EXAMPLES.map(|example| serde_json::from_str::<Value>(example).expect("JSON"));
     let store = Arc::new(watch::Sender::new(View::default()));
-    let feed = |resource| (resource, &store);
-    let (scope, most, predictions) = (Scope::default(), Limits::OTHERS, Limits::PREDICTIONS);
-    let (resource, to) = feed(Resource::Autoscalers);
-    let mut autoscalers = Way::new(
-        excluded_fields::AUTOSCALERS,
-        most,
-        TableWriter::new(resource, to, |view| &mut view.autoscalers),
-    );
-    let (resource, to) = feed(Resource::Ehpas);
-    let mut whole = Way::new(
-        excluded_fields::WHOLE,
-        most,
-        TableWriter::new(resource, to, |view| &mut view.ehpas),
-    );
-    let mut cron_schedules = Way::new(
-        excluded_fields::OTHERS,
-        most,
-        TableWriter::new(resource, to, |view| &mut view.cron_schedules),
-    );
-    let (resource, to) = feed(Resource::Predictions);
-    let mut written = Way::new(
-        excluded_fields::WHOLE,
-        predictions,
-        TableWriter::new(resource, to, |view| &mut view.predictions),
-    );
-    let mut expected = Way::new(
-        excluded_fields::PREDICTED_METRICS,
-        predictions,
-        TableWriter::new(resource, to, |view| &mut view.predicted_metrics),
-    );
-    let (resource, to) = feed(Resource::Policies);
-    let mut policies = Way::new(
-        excluded_fields::PLAIN,
-        most,
-        TableWriter::new(resource, to, |view| &mut view.policies),
-    );
+    let mut pipelines = Pipelines::new(&store);
     let all = count.unwrap_or(FEW);
     for number in 0..all {
-        let event = event(&examples[number % examples.len()], &mut random);
-        match number % examples.len() {
-            0 => autoscalers.go(
-                &event,
-                |item| within(&scope, item, Autoscaler::from_k8s),
-                &mut random,
-            ),
-            1 => {
-                whole.go(
-                    &event,
-                    |item| {
-                        within(
-                            &scope,
-                            item,
-                            Stripped::<EffectiveHorizontalPodAutoscaler>::from_k8s,
-                        )
-                    },
-                    &mut random,
-                );
-                cron_schedules.go(
-                    &event,
-                    |item| within(&scope, item, CronSchedule::from_k8s),
-                    &mut random,
-                );
-            }
-            2 => {
-                written.go(
-                    &event,
-                    |item| within(&scope, item, Stripped::<TimeSeriesPrediction>::from_k8s),
-                    &mut random,
-                );
-                expected.go(
-                    &event,
-                    |item| within(&scope, item, Prediction::from_k8s),
-                    &mut random,
-                );
-            }
-            _ => policies.go(
-                &event,
-                |item| within::<SizingPolicy, _>(&scope, item, Policy::from_k8s),
-                &mut random,
-            ),
-        }
+        let example = number % examples.len();
+        let event = event(&examples[example], &mut random);
+        pipelines.push(example, &event, &mut random);
         decide(&store.borrow());
         if number % ROUND == 0 {
-            autoscalers.forget();
-            whole.forget();
-            cron_schedules.forget();
-            written.forget();
-            expected.forget();
-            policies.forget();
+            pipelines.reset();
         }
     }
-    let taken_in = [
-        &autoscalers.taken_in,
-        &whole.taken_in,
-        &written.taken_in,
-        &policies.taken_in,
-    ];
+    let accepted = pipelines.accepted();
     assert!(
-        taken_in.iter().all(|taken_in| **taken_in > all / 16),
-        "{taken_in:?} of {all}"
+        accepted.iter().all(|accepted| *accepted > all / 16),
+        "{accepted:?} of {all}"
     );
     // In other runs other tests share the process.
     if count.is_some() {
-        let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
-            .expect("Linux says so");
-        let peak = line
-            .trim()
-            .trim_end_matches(" kB")
-            .parse::<usize>()
-            .expect("a number")
-            << 10;
+        let peak = peak_memory();
         println!(
-            "{all} events, of which {taken_in:?} were taken in, in at most {} MiB",
+            "{all} events, of which {accepted:?} were accepted, in at most {} MiB",
             peak >> 20
         );
         assert!(peak < MOST_MEMORY, "{} MiB", peak >> 20);

@@ -1,5 +1,4 @@
-//! Keeps the scale subresources that target resolution asks for current, and forgets those that it
-//! no longer does.
+//! Keeps the scale subresources that target resolution needs current, and deletes the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +14,9 @@ use view::{PodSet, Scale, ScaleKey, View, target};
 use super::read::Reader;
 use super::schedule::Schedule;
 
-/// The shortest time between two looks at what is needed.
+/// Minimum interval between two computations of the needed keys.
 const PACE: Duration = Duration::from_millis(500);
-/// The longest time between two looks at what is needed.
+/// Maximum interval between two computations of the needed keys.
 const IDLE: Duration = Duration::from_mins(1);
 
 /// Runs until it is dropped.
@@ -52,7 +51,7 @@ pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
                     }
                 }
                 () = sleep_until(next_due) => {}
-                // This task holds the other end, so the view does not end.
+                // This task owns the sender, so the channel does not close.
                 _ = changed => break,
                 () = sleep_until(looked_at + IDLE) => break,
             }
@@ -60,8 +59,8 @@ pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
     }
 }
 
-/// The subresources that decide what the targets of all autoscalers are and what else was asked, as
-/// far as that is known already, with the live pods of their owners.
+/// The scale subresources that VPA targets and requests depend on, as far as they are known yet,
+/// with the live pods of their owners.
 fn needed(view: &View) -> BTreeMap<ScaleKey, PodSet> {
     let targets = view
         .autoscalers
@@ -79,7 +78,7 @@ fn needed(view: &View) -> BTreeMap<ScaleKey, PodSet> {
         .collect()
 }
 
-/// A failure that may pass does not take the place of an answer that was good.
+/// Stores a scale, unless it is a transient failure and the previous read succeeded.
 fn put(view: &mut View, key: ScaleKey, scale: Scale, pods: PodSet) -> bool {
     let had_answer = matches!(
         view.scale(&key),

@@ -1,5 +1,5 @@
-//! Asks the API server for one scale subresource: first which resource the kind is, then for the
-//! object's scale.
+//! Reads one scale subresource: first discovers the resource of the kind, then gets the object's
+//! scale.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,30 +13,30 @@ use kube::{Client, Error};
 use tokio::time::{Instant, timeout};
 use view::{Owner, Scale, ScaleKey};
 
-/// How long the list of API groups is taken for true, and so a group for missing.
+/// Lifetime of the cached list of API groups.
 const LIST_LIFETIME: Duration = Duration::from_mins(1);
-/// How long what is known of an API group is taken for true.
+/// Lifetime of a cached API group.
 const GROUP_LIFETIME: Duration = Duration::from_mins(5);
-/// How long a look-up that failed stands for others of the same.
+/// Lifetime of a cached failure.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(15);
-/// How long one look-up may take.
+/// Timeout of one request.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most bytes of a selector and an owner. Those of Kubernetes' own kinds are far shorter.
+/// Limit of selector and owner together, in bytes. Those of Kubernetes' own kinds are far shorter.
 const MOST_OF_SCALE: usize = 16 << 10;
-/// The most characters of a reason, which the server of a group writes.
+/// Length limit of a reason, which the server of an API group writes, in characters.
 const MOST_OF_REASON: usize = 300;
-/// What client-go says where the API server has no such path.
+/// client-go's message for a path that the API server does not have.
 const NO_SUCH_PATH: &str = "the server could not find the requested resource";
 
-/// Reads scale subresources, and remembers for a while which API groups there are.
+/// Reads scale subresources. Caches the API groups.
 pub(super) struct Reader {
     client: Client,
-    names: Remembered<BTreeSet<String>>,
-    groups: Mutex<BTreeMap<String, Remembered<ApiGroup>>>,
+    names: Cached<BTreeSet<String>>,
+    groups: Mutex<BTreeMap<String, Cached<ApiGroup>>>,
 }
 
-/// An answer that all who ask for it share, and that is asked for by one of them.
-type Remembered<T> = Arc<tokio::sync::Mutex<Option<(Instant, Result<Arc<T>, Scale>)>>>;
+/// A cached result with single flight: concurrent readers share one request.
+type Cached<T> = Arc<tokio::sync::Mutex<Option<(Instant, Result<Arc<T>, Scale>)>>>;
 
 impl Reader {
     pub(super) fn new(client: Client) -> Self {
@@ -61,11 +61,11 @@ impl Reader {
             transient: false,
         };
         let names = self.names.clone();
-        let names = remembered(&names, LIST_LIFETIME, async {
+        let names = cached(&names, LIST_LIFETIME, async {
             let groups = self.client.list_api_groups().await?.groups;
             Ok(groups.into_iter().map(|group| group.name).collect())
         });
-        // The group of pods has no name, and is in no list.
+        // The core group has no name and is in no list.
         if !key.group.is_empty() && !names.await?.contains(&key.group) {
             return Err(no_match());
         }
@@ -94,20 +94,20 @@ impl Reader {
     async fn group(&self, name: &str) -> Result<Arc<ApiGroup>, Scale> {
         let group = {
             let mut groups = self.groups.lock();
-            // Groups that are installed: their number is not up to tenants.
+            // Only installed groups get here, so tenants cannot grow the map.
             Arc::clone(groups.entry(name.to_owned()).or_default())
         };
-        remembered(&group, GROUP_LIFETIME, discovery::group(&self.client, name)).await
+        cached(&group, GROUP_LIFETIME, discovery::group(&self.client, name)).await
     }
 }
 
-/// Gives what is remembered, or asks; others that want the same wait for the answer.
-async fn remembered<T>(
-    memory: &Remembered<T>,
+/// Returns the cached result or awaits `ask`; concurrent callers wait for it.
+async fn cached<T>(
+    cache: &Cached<T>,
     lifetime: Duration,
     ask: impl Future<Output = Result<T, Error>>,
 ) -> Result<Arc<T>, Scale> {
-    let mut memory = memory.lock().await;
+    let mut cache = cache.lock().await;
     let fresh = |(at, answer): &&(Instant, Result<Arc<T>, Scale>)| {
         at.elapsed()
             < if answer.is_ok() {
@@ -116,11 +116,11 @@ async fn remembered<T>(
                 FAILURE_LIFETIME
             }
     };
-    if let Some((_, answer)) = memory.as_ref().filter(fresh) {
+    if let Some((_, answer)) = cache.as_ref().filter(fresh) {
         return answer.clone();
     }
     let answer = in_time(ask).await.map(Arc::new);
-    *memory = Some((Instant::now(), answer.clone()));
+    *cache = Some((Instant::now(), answer.clone()));
     answer
 }
 
@@ -134,8 +134,8 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T,
     }
 }
 
-/// The same with texts of bounded length: the server of a group, or the author of its objects,
-/// writes them.
+/// Bounds the length of the texts, which the server of an API group or the author of its objects
+/// writes.
 fn bounded(scale: Scale) -> Scale {
     let short = |reason: String| reason.chars().take(MOST_OF_REASON).collect();
     match scale {
@@ -193,8 +193,7 @@ fn resources(group: &ApiGroup, kind: &str) -> Vec<discovery::ApiResource> {
 fn failure(error: &Error) -> Scale {
     match error {
         Error::Api(status) if status.code == 404 => {
-            // A path that the server does not know is answered in plain text, an object that is not
-            // there as a status.
+            // The server answers an unknown path in plain text, and a missing object with a status.
             let is_path = status.message.is_empty() || status.message == "404 page not found";
             Scale::NotFound {
                 reason: if is_path {

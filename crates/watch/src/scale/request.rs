@@ -1,4 +1,4 @@
-//! Asks for the scale subresources above workloads that no autoscaler points at yet.
+//! Requests for the scale subresources above workloads that no VPA targets yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use model::WorkloadRef;
 use tokio::sync::watch;
 use view::View;
 
-/// Says of which workloads the view should know what is above them.
+/// Handle to the workloads whose owners' scale subresources are read.
 #[derive(Debug, Clone)]
 pub struct ScaleRequests(Arc<watch::Sender<View>>);
 
@@ -16,7 +16,7 @@ impl ScaleRequests {
         Self(store)
     }
 
-    /// From now on these, and no others. The answers come with the view.
+    /// Replaces the requested workloads. The scales appear in the view.
     pub fn ask(&self, workloads: BTreeSet<WorkloadRef>) {
         self.0.send_if_modified(|view| {
             let is_new = view.scale_requests != workloads;

@@ -1,6 +1,5 @@
-//! The order in which scale subresources are read: in turns by namespace and API group, and no more
-//! at the same time of one than leave room for the others. A group whose server does not answer
-//! holds up its own objects alone.
+//! Schedule of reading scale subresources: round robin over namespaces and API groups, with limits
+//! on concurrent reads. A group whose server does not answer delays only its own objects.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -9,31 +8,29 @@ use std::time::Duration;
 use tokio::time::Instant;
 use view::{PodSet, Scale, ScaleKey};
 
-/// Reads at the same time.
+/// Limit of concurrent reads.
 const MOST: usize = 32;
-/// Reads at the same time of one API group: four groups whose servers hang leave no room.
+/// Limit of concurrent reads of one API group: four groups whose servers hang use up [`MOST`].
 const MOST_OF_GROUP: usize = 8;
-/// Reads at the same time of one API group for one namespace.
+/// Limit of concurrent reads of one API group in one namespace.
 const MOST_OF_LANE: usize = 2;
-/// How often an answer is asked for again; up to twice as long, so that the reads spread out.
+/// Refresh interval; jitter makes it up to twice as long.
 const REFRESH: Duration = Duration::from_mins(10);
-/// How soon a read that failed for a passing reason is tried again; twice as long after each
-/// further failure, up to [`REFRESH`].
+/// Delay after a first transient failure; doubles with each further failure, up to [`REFRESH`].
 const RETRY: Duration = Duration::from_secs(15);
 
 /// Namespace and API group.
 type Lane = (String, String);
 
-/// The reads that are due, under way, and to come.
+/// The due, running and future reads.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     known: BTreeMap<ScaleKey, KeyState>,
-    /// When each key that is neither due nor being read will be due.
+    /// Due times of the keys that are neither due nor being read.
     later: BTreeSet<(Instant, ScaleKey)>,
-    /// The keys that are due, all of them known. One that was answered or is being read meanwhile
-    /// is passed over.
+    /// Due keys, all in `known`. Those that were read or are being read meanwhile are skipped.
     due: BTreeMap<Lane, VecDeque<ScaleKey>>,
-    /// Reads under way.
+    /// Number of running reads per lane.
     lanes: BTreeMap<Lane, usize>,
     groups: BTreeMap<String, usize>,
     last: Option<Lane>,
@@ -41,23 +38,23 @@ pub(super) struct Schedule {
 
 #[derive(Debug, Default)]
 struct KeyState {
-    /// Passing failures in a row.
+    /// Number of consecutive transient failures.
     failures: u32,
-    /// When it will be due; none while it is due or being read.
+    /// Due time; `None` while it is due or being read.
     at: Option<Instant>,
-    /// Whether the last read found the scale.
+    /// Whether the last read found a scale.
     was_found: bool,
-    /// The live pods of the owner. When these change, a scale that was found is read again at once:
-    /// pods are moved only by an answer that is not older than what is seen of them. One that was
-    /// not found is read again when the first pods come.
+    /// Live pods of the owner. When they change, a found scale is read again at once: an eviction
+    /// needs a scale that is not older than the observed pods. One that was not found is read again
+    /// when the first pods appear.
     pods: PodSet,
     is_read: bool,
-    /// The pods changed while it was being read.
+    /// Whether the pods changed while it was being read.
     is_outdated: bool,
 }
 
 impl Schedule {
-    /// Makes `needed` the keys to read; gives those that are needed no longer.
+    /// Replaces the keys to read by `needed`; returns those that are no longer needed.
     pub(super) fn update(&mut self, needed: &BTreeMap<ScaleKey, PodSet>) -> Vec<ScaleKey> {
         let gone: Vec<ScaleKey> = self
             .known
@@ -101,8 +98,8 @@ impl Schedule {
                 continue;
             }
             known.is_outdated = known.is_read;
-            // The first pods of an owner may come with the owner itself. One that fails keeps its
-            // pauses.
+            // The first pods of an owner may appear together with the owner. A failing key keeps
+            // its delay.
             let is_first = before == PodSet::default() && known.failures == 0;
             if (known.was_found || is_first)
                 && let Some(at) = known.at.take()
@@ -117,7 +114,7 @@ impl Schedule {
         gone
     }
 
-    /// The reads to begin now, with the live pods of the owners.
+    /// Returns the reads to start now, with the live pods of the owners.
     pub(super) fn begin(&mut self, now: Instant) -> Vec<(ScaleKey, PodSet)> {
         while let Some((_, key)) = self.later.first().filter(|(at, _)| *at <= now).cloned() {
             self.later.pop_first();
@@ -171,7 +168,7 @@ impl Schedule {
         }
     }
 
-    /// A read has ended; gives whether its answer is still needed. `chance` is from 0 to 1.
+    /// Ends a read; returns whether its result is still needed. `chance` is between 0 and 1.
     pub(super) fn end(&mut self, key: &ScaleKey, scale: &Scale, now: Instant, chance: f64) -> bool {
         let lane = lane(key);
         leave(&mut self.groups, &lane.1);
@@ -207,7 +204,7 @@ impl Schedule {
         } else {
             0
         };
-        // It may have been forgotten and needed again meanwhile: then it is due already.
+        // If the key was dropped and needed again meanwhile, it is due already.
         if let Some(before) = known.at.replace(now + wait) {
             self.later.remove(&(before, key.clone()));
         }
@@ -215,7 +212,7 @@ impl Schedule {
         true
     }
 
-    /// When the next read will be due.
+    /// Due time of the next read; `None` if none is scheduled.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }

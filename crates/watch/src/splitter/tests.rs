@@ -1,4 +1,4 @@
-//! Answers are cut anew at every byte: where chunks begin and end makes no difference.
+//! Responses are split at every byte: chunk boundaries make no difference.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const CUTS: &[ExcludedField] = &[
     ExcludedField::all_but(&["metadata", "annotations"], &["plimsoll.dev/", "vpa"]),
 ];
 
-/// Namespace, name, resourceVersion and what is left of an object; documents have no name.
+/// Namespace, name, resourceVersion and remaining fields of an object; documents have no name.
 type Found = Vec<(String, String, String, Option<Value>)>;
 
 fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, Malformed> {
@@ -46,7 +46,7 @@ fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, 
     Ok(all)
 }
 
-/// Cuts at each byte, and in one piece.
+/// Splits at each byte, and in one piece.
 fn check(framing: Framing, text: &str, expected: &[(&str, Value)]) {
     let expected: Vec<_> = expected
         .iter()
@@ -253,7 +253,7 @@ proptest! {
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ \n1".to_vec())], 0..200)) {
         for framing in [Framing::List, Framing::Events] {
             let mut splitter = Splitter::new(framing, CUTS, 500);
-            // Whether it is well formed does not matter here.
+            // Well-formedness does not matter here.
             let _ = splitter.push(&bytes, |_| ()).and_then(|()| splitter.end());
         }
     }

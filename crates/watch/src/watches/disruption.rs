@@ -1,4 +1,4 @@
-//! Watches of what decides about whether pods may be moved or resized.
+//! Watches of the objects that decide whether pods may be evicted or resized.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1;
@@ -13,8 +13,7 @@ use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
 
 impl Watches {
-    /// Watches pods that have not ended, Pending ones too, among the pods, and keeps what running
-    /// says of them.
+    /// Watches unfinished pods, Pending ones too, with their runtime details.
     #[must_use]
     pub fn live_pods(mut self) -> Self {
         let writer = TableWriter::new(Resource::Pods, &self.store, |view| &mut view.pods);
@@ -49,8 +48,8 @@ impl Watches {
         self
     }
 
-    /// Watches one Lease, in or out of scope. It changes all the time, so it is best watched into a
-    /// view of its own.
+    /// Watches the webhook's Lease, in or out of scope. It changes every few seconds, so use a view
+    /// of its own.
     #[must_use]
     pub fn webhook_lease(mut self, lease: &ObjectKey) -> Self {
         let writer = TableWriter::new(Resource::WebhookLeases, &self.store, |view| {
@@ -66,13 +65,13 @@ impl Watches {
         self
     }
 
-    /// Watches one `ConfigMap`, in or out of scope: a switch, which is on while it is there.
+    /// Watches the stop switch, one `ConfigMap` in or out of scope. It is on while it exists.
     #[must_use]
     pub fn stop_switch(mut self, config_map: &ObjectKey) -> Self {
         let writer = TableWriter::new(Resource::StopSwitches, &self.store, |view| {
             &mut view.stop_switches
         });
-        // However large it is: that it is there is all that counts.
+        // Kept at any size: only its existence counts.
         let read = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
         self.tasks.spawn(follow(
             self.one_source::<v1::ConfigMap>(config_map, excluded_fields::CONFIG_MAPS),

@@ -15,10 +15,9 @@ use crate::splitter::Item;
 use crate::table_writer::TableWriter;
 
 impl Watches {
-    /// Watches effective autoscalers and what they own: native autoscalers, predictions and
-    /// substitutes. One that does not parse is logged and counted; its last good state stays.
-    /// Native autoscalers change every few seconds, so these are best watched into a view of their
-    /// own.
+    /// Watches EHPAs and the objects that they own: HPAs, predictions and substitutes. One that
+    /// does not parse is logged and counted; its last good state stays. HPAs change every few
+    /// seconds, so use a view of their own.
     #[must_use]
     pub fn horizontal(mut self) -> Self {
         let writer = TableWriter::new(Resource::Ehpas, &self.store, |view| &mut view.ehpas);

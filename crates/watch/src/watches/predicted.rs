@@ -1,5 +1,5 @@
-//! Watches of what is expected of workloads, trimmed to the numbers, and of what these are shared
-//! out among.
+//! Watches of predictions and cron schedules, reduced to their numbers, and of the pods and
+//! controllers that they apply to.
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
@@ -15,8 +15,8 @@ use crate::splitter::Item;
 use crate::table_writer::TableWriter;
 
 impl Watches {
-    /// Watches predictions and the windows of time of effective autoscalers. One that does not
-    /// parse is logged and counted; its last good state stays.
+    /// Watches predictions and the cron schedules of EHPAs. One that does not parse is logged and
+    /// counted; its last good state stays.
     #[must_use]
     pub fn predictions_and_schedules(mut self) -> Self {
         let writer = TableWriter::new(Resource::Predictions, &self.store, |view| {
@@ -42,7 +42,7 @@ impl Watches {
         self
     }
 
-    /// Watches the labels of pods that have not ended.
+    /// Watches the labels and phases of unfinished pods.
     #[must_use]
     pub fn labelled_pods(mut self) -> Self {
         let writer = TableWriter::new(Resource::LabelledPods, &self.store, |view| {
@@ -60,8 +60,7 @@ impl Watches {
         self
     }
 
-    /// Watches the kinds of controllers that are scaled most: `Deployment` and `StatefulSet`
-    /// objects.
+    /// Watches the most frequently scaled kinds: `Deployment` and `StatefulSet` objects.
     #[must_use]
     pub fn scaled_controllers(mut self) -> Self {
         self.controller::<Deployment>(WellKnown::Deployment);

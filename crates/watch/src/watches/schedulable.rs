@@ -1,5 +1,4 @@
-//! Watches of what decides about whether pods can be scheduled. None of them is needed for anything
-//! else.
+//! Watches of the objects that decide whether pods can be scheduled.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
@@ -13,15 +12,14 @@ use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
 
 impl Watches {
-    /// Pods that are watched from here on keep where they may run and what they ask for beside
-    /// their containers.
+    /// Keeps the placements of pods that are watched by later calls.
     #[must_use]
     pub fn with_placements(mut self) -> Self {
         self.keeps_placements = true;
         self
     }
 
-    /// Watches Pending pods, apart from the others.
+    /// Watches Pending pods, into a table of their own.
     #[must_use]
     pub fn pending_pods(mut self) -> Self {
         let writer = TableWriter::new(Resource::PendingPods, &self.store, |view| {
@@ -51,8 +49,8 @@ impl Watches {
         self
     }
 
-    /// Watches the templates of `DaemonSets` in every namespace, in or out of scope: their pods are
-    /// on nodes that all share.
+    /// Watches the templates of `DaemonSets` in every namespace, in or out of scope, since their
+    /// pods use shared nodes.
     #[must_use]
     pub fn daemons(mut self) -> Self {
         let writer = TableWriter::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
