@@ -40,7 +40,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads one batch of at most `most` values. Returns false if there is none.
+    /// Reads one batch of at most `most` values. Returns false if it is empty.
     fn read(&mut self, store: &VersionedStore<u32>, most: usize) -> bool {
         let mut count = 0;
         let fits = |_: &u32| {

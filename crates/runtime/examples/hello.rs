@@ -55,7 +55,7 @@ async fn work(
     if fail {
         chassis
             .tasks
-            .spawn("greeting", async { anyhow::bail!("nobody to greet") });
+            .spawn("greeting", async { anyhow::bail!("no name to greet") });
     }
     if panic {
         chassis

@@ -146,7 +146,7 @@ fn a_second_signal_ends_a_stubborn_process() {
 fn a_task_that_fails_ends_the_process_and_is_named() {
     let mut hello = Hello::start(&["--fail"]);
     let line = hello.line("\"ended\"");
-    assert_eq!(line["error"], "task greeting failed: nobody to greet");
+    assert_eq!(line["error"], "task greeting failed: no name to greet");
     assert_eq!(hello.code(), Some(1));
 }
 

@@ -1,7 +1,7 @@
 //! Accepts connections: the TLS handshake with limits on number and time, and the identity of the
 //! client.
 //!
-//! Anyone may start a handshake, but only clients with a certificate complete it. So idle
+//! Any peer can start a handshake, but only clients with a certificate complete it. So idle
 //! connections take no connection slots from clients; above the limit the oldest handshake is
 //! dropped.
 

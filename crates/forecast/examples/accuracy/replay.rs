@@ -44,7 +44,8 @@ pub(crate) struct Result {
     pub(crate) scores: [Option<Score>; 3],
 }
 
-struct Said {
+/// Forecasts for one slot, made before it.
+struct Forecasts {
     ours: Option<[f64; 4]>,
     simple: [f64; METHODS],
     simple_p95: [f64; METHODS],
@@ -77,6 +78,23 @@ impl Trailing {
     }
 }
 
+/// Scores before the first slot, with the facts about the part that is not scored.
+fn empty_scores(trace: &Trace, scored_from: usize, per_day: usize) -> [Score; 3] {
+    let before: Vec<f64> = trace.slots[..scored_from]
+        .iter()
+        .flatten()
+        .map(|value| value.abs())
+        .collect();
+    let usual = before.iter().sum::<f64>() / before.len() as f64;
+    let judged = simple::DAYS.map(|days| (days + 1) * per_day <= scored_from);
+    std::array::from_fn(|_| Score {
+        usual,
+        judged,
+        ..Score::default()
+    })
+}
+
+/// Replays a trace slot by slot. The last [`SCORED_SHARE`] of it is scored.
 pub(crate) fn replay(trace: &Trace) -> Result {
     let step = i64::from(trace.slot_seconds);
     let begin = |slot: usize| (trace.first_slot + slot as i64) * step;
@@ -101,25 +119,14 @@ pub(crate) fn replay(trace: &Trace) -> Result {
     );
 
     let scored_from = (trace.slots.len() as f64 * (1.0 - SCORED_SHARE)) as usize;
-    let mut said: [VecDeque<Said>; 3] = Default::default();
+    let mut pending: [VecDeque<Forecasts>; 3] = Default::default();
     let mut trailing: [Trailing; 3] = Default::default();
     let mut outcomes: [Vec<Outcome>; 3] = Default::default();
-    let before: Vec<f64> = trace.slots[..scored_from]
-        .iter()
-        .flatten()
-        .map(|value| value.abs())
-        .collect();
-    let usual = before.iter().sum::<f64>() / before.len() as f64;
-    let judged = simple::DAYS.map(|days| (days + 1) * per_day <= scored_from);
-    let mut scores: [Score; 3] = std::array::from_fn(|_| Score {
-        usual,
-        judged,
-        ..Score::default()
-    });
+    let mut scores = empty_scores(trace, scored_from, per_day);
     for (slot, value) in trace.slots.iter().enumerate() {
         for which in 0..HORIZONS.len() {
-            let Some(before) = (said[which].len() == ahead[which])
-                .then(|| said[which].pop_front())
+            let Some(before) = (pending[which].len() == ahead[which])
+                .then(|| pending[which].pop_front())
                 .flatten()
             else {
                 continue;
@@ -133,7 +140,7 @@ pub(crate) fn replay(trace: &Trace) -> Result {
                     .simple_before
                     .iter_mut()
                     .zip(before.simple)
-                    .for_each(|(sum, said)| *sum += (actual - said).abs());
+                    .for_each(|(sum, forecast)| *sum += (actual - forecast).abs());
             }
             trailing[which].push(
                 before.simple.map(|forecast| actual - forecast),
@@ -154,7 +161,7 @@ pub(crate) fn replay(trace: &Trace) -> Result {
             .expect("no gap is as long");
         for which in 0..HORIZONS.len() {
             let target = slot + ahead[which];
-            let opinions = simple.forecasts(ahead[which]);
+            let simple_forecasts = simple.forecasts(ahead[which]);
             let is_scored = target >= scored_from;
             let p95 = if is_scored {
                 trailing[which].p95()
@@ -162,11 +169,11 @@ pub(crate) fn replay(trace: &Trace) -> Result {
                 [0.0; METHODS]
             };
             let ours = forecaster.forecast(horizons_seconds[which]).ok();
-            said[which].push_back(Said {
+            pending[which].push_back(Forecasts {
                 ours: ours.map(|ours| [ours.expected, ours.p90, ours.p95, ours.p99]),
-                simple: opinions,
-                simple_p95: std::array::from_fn(|method| opinions[method] + p95[method]),
-                crane: crane.forecast(begin(target)).unwrap_or(opinions[0]),
+                simple: simple_forecasts,
+                simple_p95: std::array::from_fn(|method| simple_forecasts[method] + p95[method]),
+                crane: crane.forecast(begin(target)).unwrap_or(simple_forecasts[0]),
             });
         }
     }
@@ -186,22 +193,22 @@ pub(crate) fn replay(trace: &Trace) -> Result {
 }
 
 impl Score {
-    fn add(&mut self, actual: f64, said: &Said) {
+    fn add(&mut self, actual: f64, forecasts: &Forecasts) {
         self.count += 1.0;
         self.actual += actual.abs();
-        let ours = said.ours.unwrap_or_else(|| {
+        let ours = forecasts.ours.unwrap_or_else(|| {
             self.unforecast += 1;
-            [said.simple[0]; 4]
+            [forecasts.simple[0]; 4]
         });
         self.ours += (actual - ours[0]).abs();
         self.pinball += pinball(actual - ours[2]);
         for (covered, quantile) in self.covered.iter_mut().zip(&ours[1..]) {
             *covered += f64::from(u8::from(actual <= *quantile));
         }
-        self.crane += (actual - said.crane).abs();
+        self.crane += (actual - forecasts.crane).abs();
         for method in 0..METHODS {
-            self.simple[method] += (actual - said.simple[method]).abs();
-            self.simple_pinball[method] += pinball(actual - said.simple_p95[method]);
+            self.simple[method] += (actual - forecasts.simple[method]).abs();
+            self.simple_pinball[method] += pinball(actual - forecasts.simple_p95[method]);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The table, as Markdown.
+//! Results as Markdown tables.
 
 use crate::calibration::{NEAR, SHARES};
 use crate::replay::{HORIZONS, Result, Score};
@@ -22,10 +22,27 @@ pub(crate) fn print(results: &[Result]) {
             .collect();
         println!("| {name} | {} |", cells.join(" | "));
     };
+    row("series", &|scores| scores.len().to_string());
+    print_errors(&row);
+    print_coverage(&row);
+    row("slots without a forecast", &|scores| {
+        scores
+            .iter()
+            .map(|score| score.unforecast)
+            .sum::<u32>()
+            .to_string()
+    });
+    print_series(results);
+}
+
+/// Prints a row: its name, and its cell from the scores of one horizon.
+type Row<'a> = dyn Fn(&str, &dyn Fn(&[&Score]) -> String) + 'a;
+
+/// Rows of the errors relative to the simple methods and to Crane.
+fn print_errors(row: &Row) {
     let to_simple = |score: &Score| score.ours / score.best();
     let to_crane = |score: &Score| score.ours / score.crane;
     let to_pinball = |score: &Score| score.pinball / score.best_pinball();
-    row("series", &|scores| scores.len().to_string());
     row(
         "WAPE / best simple method in hindsight [95 % over series]",
         &|scores| interval(scores, to_simple),
@@ -90,6 +107,10 @@ pub(crate) fn print(results: &[Result]) {
             )
         },
     );
+}
+
+/// Rows of the share of slots at most each quantile.
+fn print_coverage(row: &Row) {
     for (quantile, target) in SHARES.into_iter().enumerate() {
         let covered = move |score: &Score| score.covered[quantile] / score.count;
         let is_near = move |score: &Score| (covered(score) - target).abs() <= NEAR + 1e-9;
@@ -117,13 +138,10 @@ pub(crate) fn print(results: &[Result]) {
             },
         );
     }
-    row("slots without a forecast", &|scores| {
-        scores
-            .iter()
-            .map(|score| score.unforecast)
-            .sum::<u32>()
-            .to_string()
-    });
+}
+
+/// Table of the errors of each series.
+fn print_series(results: &[Result]) {
     println!(
         "\n| series: WAPE (best simple) p95 coverage | {} |",
         HORIZONS.join(" | ")

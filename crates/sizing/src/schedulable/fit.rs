@@ -191,7 +191,7 @@ impl FitInput<'_> {
         others.map(i128::from).sum::<i128>() + i128::from(fixed)
     }
 
-    /// Ceilings of the best node for CPU and memory. Records in `fit` if there is none.
+    /// Ceilings of the best node for CPU and memory. Records in `fit` that no node fits.
     fn node_ceilings(
         &self,
         parts: &[Vec<SizedContainer>; 2],
