@@ -7,25 +7,23 @@
 
 #[cfg(test)]
 mod hostile;
+mod list;
 #[cfg(test)]
 mod tests;
+mod watch;
 
-use std::pin::pin;
 use std::time::Duration;
 
-use futures::AsyncBufReadExt as _;
-use kube::api::{ListParams, WatchParams};
-use kube::core::{Request, Status};
 use kube::{Client, Resource};
-use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep};
 use view::Entry;
 
 use crate::allowance::{Allowance, Limits};
-use crate::failure::Failure;
 use crate::retry::Retry;
-use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
+use crate::splitter::{ExcludedField, Framing, Item, Splitter};
 use crate::table_writer::{Reading, TableWriter};
+use list::list;
+use watch::watch;
 
 /// Objects per page of a list, unless they are large.
 const PAGE: u32 = 500;
@@ -162,78 +160,6 @@ pub(crate) async fn follow<T>(
     }
 }
 
-/// A complete list.
-struct Listed<T: Entry> {
-    /// The `resourceVersion` to watch from.
-    version: String,
-    readings: Vec<Reading<T>>,
-    /// Weights of the kept objects.
-    allowance: Allowance,
-}
-
-/// Reads all pages. `size` is the number of objects of the next page; the next list starts with it.
-async fn list<T>(
-    source: &Source,
-    read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
-    before: &Allowance,
-    size: &mut u32,
-) -> Result<Listed<T>, Failure>
-where
-    T: Entry + Send,
-    T::Key: Send,
-{
-    let mut readings = Vec::new();
-    let mut allowance = Allowance::new(source.limits);
-    let mut token = None;
-    loop {
-        let mut params = ListParams {
-            field_selector: source.fields.clone(),
-            ..ListParams::default()
-        }
-        .limit(*size);
-        params.continue_token = token.clone();
-        let length = readings.len();
-        let found = |item: &Item<'_>| match admitted(
-            read(item),
-            item.namespace,
-            item.name,
-            [item.weight, before.weight(item.namespace, item.name)],
-            &mut allowance,
-        ) {
-            Reading::Outside(_) => {}
-            reading => readings.push(reading),
-        };
-        let page = match timeout(CALL_TIMEOUT, page(source, &params, found)).await {
-            Ok(page) => page?,
-            Err(elapsed) => {
-                *size = (*size / 2).max(1);
-                return Err(elapsed.into());
-            }
-        };
-        let Page { metadata, bytes } = match page {
-            Ok(page) => page,
-            Err(TooLarge { objects }) => {
-                // The objects are requested again in smaller pages.
-                readings.truncate(length);
-                *size = (objects / 2).clamp(1, (*size / 2).max(1));
-                continue;
-            }
-        };
-        if bytes < PAGE_BYTES / 4 {
-            *size = size.saturating_mul(2).min(PAGE);
-        }
-        token = metadata.continue_token.filter(|token| !token.is_empty());
-        if token.is_none() {
-            let version = metadata.resource_version.ok_or(Failure::NoVersion)?;
-            return Ok(Listed {
-                version,
-                readings,
-                allowance,
-            });
-        }
-    }
-}
-
 /// Admits an object to the allowance with its weight, or with that of its last good state where
 /// this one stays.
 fn admitted<T: Entry>(
@@ -255,242 +181,4 @@ fn admitted<T: Entry>(
         Ok(()) => reading,
         Err(why) => Reading::TooLarge(key, format!("{namespace}/{name}: {why}")),
     }
-}
-
-/// A page of a list, without its objects.
-struct Page {
-    metadata: ListMetadata,
-    bytes: usize,
-}
-
-/// The page exceeds [`PAGE_BYTES`] after this number of objects.
-struct TooLarge {
-    objects: u32,
-}
-
-#[derive(Deserialize)]
-struct ListEnvelope {
-    #[serde(default)]
-    metadata: ListMetadata,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMetadata {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    continue_token: Option<String>,
-}
-
-/// Reads a page and passes each object to `found`.
-async fn page(
-    source: &Source,
-    params: &ListParams,
-    mut found: impl FnMut(&Item<'_>) + Send,
-) -> Result<Result<Page, TooLarge>, Failure> {
-    let request = Request::new(&source.path)
-        .list(params)
-        .map_err(kube::Error::BuildRequest)?;
-    let mut body = pin!(source.client.request_stream(request).await?);
-    let mut splitter = source.splitter(Framing::List);
-    let (mut bytes, mut objects, mut envelope) = (0, 0, None);
-    loop {
-        let chunk = body.fill_buf().await?;
-        if chunk.is_empty() {
-            splitter.end().map_err(|_| Failure::CutShort)?;
-            let text: Vec<u8> = envelope.ok_or(Failure::Unreadable)?;
-            let ListEnvelope { metadata } =
-                serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
-            return Ok(Ok(Page { metadata, bytes }));
-        }
-        let length = chunk.len();
-        let mut is_readable = true;
-        let pushed = splitter.push(chunk, |piece| match piece {
-            Piece::Item(item) if item.name.is_empty() => is_readable = false,
-            Piece::Item(item) => {
-                objects += 1;
-                found(&item);
-            }
-            Piece::Document(text) => envelope = Some(text.to_vec()),
-        });
-        if pushed.is_err() || !is_readable {
-            return Err(Failure::Unreadable);
-        }
-        body.consume_unpin(length);
-        bytes += length;
-        if bytes > PAGE_BYTES && params.limit > Some(1) {
-            return Ok(Err(TooLarge { objects }));
-        }
-    }
-}
-
-/// Watches until the server ends the watch. Advances `version` with each event.
-///
-/// Events that were missed while the watch was down come first. The view is current at the first
-/// bookmark, which follows them, or [`CATCH_UP`] after the watch was opened. `has_bookmarks`
-/// becomes true at the first bookmark of any watch.
-async fn watch<T>(
-    source: &Source,
-    read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
-    writer: &TableWriter<T>,
-    allowance: &mut Allowance,
-    has_bookmarks: &mut bool,
-    version: &mut String,
-) -> Result<(), Failure>
-where
-    T: Entry + Send,
-    T::Key: Send,
-{
-    let params = WatchParams {
-        field_selector: source.fields.clone(),
-        ..WatchParams::default()
-    }
-    .timeout(WATCH_SECONDS);
-    let request = Request::new(&source.path)
-        .watch(&params, version)
-        .map_err(kube::Error::BuildRequest)?;
-    let mut body = pin!(timeout(CALL_TIMEOUT, source.client.request_stream(request)).await??);
-    let mut splitter = source.splitter(Framing::Events);
-    let mut subject = None;
-    let caught_up_at = Instant::now() + CATCH_UP;
-    let mut is_current = false;
-    loop {
-        let silence = if *has_bookmarks {
-            SILENCE
-        } else {
-            SILENCE_WITHOUT_BOOKMARKS
-        };
-        let deadline = if is_current {
-            Instant::now() + silence
-        } else {
-            caught_up_at
-        };
-        let chunk = match timeout_at(deadline, body.fill_buf()).await {
-            Ok(chunk) => chunk?,
-            Err(_) if !is_current => {
-                is_current = true;
-                writer.resumed();
-                continue;
-            }
-            Err(elapsed) => return Err(elapsed.into()),
-        };
-        if chunk.is_empty() {
-            return splitter.end().map_err(|_| Failure::CutShort);
-        }
-        let length = chunk.len();
-        let (mut had_bookmark, mut failure) = (false, None);
-        let pushed = splitter.push(chunk, |piece| match piece {
-            _ if failure.is_some() => {}
-            Piece::Item(item) => subject = Some(Subject::of(&item, read)),
-            Piece::Document(text) => {
-                match apply_event(text, subject.take(), writer, allowance, version) {
-                    Ok(Event::Bookmark) => had_bookmark = true,
-                    Ok(Event::Change) => {}
-                    Err(error) => failure = Some(error),
-                }
-            }
-        });
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        pushed.map_err(|_| Failure::Unreadable)?;
-        body.consume_unpin(length);
-        *has_bookmarks |= had_bookmark;
-        if !is_current && (had_bookmark || Instant::now() >= caught_up_at) {
-            is_current = true;
-            writer.resumed();
-        }
-    }
-}
-
-/// The object of an event.
-struct Subject<T: Entry> {
-    namespace: String,
-    name: String,
-    version: String,
-    weight: usize,
-    /// `None` for an object without a name, such as that of a bookmark or an error.
-    reading: Option<Reading<T>>,
-    /// Text of an object without a name.
-    text: Vec<u8>,
-}
-
-impl<T: Entry> Subject<T> {
-    fn of(item: &Item<'_>, read: &impl Fn(&Item<'_>) -> Reading<T>) -> Self {
-        let is_named = !item.name.is_empty();
-        Self {
-            namespace: item.namespace.to_owned(),
-            name: item.name.to_owned(),
-            version: item.version.to_owned(),
-            weight: item.weight,
-            reading: is_named.then(|| read(item)),
-            text: item.text.filter(|_| !is_named).unwrap_or_default().to_vec(),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct EventEnvelope {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-/// The types of events other than errors.
-enum Event {
-    /// An object was added, modified or deleted.
-    Change,
-    /// All changes up to a `resourceVersion` were sent.
-    Bookmark,
-}
-
-/// Applies one event.
-fn apply_event<T: Entry>(
-    envelope: &[u8],
-    subject: Option<Subject<T>>,
-    writer: &TableWriter<T>,
-    allowance: &mut Allowance,
-    version: &mut String,
-) -> Result<Event, Failure> {
-    let Ok(EventEnvelope { kind }) = serde_json::from_slice(envelope) else {
-        return Err(
-            serde_json::from_slice::<Status>(envelope).map_or(Failure::Unreadable, Failure::ended)
-        );
-    };
-    let Subject {
-        namespace,
-        name,
-        version: seen,
-        weight,
-        reading,
-        text,
-    } = subject.ok_or(Failure::Unreadable)?;
-    let event = match (kind.as_str(), reading) {
-        ("ADDED" | "MODIFIED", Some(reading)) => {
-            let kept = allowance.weight(&namespace, &name);
-            writer.apply(admitted(
-                reading,
-                &namespace,
-                &name,
-                [weight, kept],
-                allowance,
-            ));
-            Event::Change
-        }
-        ("DELETED", Some(reading)) => {
-            allowance.release(&namespace, &name);
-            writer.delete(reading);
-            Event::Change
-        }
-        ("BOOKMARK", None) => Event::Bookmark,
-        ("ERROR", None) => {
-            return Err(
-                serde_json::from_slice::<Status>(&text).map_or(Failure::Unreadable, Failure::ended)
-            );
-        }
-        _ => return Err(Failure::Unreadable),
-    };
-    if !seen.is_empty() {
-        *version = seen;
-    }
-    Ok(event)
 }

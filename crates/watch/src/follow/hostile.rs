@@ -20,7 +20,7 @@ use view::{
     Autoscaler, CronSchedule, Entry, Policy, Prediction, Resource, Scope, Stripped, View, target,
 };
 
-use super::{Subject, apply_event};
+use super::watch::{Subject, apply_event};
 use crate::allowance::{Allowance, Limits};
 use crate::excluded_fields;
 use crate::read::within;
