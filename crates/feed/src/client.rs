@@ -5,7 +5,6 @@
 //! channel. While the leader moves or the stream is down, values stay available but stale, until
 //! the reset of the next stream is complete.
 
-mod backoff;
 mod connect;
 mod merge;
 mod subscription;
@@ -14,6 +13,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use rustls::ClientConfig;
@@ -25,7 +25,6 @@ use tonic::transport::Channel;
 use crate::proto::feed_client::FeedClient;
 use crate::topic::Topic;
 
-use backoff::Backoff;
 pub use connect::{connect, connector};
 use merge::{Merge, MergeError};
 
@@ -40,6 +39,15 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of a received message.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Reconnection delays: 25 ms doubling to 1 s, plus a random share of up to the same again.
+const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_millis(25))
+    .with_max_delay(LONGEST_DELAY)
+    .without_max_times()
+    .with_jitter();
+/// Low, since values are stale meanwhile and there are few readers.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// Feed client for one leader or one per shard.
 #[derive(Clone)]
@@ -125,7 +133,7 @@ impl<V: Topic> LeaderReader<V> {
             subscription,
         } = self;
         let mut merge = Merge::default();
-        let mut backoff = Backoff::default();
+        let mut backoff = BACKOFF.build();
         let mut logged = None;
         loop {
             let current = tokio::select! {
@@ -145,7 +153,7 @@ impl<V: Topic> LeaderReader<V> {
                 ended = stream => ended,
                 has_leader = moved(&mut leader) => {
                     subscription.stale();
-                    backoff = Backoff::default();
+                    backoff = BACKOFF.build();
                     if !has_leader {
                         return;
                     }
@@ -154,7 +162,7 @@ impl<V: Topic> LeaderReader<V> {
                 () = subscription.closed() => return,
             };
             if subscription.is_fresh() {
-                backoff = Backoff::default();
+                backoff = BACKOFF.build();
                 logged = None;
             }
             subscription.stale();
@@ -169,7 +177,7 @@ impl<V: Topic> LeaderReader<V> {
             }
             logged = ended;
             tokio::select! {
-                () = tokio::time::sleep(backoff.next(rand::random())) => {}
+                () = tokio::time::sleep(backoff.next().unwrap_or(LONGEST_DELAY)) => {}
                 has_leader = moved(&mut leader) => if !has_leader { return },
                 () = subscription.closed() => return,
             }
@@ -265,4 +273,21 @@ fn take<V: Topic>(
         }
     });
     taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_limit() {
+        let longest_ms = [50, 100, 200, 400, 800, 1600, 2000, 2000];
+        for (delay, longest) in BACKOFF.build().zip(longest_ms.map(Duration::from_millis)) {
+            assert!(
+                (longest / 2..=longest).contains(&delay),
+                "{delay:?} {longest:?}"
+            );
+        }
+        assert_eq!(BACKOFF.build().take(1000).count(), 1000);
+    }
 }

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
-use runtime::retry::Class;
 use sources::causes::with_causes;
 use sources::prometheus::{
     Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus,
@@ -63,6 +62,7 @@ impl Fetching {
     pub(crate) async fn run(self) {
         let mut revisions = self.shared.revisions();
         let (mut failures, mut by_gap) = (0, Failures::default());
+        let mut delays = BACKOFF.delays();
         loop {
             revisions.mark_unchanged();
             let gaps = block_in_place(|| self.shared.lock().missing_history(Timestamp::now()));
@@ -74,7 +74,10 @@ impl Fetching {
                 continue;
             }
             match self.fill(gaps, &mut by_gap).await {
-                Ok(()) => failures = 0,
+                Ok(()) => {
+                    failures = 0;
+                    delays = BACKOFF.delays();
+                }
                 Err(error) => {
                     failures += 1;
                     tracing::warn!(
@@ -84,14 +87,7 @@ impl Fetching {
                     );
                     block_in_place(|| self.shared.lock().history_failed(error.to_string()));
                     self.shared.changed();
-                    let pause = BACKOFF.pause(
-                        failures,
-                        Class::Retry {
-                            after: Duration::ZERO,
-                        },
-                        rand::random(),
-                    );
-                    sleep(pause.unwrap_or(BACKOFF.cap)).await;
+                    sleep(delays.next().unwrap_or(BACKOFF.cap)).await;
                 }
             }
         }

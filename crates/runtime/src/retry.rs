@@ -1,11 +1,13 @@
 //! Retries of requests to the API server, with exponential backoff and jitter.
 //!
-//! The pause before try `n + 1` is `initial * 2^n`, at most `cap`, of which a random half to whole
-//! is waited, so that clients that failed together do not retry together. A longer `Retry-After` of
-//! the server wins.
+//! The delay after failure `n`, from 0, is `initial * 2^n`, at most `cap`, times a random factor
+//! between one half and one, so that clients that failed together do not retry together. A longer
+//! `Retry-After` of the server wins.
 
 use std::future::Future;
 use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 
 /// Whether a request can be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,22 +71,15 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The pause after `failures` failed tries; `None` if there are no more tries. `random` is in
-    /// 0..1.
-    pub fn pause(&self, failures: u32, class: Class, random: f64) -> Option<Duration> {
-        let Class::Retry { after } = class else {
-            return None;
-        };
-        if failures >= self.tries {
-            return None;
-        }
-        let doubled = 2u32.saturating_pow(failures.saturating_sub(1));
-        let longest = self.initial.saturating_mul(doubled).min(self.cap);
-        Some(
-            longest
-                .mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
-                .max(after),
-        )
+    /// The delays before the second and later tries.
+    pub fn delays(&self) -> ExponentialBackoff {
+        // The library adds a random share of up to the same again.
+        ExponentialBuilder::new()
+            .with_min_delay(self.initial.min(self.cap) / 2)
+            .with_max_delay(self.cap / 2)
+            .with_max_times(self.tries.saturating_sub(1) as usize)
+            .with_jitter()
+            .build()
     }
 
     /// Makes a request until it succeeds, fails finally, or all tries are used. Returns the last
@@ -93,18 +88,21 @@ impl Backoff {
     where
         R: Future<Output = kube::Result<T>>,
     {
-        let mut failures = 0;
+        let mut delays = self.delays();
         loop {
             let error = match request().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            failures += 1;
-            let Some(pause) = self.pause(failures, class(&error), rand::random()) else {
+            let Class::Retry { after } = class(&error) else {
                 return Err(error);
             };
-            tracing::debug!(%error, failures, ?pause, "trying again");
-            tokio::time::sleep(pause).await;
+            let Some(delay) = delays.next() else {
+                return Err(error);
+            };
+            let delay = delay.max(after);
+            tracing::debug!(%error, ?delay, "trying again");
+            tokio::time::sleep(delay).await;
         }
     }
 }
@@ -124,48 +122,45 @@ mod tests {
         kube::Error::Api(serde_json::from_value(status).unwrap())
     }
 
-    fn check(failures: u32, class: Class, random: f64, expected_ms: Option<u64>) {
-        let pause = BACKOFF.pause(failures, class, random);
-        assert_eq!(
-            pause,
-            expected_ms.map(Duration::from_millis),
-            "{failures} failures, {class:?}, {random}"
-        );
-    }
-
     #[test]
-    fn pauses_double_up_to_the_cap_and_end() {
-        let retry = Class::Retry {
-            after: Duration::ZERO,
-        };
-        for (failures, longest_ms) in [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1000), (6, 1000)]
-        {
-            check(failures, retry, 1.0, Some(longest_ms));
-            check(failures, retry, 0.0, Some(longest_ms / 2));
+    fn delays_double_up_to_the_cap_and_end() {
+        let longest_ms = [100, 200, 400, 800, 1000, 1000];
+        assert_eq!(BACKOFF.delays().count(), longest_ms.len());
+        for (delay, longest) in BACKOFF.delays().zip(longest_ms.map(Duration::from_millis)) {
+            assert!(
+                (longest / 2..=longest).contains(&delay),
+                "{delay:?} {longest:?}"
+            );
         }
-        check(7, retry, 1.0, None);
-        check(u32::MAX, retry, 1.0, None);
+        let capped = Backoff {
+            initial: Duration::from_mins(1),
+            ..BACKOFF
+        };
+        assert!(capped.delays().all(|delay| delay <= capped.cap));
     }
 
-    #[test]
-    fn retry_after_is_a_lower_bound() {
-        check(
-            1,
-            Class::Retry {
-                after: Duration::from_secs(3),
-            },
-            0.5,
-            Some(3000),
-        );
-        check(
-            3,
-            Class::Retry {
-                after: Duration::from_millis(10),
-            },
-            1.0,
-            Some(400),
-        );
-        check(1, Class::Final, 0.5, None);
+    /// Seconds until a request succeeds that is refused once.
+    async fn seconds_after(refused: kube::Error) -> std::ops::RangeInclusive<u64> {
+        let start = tokio::time::Instant::now();
+        let mut answers = vec![Ok(()), Err(refused)];
+        BACKOFF
+            .retry(|| std::future::ready(answers.pop().unwrap()))
+            .await
+            .unwrap();
+        let waited = start.elapsed();
+        waited.as_secs()..=waited.as_secs_f64().ceil() as u64
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retry_after_is_a_lower_bound() {
+        for seconds in [0, 3, 30] {
+            let waited = seconds_after(refusal(503, seconds)).await;
+            assert!(waited.contains(&u64::from(seconds)), "{waited:?}");
+        }
+        let final_error = BACKOFF
+            .retry(|| std::future::ready(Err::<(), _>(refusal(422, 3))))
+            .await;
+        assert!(final_error.is_err());
     }
 
     #[test]

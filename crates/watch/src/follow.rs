@@ -14,12 +14,12 @@ mod watch;
 
 use std::time::Duration;
 
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use view::Entry;
 
 use crate::allowance::{Allowance, Limits};
-use crate::retry::Retry;
 use crate::splitter::{ExcludedField, Framing, Item, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 use list::list;
@@ -48,6 +48,15 @@ const SHORT: Duration = Duration::from_secs(1);
 /// Minimum time between a list and a further one for objects that had no room. Below the duration
 /// of a watch.
 const LIST_AGAIN: Duration = Duration::from_mins(4);
+
+/// Delays after failures in a row: 0.25 s doubling to 5 s, plus a random share of up to the same
+/// again.
+const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_millis(250))
+    .with_max_delay(LONGEST_DELAY)
+    .without_max_times()
+    .with_jitter();
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
 /// The objects to read: URL, field selector, excluded fields and limits.
 pub(crate) struct Source {
@@ -110,7 +119,7 @@ pub(crate) async fn follow<T>(
     T::Key: Send,
 {
     let mut state = State::List;
-    let mut retry = Retry::default();
+    let mut backoff = BACKOFF.build();
     let mut page = PAGE;
     let mut allowance = Allowance::new(source.limits);
     let mut has_bookmarks = false;
@@ -153,9 +162,9 @@ pub(crate) async fn follow<T>(
             }
         }
         if result.is_ok() && lasted {
-            retry.reset();
+            backoff = BACKOFF.build();
         } else {
-            sleep(retry.next(rand::random())).await;
+            sleep(backoff.next().unwrap_or(LONGEST_DELAY)).await;
         }
     }
 }

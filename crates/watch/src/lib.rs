@@ -29,7 +29,6 @@ mod excluded_fields;
 mod failure;
 mod follow;
 mod read;
-mod retry;
 mod scale;
 mod splitter;
 mod table_writer;

@@ -6,7 +6,9 @@ mod staleness;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use backon::BackoffBuilder as _;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1;
 use kube::Client;
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use view::{Namespace, Resource, View};
 
-use super::{Source, follow};
+use super::{BACKOFF, Source, follow};
 use crate::excluded_fields;
 use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
@@ -277,4 +279,16 @@ async fn an_object_that_does_not_parse_stops_nothing() {
         0,
     )
     .await;
+}
+
+#[test]
+fn delays_double_up_to_a_limit() {
+    let longest_ms = [500, 1000, 2000, 4000, 8000, 10_000, 10_000];
+    for (delay, longest) in BACKOFF.build().zip(longest_ms.map(Duration::from_millis)) {
+        assert!(
+            (longest / 2..=longest).contains(&delay),
+            "{delay:?} {longest:?}"
+        );
+    }
+    assert_eq!(BACKOFF.build().take(1000).count(), 1000);
 }
