@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_that_changes_no_decision_is_dropped() {
+    fn metadata_that_no_decision_reads_is_dropped() {
         let metadata = from_k8s(&object()).expect("it parses").object.metadata;
         let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "annotations": {}});
         assert_eq!(serde_json::to_value(metadata).expect("metadata"), expected);

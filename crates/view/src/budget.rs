@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_allows_what_the_api_server_does() {
+    fn a_budget_admits_the_evictions_that_the_api_server_admits() {
         check("IfHealthyBudget", [1, 3, 2], 2, [true, true]);
         check("IfHealthyBudget", [0, 2, 2], 2, [false, true]);
         check("IfHealthyBudget", [0, 1, 2], 2, [false, false]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_allowed_before_it_was_changed_does_not_count() {
+    fn a_status_of_an_older_generation_does_not_count() {
         check("IfHealthyBudget", [1, 1, 2], 1, [false, false]);
     }
 

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_says_which_pods_it_selects_and_how_many_it_wants() {
+    fn each_kind_has_a_selector_and_desired_replicas() {
         let web = Selector::match_labels([("app", "web")]);
         let selector = json!({"matchLabels": {"app": "web"}});
         let template = json!({"metadata": {"labels": {"app": "web"}}});
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_known_by_their_name() {
+    fn kinds_are_parsed_by_name() {
         for known in WellKnown::ALL {
             assert_eq!(WellKnown::of_kind(known.kind()), Some(known));
         }

@@ -68,7 +68,7 @@ mod tests {
     use crate::resources::Resources;
 
     #[test]
-    fn a_template_says_where_its_pods_go_and_what_they_take() {
+    fn a_template_gives_constraints_and_resources_of_its_pods() {
         let object = json!({
             "metadata": {"namespace": "kube-system", "name": "proxy"},
             "spec": {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_containers_that_used_too_much_count_with_what_they_used() {
+    fn containers_above_their_request_count_with_their_usage() {
         check("app", "100Mi", "memory", &[("app", 100 << 20)]);
         check(
             "app,side",
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_do_not_fit_and_usage_that_is_no_quantity_are_passed_over() {
+    fn lists_of_different_lengths_and_malformed_usage_are_skipped() {
         check("app,side", "100Mi", "memory", &[]);
         check("app", "100Mi", "memory,memory", &[]);
         check("app,side", "much,5", "memory", &[("side", 5)]);
     }
 
     #[test]
-    fn other_events_are_none() {
+    fn other_events_are_skipped() {
         let complete = json!({CONTAINERS: "app", USAGE: "5", STARVED: "memory"});
         assert!(from_k8s(event(&complete)).is_some());
         assert_eq!(from_k8s(event(&json!({}))), None);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_of_which_only_what_follows_is_seen_counts_once() {
+    fn a_kill_observed_only_by_its_back_off_or_restart_counts_once() {
         let backs_off = |restarts, second| {
             status(
                 restarts,
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_state_that_is_seen_tells_of_kills_before() {
+    fn the_first_observed_state_shows_earlier_kills() {
         let twice = status(1, terminated("OOMKilled", 9), Some(end("OOMKilled", 5)));
         let kills = oom_kills(None, &pod(NEW_REQUEST, Some(twice)));
         assert_eq!(summary(&kills), [(5, NEW_REQUEST), (9, NEW_REQUEST)]);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_without_a_time_is_passed_over() {
+    fn a_kill_without_a_time_is_skipped() {
         let timeless = Termination {
             finished_at: None,
             ..end("OOMKilled", 5)

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_does_not_say_whether_it_is_the_controller_is_none() {
+    fn an_owner_without_the_controller_flag_does_not_count() {
         check(&[], None);
         check(&[None, Some(false)], None);
         check(&[None, Some(false), Some(true), Some(true)], Some("2"));

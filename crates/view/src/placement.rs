@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_its_containers_or_for_what_its_start_takes() {
+    fn requests_are_the_maximum_of_containers_and_start() {
         let once = |cpu: &str| json!({"name": "once", "resources": {"requests": {"cpu": cpu}}});
         let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}});
         check(&json!([]), &json!({}), 100);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scheduler_heeds_is_kept() {
+    fn scheduling_constraints_are_kept() {
         let expression =
             |operator: &str| json!({"key": "cores", "operator": operator, "values": ["8"]});
         let term =

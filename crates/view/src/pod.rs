@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decisions_read_is_kept() {
+    fn fields_that_decisions_read_are_kept() {
         let pod = from_k8s(full_pod());
         assert_eq!(pod.key, ObjectKey::new("shop", "web-1"));
         assert_eq!(pod.labels, Labels::from_iter([("app", "web")]));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_requested_beside_the_containers_is_kept() {
+    fn sidecar_and_pod_level_requests_are_kept() {
         let mut pod = full_pod();
         pod["spec"]["resources"] = json!({"requests": {"memory": "1Gi"}});
         pod["spec"]["initContainers"] = json!([
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_pod_may_run_is_kept_where_that_is_wanted() {
+    fn placement_is_kept_on_demand() {
         let mut pod = full_pod();
         pod["spec"]["overhead"] = json!({"cpu": "10m"});
         pod["spec"]["nodeSelector"] = json!({"pool": "big"});
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_decisions_read_makes_a_difference() {
+    fn only_fields_that_decisions_read_make_a_difference() {
         check(|pod| pod["metadata"]["resourceVersion"] = json!("8"), true);
         check(|pod| pod["metadata"]["managedFields"] = json!([]), true);
         check(

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_of_the_cluster_says_which_namespaces_it_means() {
+    fn a_cluster_policy_selects_namespaces() {
         let object = json!({
             "apiVersion": "plimsoll.dev/v1alpha1", "kind": "ClusterSizingPolicy",
             "metadata": {

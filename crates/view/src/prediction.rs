@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn no_further_is_looked_ahead_than_is_predicted() {
+    fn the_window_is_at_most_the_predicted_span() {
         for (window_seconds, expected) in [
             (600, 600),
             (LONGEST_WINDOW_SECONDS, 604_800),

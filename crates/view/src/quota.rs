@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_say_which_pods_count() {
+    fn scopes_select_the_pods_that_count() {
         check(&json!({}), true);
         check(
             &json!({"scopes": ["NotBestEffort", "NotTerminating"]}),

@@ -31,7 +31,7 @@ pub struct Running {
     pub resizes: Vec<ResizeCondition>,
     /// Annotations with one of [`ANNOTATION_PREFIXES`].
     pub annotations: BTreeMap<String, String>,
-    /// QoS class: Guaranteed, Burstable or `BestEffort`.
+    /// `Guaranteed`, `Burstable` or `BestEffort`.
     pub qos_class: String,
     /// Value of its priority class; higher values preempt lower ones.
     pub priority: i32,
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moves_or_resizes_a_pod_is_kept() {
+    fn fields_that_decide_evictions_and_resizes_are_kept() {
         let pod = json!({
             "metadata": {
                 "name": "web-1", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T02:00:00Z",

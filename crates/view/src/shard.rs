@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_belongs_to_the_same_shard_for_ever() {
+    fn the_shard_of_a_namespace_never_changes() {
         check("default", [0, 0, 2, 3, 4, 4, 48]);
         check("kube-system", [0, 1, 1, 1, 1, 15, 179]);
         check("shop", [0, 0, 0, 0, 7, 11, 132]);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_no_decision_is_dropped_and_the_time_of_a_deletion_is_kept() {
+    fn foreign_metadata_is_dropped_and_the_deletion_timestamp_is_kept() {
         let object = |version: &str, time: &str| {
             let object = json!({
                 "metadata": {

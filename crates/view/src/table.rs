@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_deletes_what_is_no_longer_there() {
+    fn a_reset_deletes_absent_objects() {
         check(
             table(&[(1, 10), (2, 20), (3, 30)]).reset(things(&[(2, 21), (3, 30), (4, 40)])),
             &[(Some(20), Some(21)), (None, Some(40)), (Some(10), None)],

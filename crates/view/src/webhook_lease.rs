@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_for_a_while_after_it_was_made_or_renewed() {
+    fn it_expires_after_its_creation_or_renewal() {
         let (made, renewed) = (
             json!("2026-01-01T00:00:00Z"),
             json!("2026-01-01T01:00:00.5Z"),

@@ -195,7 +195,7 @@ fn a_parent_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn other_kinds_say_their_selector_through_their_scale() {
+fn custom_kinds_have_their_selector_in_the_scale() {
     let target = workload(CUSTOM, "Web", "web");
     let cannot = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Web / web, last error ";
     let with = |scale| vec![Requirements("Web", "web", scale)];

@@ -207,7 +207,7 @@ async fn a_broken_watch_goes_on_where_it_broke_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_while_nobody_watched_is_gone_after_the_next_list() {
+async fn objects_deleted_during_an_outage_are_gone_after_the_next_list() {
     for expired in [Refused(410), events(&[("ERROR", status(410))])] {
         check(
             vec![
@@ -225,7 +225,7 @@ async fn what_was_deleted_while_nobody_watched_is_gone_after_the_next_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_leaves_the_last_state() {
+async fn an_unreachable_server_leaves_the_last_state() {
     check(
         vec![
             List(None, page(&["a"], "5", "")),
@@ -241,7 +241,7 @@ async fn a_server_that_is_away_leaves_the_last_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_read_is_asked_for_again() {
+async fn an_unreadable_response_is_requested_again() {
     check(
         vec![
             List(None, Text("{".to_owned())),

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_no_longer_is_not_read() {
+    fn keys_that_are_no_longer_needed_are_not_read() {
         let mut schedule = Schedule::default();
         let now = Instant::now();
         let all: Vec<ScaleKey> = (0..4).map(|name| key("a", "g", name)).collect();

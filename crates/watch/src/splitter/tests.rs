@@ -14,7 +14,7 @@ const CUTS: &[ExcludedField] = &[
 /// Namespace, name, resourceVersion and remaining fields of an object; documents have no name.
 type Found = Vec<(String, String, String, Option<Value>)>;
 
-fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, Malformed> {
+fn split(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, Malformed> {
     let mut splitter = Splitter::new(framing, CUTS, most_weight);
     let mut all = Vec::new();
     for chunk in chunks {
@@ -53,7 +53,7 @@ fn check(framing: Framing, text: &str, expected: &[(&str, Value)]) {
         .map(|(name, value)| ((*name).to_owned(), Some(value.clone())))
         .collect();
     let found = |chunks: &[&[u8]]| -> Vec<_> {
-        let found = cut(framing, chunks, usize::MAX).expect("it is well formed");
+        let found = split(framing, chunks, usize::MAX).expect("it is well formed");
         found
             .into_iter()
             .map(|(_, name, _, value)| (name, value))
@@ -68,7 +68,7 @@ fn check(framing: Framing, text: &str, expected: &[(&str, Value)]) {
 }
 
 #[test]
-fn a_list_is_cut_into_its_objects_without_what_is_left_out() {
+fn a_list_is_split_into_objects_without_excluded_fields() {
     let object = json!({
         "metadata": {
             "annotations": {"a\"]}": "{[", "plimsoll.dev/x": "\\\"", "vpaUpdates": "y"}, "managedFields": [{"a": ["}"]}, 1],
@@ -105,7 +105,7 @@ fn a_list_is_cut_into_its_objects_without_what_is_left_out() {
 }
 
 #[test]
-fn events_are_cut_into_objects_and_what_happened_to_them() {
+fn events_are_split_into_objects_and_types() {
     let object =
         json!({"metadata": {"name": "web", "managedFields": [1]}, "object": {"items": [2]}});
     let left = json!({"metadata": {"name": "web"}, "object": {"items": [2]}});
@@ -150,7 +150,7 @@ fn an_object_that_is_too_large_or_too_deep_has_a_key_and_no_text() {
         ),
     ] {
         let text = format!(r#"{{"items": [{large}, {{"metadata": {{"name": "c"}}}}]}}"#);
-        let found = cut(
+        let found = split(
             Framing::List,
             &text.as_bytes().chunks(7).collect::<Vec<_>>(),
             1000,
@@ -166,7 +166,7 @@ fn an_object_that_is_too_large_or_too_deep_has_a_key_and_no_text() {
 }
 
 #[test]
-fn what_is_left_out_weighs_nothing() {
+fn excluded_fields_weigh_nothing() {
     let weight = |env: usize| {
         let env = vec![json!({"name": "A", "value": "b"}); env];
         let object = json!({"metadata": {"name": "a"}, "spec": {"template": {"containers": [{"env": env}]}}});
@@ -185,20 +185,20 @@ fn what_is_left_out_weighs_nothing() {
 }
 
 #[test]
-fn what_is_cut_short_or_is_no_json_is_no_answer() {
+fn incomplete_and_malformed_responses_are_errors() {
     let text =
         json!({"items": [{"metadata": {"name": "a", "managedFields": [1]}}], "metadata": {}})
             .to_string();
     for end in 1..text.len() {
         assert_eq!(
-            cut(Framing::List, &[&text.as_bytes()[..end]], usize::MAX),
+            split(Framing::List, &[&text.as_bytes()[..end]], usize::MAX),
             Err(Malformed),
             "{end}"
         );
     }
     for text in ["}", "]", ",", ":", "{]", "[}", r#"{"a": 1}]"#, "<html>"] {
         assert_eq!(
-            cut(Framing::List, &[text.as_bytes()], usize::MAX),
+            split(Framing::List, &[text.as_bytes()], usize::MAX),
             Err(Malformed),
             "{text}"
         );
@@ -208,7 +208,7 @@ fn what_is_cut_short_or_is_no_json_is_no_answer() {
         "x".repeat(MOST_OF_ENVELOPE)
     );
     assert_eq!(
-        cut(Framing::List, &[long.as_bytes()], usize::MAX),
+        split(Framing::List, &[long.as_bytes()], usize::MAX),
         Err(Malformed)
     );
 }
@@ -236,7 +236,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn an_object_without_what_is_left_out_stays_as_it_is(spec in value(), sizes in prop::collection::vec(1_usize..40, 1..20)) {
+    fn an_object_without_excluded_fields_is_unchanged(spec in value(), sizes in prop::collection::vec(1_usize..40, 1..20)) {
         let object = json!({"metadata": {"name": "a"}, "data": spec});
         let text = json!({"type": "ADDED", "object": object}).to_string();
         let (mut chunks, mut rest, mut sizes) = (Vec::new(), text.as_bytes(), sizes.into_iter().cycle());
@@ -245,7 +245,7 @@ proptest! {
             chunks.push(chunk);
             rest = after;
         }
-        let found = cut(Framing::Events, &chunks, usize::MAX).expect("well formed");
+        let found = split(Framing::Events, &chunks, usize::MAX).expect("well formed");
         prop_assert_eq!(found[0].3.as_ref(), Some(&object));
     }
 

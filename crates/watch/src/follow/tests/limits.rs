@@ -53,7 +53,7 @@ fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
+async fn oversized_pages_are_requested_again_in_parts() {
     let count = (PAGE_BYTES >> 20) + 8;
     let pages = Arc::new(Mutex::new(0));
     let asked = Arc::clone(&pages);
@@ -98,7 +98,7 @@ async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_too_large_is_as_good_as_not_there() {
+async fn an_object_that_is_too_large_is_treated_as_absent() {
     let fat = |name: &str, version: &str| {
         let labels: serde_json::Map<_, _> = (0..10_000)
             .map(|number| (format!("l{number}"), json!("")))

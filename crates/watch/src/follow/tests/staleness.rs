@@ -99,7 +99,7 @@ fn assert_passed(started: Instant, time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resumed_watch_is_stale_until_what_was_missed_is_taken_in() {
+async fn a_resumed_watch_is_stale_until_missed_events_are_applied() {
     for (first, second, names) in [
         (
             Ok(event("ADDED", &namespace("b", "6"))),
