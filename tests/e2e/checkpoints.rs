@@ -95,7 +95,7 @@ struct Recorded {
 }
 
 fn recorded() -> Vec<Recorded> {
-    let cases: Vec<Value> = recordings::load("vpa/recommend_checkpoint");
+    let cases: Vec<Value> = testing::vectors::load("vpa/recommend_checkpoint");
     let cases = cases.iter().enumerate();
     cases
         .filter_map(|(index, case)| recorded_case(format!("recommend-checkpoint-{index}"), case))

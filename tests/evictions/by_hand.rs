@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use eventually::{Pace, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, Client};
+use testing::{Pace, eventually};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
-use eventually::Pace;
+use testing::Pace;
 
 /// From one look to the next: each is a question to the API server, at least.
 const POLL: Duration = Duration::from_millis(100);
@@ -17,7 +17,7 @@ pub async fn eventually<T>(
     limit: Duration,
     look: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
-    eventually::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
+    testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
 }
 
 /// What was waited for, and where to look for why it did not come.

@@ -1,8 +1,8 @@
 //! Circular autocorrelation of short lists.
 
 use forecast::crane::autocorrelation;
-use recordings::{Double, load};
 use serde::Deserialize;
+use testing::vectors::{Double, load};
 
 use crate::close::is_close;
 

@@ -1,8 +1,8 @@
 //! Error that ranks estimators.
 
 use forecast::crane::prediction_error;
-use recordings::{double, load};
 use serde::Deserialize;
+use testing::vectors::{double, load};
 
 use crate::close::is_close;
 

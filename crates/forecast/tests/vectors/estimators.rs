@@ -1,8 +1,8 @@
 //! Forecast of one period by each estimator.
 
 use forecast::crane::{Estimator, Filter, Periods};
-use recordings::load;
 use serde::Deserialize;
+use testing::vectors::load;
 
 use crate::source::Source;
 use crate::summary::Summary;

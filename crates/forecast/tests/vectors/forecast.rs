@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use forecast::crane::{Dsp, DspError, Estimator, preprocess};
-use recordings::{Double, load};
 use serde::Deserialize;
+use testing::vectors::{Double, load};
 
 use crate::close::is_close;
 use crate::estimators::Written;

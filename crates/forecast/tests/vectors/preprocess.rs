@@ -1,8 +1,8 @@
 //! Histories with gaps, doubles and odd distances.
 
 use forecast::crane::preprocess;
-use recordings::load;
 use serde::Deserialize;
+use testing::vectors::load;
 
 use crate::close::is_close;
 

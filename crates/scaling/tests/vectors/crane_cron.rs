@@ -1,9 +1,9 @@
 //! Activity of Crane's crons, and the names of their metrics.
 
 use jiff::Timestamp;
-use recordings::load;
 use scaling::cron::{Window, WindowError, metric_name};
 use serde::Deserialize;
+use testing::vectors::load;
 
 #[derive(Deserialize)]
 struct Case {

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use model::Quantity;
-use recordings::load;
 use scaling::cron::{CronReplicas, Window, WindowError, cron_replicas};
 use scaling::{NoPrediction, Predicted, window_maximum};
 use serde::Deserialize;
+use testing::vectors::load;
 
 #[derive(Deserialize)]
 #[serde(tag = "metric")]

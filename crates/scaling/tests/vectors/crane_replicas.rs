@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use model::ResourceList;
-use recordings::load;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Deserialize;
+use testing::vectors::load;
 
 #[derive(Deserialize)]
 struct Case {

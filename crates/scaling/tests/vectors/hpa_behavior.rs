@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
-use recordings::load;
 use scaling::hpa::{Behavior, Bounds, History, Policy, PolicyKind, Rules, SelectPolicy, Tolerance};
 use serde::Deserialize;
+use testing::vectors::load;
 
 #[derive(Deserialize)]
 struct Case {

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use model::{Quantity, ResourceName};
-use recordings::load;
 use scaling::hpa::{
     Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
     Value, Workload, combine,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
+use testing::vectors::load;
 
 use crate::hpa_behavior::BehaviorObject;
 use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};

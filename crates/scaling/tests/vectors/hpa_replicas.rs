@@ -2,12 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
-use recordings::load;
 use scaling::hpa::{
     Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
     Value, Workload,
 };
 use serde::Deserialize;
+use testing::vectors::load;
 
 use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
 

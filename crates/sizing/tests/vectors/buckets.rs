@@ -1,8 +1,8 @@
 //! Bucket boundaries, and the bucket of a value.
 
-use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{Buckets, EPSILON};
+use testing::vectors::{Double, load};
 
 #[derive(Deserialize)]
 #[serde(untagged)]

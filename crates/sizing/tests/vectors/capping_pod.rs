@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::{Allowed, ControlledValues, Limits, NamespaceLimits, Recommendation, ResourceList};
-use recordings::load;
 use serde::Deserialize;
 use serde_json::Value;
 use sizing::{DEFAULT_CONTAINER, PodContainer, cap_for_pod};
+use testing::vectors::load;
 
 use crate::limits::Resources;
 use crate::objects::VpaSpec;

@@ -1,8 +1,8 @@
 //! Recommendations capped by container policies and the global maximum.
 
 use model::{Recommendation, ResourceList};
-use recordings::load;
 use serde::Deserialize;
+use testing::vectors::load;
 
 use crate::objects::VpaSpec;
 

@@ -31,7 +31,7 @@ fn predict(predictor: &PercentilePredictor, series: &[&[f64]]) -> f64 {
 
 #[test]
 fn vectors_crane_percentile() {
-    for (number, case) in recordings::load::<Case>("crane/percentile")
+    for (number, case) in testing::vectors::load::<Case>("crane/percentile")
         .into_iter()
         .enumerate()
     {

@@ -119,7 +119,7 @@ fn histogram(predictor: &PercentilePredictor, series: Option<&[Vec<f64>]>) -> We
 
 #[test]
 fn vectors_crane_resource() {
-    for (number, case) in recordings::load::<Case>("crane/resource")
+    for (number, case) in testing::vectors::load::<Case>("crane/resource")
         .into_iter()
         .enumerate()
     {

@@ -22,7 +22,7 @@ struct Query {
 
 #[test]
 fn vectors_crane_specifications() {
-    for (number, case) in recordings::load::<Case>("crane/specifications")
+    for (number, case) in testing::vectors::load::<Case>("crane/specifications")
         .into_iter()
         .enumerate()
     {

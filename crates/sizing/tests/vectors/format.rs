@@ -1,9 +1,9 @@
 //! Published quantities.
 
 use model::{Cpu, Memory};
-use recordings::load;
 use serde::Deserialize;
 use sizing::{Config, format};
+use testing::vectors::load;
 
 #[derive(Deserialize)]
 struct Row {

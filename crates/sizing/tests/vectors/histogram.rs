@@ -1,9 +1,9 @@
 //! Decaying histograms, step by step: every weight and percentile to the last bit.
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
-use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, Shape};
+use testing::vectors::{Double, load};
 
 #[derive(Deserialize)]
 struct Case {

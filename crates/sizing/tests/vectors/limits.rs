@@ -1,9 +1,9 @@
 //! Limits in proportion to requests.
 
 use model::ResourceList;
-use recordings::load;
 use serde::Deserialize;
 use sizing::proportional_limits;
+use testing::vectors::load;
 
 #[derive(Deserialize)]
 struct Case {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, ResourceList, ResourceName, Sample, Selector};
-use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{
     Accepted, AutoscalerId, Checkpoint, Config, Estimate, Fleet, HistogramCheckpoint, MemoryRules,
     Percentiles, Phase, PodSpec, WithoutUsage,
 };
+use testing::vectors::{Double, load};
 
 use crate::objects::Vpa;
 use crate::zero_windows::ZeroWindows;

@@ -80,7 +80,7 @@ impl Case {
 
 #[test]
 fn vectors_admission() {
-    let cases: Vec<Case> = recordings::load("vpa/admission");
+    let cases: Vec<Case> = testing::vectors::load("vpa/admission");
     assert_eq!(cases.len(), 150);
     for (index, case) in cases.iter().enumerate() {
         let patches = case.patches();

@@ -152,7 +152,7 @@ fn is_surplus_kept(found: &Step, upstream: &Step, group: Option<&Group>) -> bool
 #[test]
 fn vectors_disruption() {
     let mut surplus_kept = 0;
-    for (index, mut case) in recordings::load::<Case>("vpa/disruption")
+    for (index, mut case) in testing::vectors::load::<Case>("vpa/disruption")
         .into_iter()
         .enumerate()
     {

@@ -49,7 +49,7 @@ struct ExpectedPod {
 
 #[test]
 fn vectors_priority() {
-    for (index, case) in recordings::load::<Case>("vpa/priority")
+    for (index, case) in testing::vectors::load::<Case>("vpa/priority")
         .into_iter()
         .enumerate()
     {

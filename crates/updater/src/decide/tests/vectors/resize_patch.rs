@@ -48,7 +48,7 @@ fn annotation(operation: &Value) -> (String, Option<String>) {
 #[test]
 fn vectors_resize_patch() {
     let now = at("2030-01-01T00:00:00Z".parse().expect("a time"));
-    for (index, case) in recordings::load::<Case>("vpa/resize_patch")
+    for (index, case) in testing::vectors::load::<Case>("vpa/resize_patch")
         .into_iter()
         .enumerate()
     {

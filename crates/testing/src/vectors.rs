@@ -1,4 +1,4 @@
-//! For tests only: reads the cases that were recorded by running upstream's programs.
+//! Reads the cases that were recorded by running upstream's programs.
 //!
 //! The recordings are in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder
 //! of the same form. A kind such as `vpa/limits` is the file `vpa/limits.json` and the numbered

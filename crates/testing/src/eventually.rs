@@ -1,4 +1,4 @@
-//! For tests only: waits until something is as it should be, by looking again and again.
+//! Polling until a condition holds.
 
 use std::fmt::Display;
 use std::time::Duration;
