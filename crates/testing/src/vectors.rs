@@ -6,6 +6,8 @@
 
 mod double;
 
+use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -19,15 +21,78 @@ struct File<C> {
     cases: Vec<C>,
 }
 
+/// Passes every case of a kind with its index to `check`, which panics when the case differs.
+/// Reports all cases that differ, not only the first. Returns the number of cases.
+///
+/// A kind that is missing in the folder that `PLIMSOLL_VECTORS` names is skipped, with a line on
+/// standard error.
+///
+/// # Panics
+///
+/// After the last case when one differs, and as [`load`].
+pub fn each_case<C: DeserializeOwned>(kind: &str, check: impl FnMut(usize, C)) -> usize {
+    let folder = folder();
+    if std::env::var_os("PLIMSOLL_VECTORS").is_some() && is_missing(&folder, kind) {
+        // Not by eprintln!: the test harness captures the output of tests that pass.
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipping {kind}: {} has no {kind}.json",
+            folder.display()
+        );
+        return 0;
+    }
+    each(kind, load_from(&folder, kind), check)
+}
+
+/// The same for a kind whose cases are lists: `check` gets every row of every list.
+///
+/// # Panics
+///
+/// As [`each_case`].
+pub fn each_row<R: DeserializeOwned>(kind: &str, mut check: impl FnMut(usize, R)) -> usize {
+    let mut index = 0;
+    each_case(kind, |_, rows: Vec<R>| {
+        let first = index;
+        index += rows.len();
+        each(kind, rows, |row, content| check(first + row, content));
+    });
+    index
+}
+
+fn each<C>(kind: &str, cases: Vec<C>, mut check: impl FnMut(usize, C)) -> usize {
+    let count = cases.len();
+    let differ = |(index, case)| {
+        catch_unwind(AssertUnwindSafe(|| check(index, case)))
+            .is_err()
+            .then_some(index)
+    };
+    let differing: Vec<usize> = cases.into_iter().enumerate().filter_map(differ).collect();
+    assert!(
+        differing.is_empty(),
+        "{} of {count} cases of {kind} differ: {differing:?}",
+        differing.len()
+    );
+    count
+}
+
 /// All cases of a kind.
 ///
 /// # Panics
 ///
 /// When there is no file, a file of another kind, no case in a file, or a gap in the numbers.
 pub fn load<C: DeserializeOwned>(kind: &str) -> Vec<C> {
+    load_from(&folder(), kind)
+}
+
+fn folder() -> PathBuf {
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors");
-    let folder = std::env::var_os("PLIMSOLL_VECTORS").unwrap_or_else(|| shipped.into());
-    load_from(&PathBuf::from(folder), kind)
+    std::env::var_os("PLIMSOLL_VECTORS")
+        .unwrap_or_else(|| shipped.into())
+        .into()
+}
+
+fn is_missing(folder: &Path, kind: &str) -> bool {
+    !folder.join(format!("{kind}.json")).exists()
 }
 
 fn load_from<C: DeserializeOwned>(folder: &Path, kind: &str) -> Vec<C> {
@@ -74,6 +139,21 @@ mod tests {
         let first = ("kind.json", r#"{"kind": "kind", "cases": [1, 2]}"#);
         let second = ("kind_2.json", r#"{"kind": "kind", "cases": [3]}"#);
         assert_eq!(loaded(&[first, second]).unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn all_differing_cases_are_reported() {
+        let mut seen = Vec::new();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            each("kind", vec!["a", "b", "c", "d"], |index, case| {
+                seen.push(case);
+                assert!(!["b", "d"].contains(&case), "case {index}");
+            })
+        }));
+        let message = outcome.unwrap_err().downcast::<String>().unwrap();
+        assert_eq!(*message, "2 of 4 cases of kind differ: [1, 3]");
+        assert_eq!(seen, ["a", "b", "c", "d"]);
+        assert_eq!(each("kind", vec![1, 2], |_, _| {}), 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use scaling::hpa::{
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
-use testing::vectors::load;
+use testing::vectors::each_case;
 
 use crate::hpa_behavior::BehaviorObject;
 use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
@@ -211,7 +211,7 @@ impl Case {
 
 #[test]
 fn vectors_hpa_metrics() {
-    for (number, case) in load::<Case>("hpa/metrics").into_iter().enumerate() {
+    each_case("hpa/metrics", |number, case: Case| {
         case.check(number);
-    }
+    });
 }

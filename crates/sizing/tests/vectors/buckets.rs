@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use sizing::{Buckets, EPSILON};
-use testing::vectors::{Double, load};
+use testing::vectors::{Double, each_case};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -106,5 +106,5 @@ fn check(case: &Case) {
 
 #[test]
 fn vectors_buckets() {
-    load::<Case>("vpa/buckets").iter().for_each(check);
+    each_case("vpa/buckets", |_, case| check(&case));
 }

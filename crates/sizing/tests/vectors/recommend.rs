@@ -10,7 +10,7 @@ use sizing::{
     Accepted, AutoscalerId, Checkpoint, Config, Estimate, Fleet, HistogramCheckpoint, MemoryRules,
     Percentiles, Phase, PodSpec, WithoutUsage,
 };
-use testing::vectors::{Double, load};
+use testing::vectors::{Double, each_case};
 
 use crate::objects::Vpa;
 use crate::zero_windows::ZeroWindows;
@@ -485,7 +485,7 @@ fn times(op: &Op) -> Option<Timestamp> {
 }
 
 fn check_all(kind: &str) {
-    for (index, case) in load::<Case>(kind).into_iter().enumerate() {
+    each_case(kind, |index, case: Case| {
         println!("{kind} case {index}");
         assert!(case.ops.iter().any(|op| matches!(op, Op::Recommend { .. })));
         let mut run = Run {
@@ -507,7 +507,7 @@ fn check_all(kind: &str) {
         for op in &case.ops {
             run.apply(op);
         }
-    }
+    });
 }
 
 #[test]
