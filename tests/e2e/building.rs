@@ -1,12 +1,10 @@
 //! The control plane is built by Go, once, and never half.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, program};

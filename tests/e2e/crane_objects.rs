@@ -7,16 +7,12 @@
 )]
 
 use anyhow::{Context, Result};
-use api::{
-    ehpa::{self, EffectiveHorizontalPodAutoscaler},
-    prediction::{self, TimeSeriesPrediction},
-    substitute::{self, Substitute},
-};
+use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
+use api::prediction::{self, TimeSeriesPrediction};
+use api::substitute::{self, Substitute};
 use e2e::{kubectl, namespace, repository, shared};
-use kube::{
-    Api, Client, Error, Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
-};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Error, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::crds::refused;

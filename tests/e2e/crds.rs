@@ -10,22 +10,16 @@ mod room;
 mod schema;
 
 use anyhow::{Context, Result};
-use api::{
-    checkpoint::{
-        self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint,
-        VerticalPodAutoscalerCheckpointStatus,
-    },
-    vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerStatus},
+use api::checkpoint::{
+    self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint,
+    VerticalPodAutoscalerCheckpointStatus,
 };
+use api::vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use e2e::{kubectl, repository, shared};
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::Time,
-};
-use kube::{
-    Api, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use room::{Room, spec, update_policy};

@@ -15,16 +15,13 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
 
 use room::{PATIENCE, Room, describe, echo, process, signal, with};
 

@@ -5,17 +5,17 @@
 //! A lease that lasts an hour can only move because it was released; one that lasts seconds also
 //! because it has run out.
 
-use std::{ffi::OsStr, process::Stdio, time::Duration};
+use std::ffi::OsStr;
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, namespace, program, shared};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines},
-    process::{Child, ChildStderr, Command},
-};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
 
 const LIMIT: Duration = Duration::from_mins(3);
 

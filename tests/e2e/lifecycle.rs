@@ -1,18 +1,17 @@
 //! Sandboxes come up, go down, and leave no process behind, whatever happens to whom.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    os::unix::fs::{PermissionsExt as _, symlink},
-    path::Path,
-    process::{self, Child, Command, Stdio},
-    time::Duration,
-};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{self, Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, program};
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, api::ListParams};
+use kube::Api;
+use kube::api::ListParams;
 use sandbox::{Component, Options, Phase, Process, Record, Sandbox};
 use tokio::task::spawn_blocking;
 

@@ -1,21 +1,19 @@
 //! What a kubelet would do, played: resizes and their refusal, OOM kills, crash loops, and usage.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, follow, namespace, shared};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ContainerStatus, Pod, PodCondition},
-};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams, PostParams},
-    runtime::watcher::Event,
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::Event;
+use kube::{Api, Client, ResourceExt as _};
 use sandbox::{Columns, Play, Trace};
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_mins(2);

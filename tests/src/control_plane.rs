@@ -4,12 +4,9 @@
 //! that comes to. Its name holds the process id, so that runs side by side do not meet. Its logs
 //! stay until the next run.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -1,18 +1,17 @@
 //! The command line; every flag has an environment twin.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::{
-    commands,
-    component::Component,
-    echo::{self, EchoArgs},
-    play::Target,
-    shim, supervisor,
-};
+use crate::component::Component;
+use crate::echo::{self, EchoArgs};
+use crate::play::Target;
+use crate::{commands, shim, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
 #[derive(Debug, Parser)]

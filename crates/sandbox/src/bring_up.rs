@@ -1,27 +1,23 @@
 //! Starts a supervisor and listens to it until its sandbox is up, unless one of this name is up
 //! already.
 
-use std::{
-    fs::File,
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{
-    layout::Layout,
-    lock::lock,
-    log_tail::log_tail,
-    module::{CONTROL_PLANE, PROMETHEUS},
-    plan::{DETACH, News, Plan},
-    programs::ensure_built,
-    record::Record,
-    sandbox::Options,
-    take_down::{DOWN_PATIENCE, remove_stale},
-};
+use crate::layout::Layout;
+use crate::lock::lock;
+use crate::log_tail::log_tail;
+use crate::module::{CONTROL_PLANE, PROMETHEUS};
+use crate::plan::{DETACH, News, Plan};
+use crate::programs::ensure_built;
+use crate::record::Record;
+use crate::sandbox::Options;
+use crate::take_down::{DOWN_PATIENCE, remove_stale};
 
 /// Pause between two looks at a sandbox that is going down.
 const POLL: Duration = Duration::from_millis(50);

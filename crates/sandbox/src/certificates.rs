@@ -2,12 +2,10 @@
 //! that the controller manager signs. ECDSA P-256 throughout; keys are readable by their owner
 //! only.
 
-use std::{
-    fs,
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rcgen::{

@@ -1,16 +1,12 @@
 //! How each component of the control plane is started.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use crate::{
-    certificates::{Identity, identity},
-    component::Component,
-    layout::Layout,
-    ports::Ports,
-};
+use crate::certificates::{Identity, identity};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
 
 /// Addresses of Services; nothing routes to them, they are only names for the proxy.
 const SERVICE_RANGE: &str = "10.96.0.0/16";

@@ -1,31 +1,25 @@
 //! What each subcommand does and prints.
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    io::{copy, stdout},
-    os::unix::process::CommandExt,
-    process::Command,
-};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{copy, stdout};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use anyhow::{Context, Result};
-use tokio::signal::{
-    ctrl_c,
-    unix::{SignalKind, signal},
-};
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::{PlayArgs, UpArgs},
-    component::Component,
-    layout::Layout,
-    play::Play,
-    programs::this_program,
-    record::{Phase, Record},
-    sandbox::{Options, Sandbox},
-    take_down,
-    trace::{Columns, Trace},
-};
+use crate::args::{PlayArgs, UpArgs};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::play::Play;
+use crate::programs::this_program;
+use crate::record::{Phase, Record};
+use crate::sandbox::{Options, Sandbox};
+use crate::take_down;
+use crate::trace::{Columns, Trace};
 
 /// What a shell shows for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;

@@ -57,24 +57,23 @@ mod usage;
 mod volumes;
 mod watching;
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api, Client,
-    runtime::{WatchStreamExt, reflector, watcher},
-};
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    address::{Block, Pool},
-    events::Events,
-    objects::ObjectStore,
-    problem::Problem,
-    proxy::Proxy,
-    registry::Registry,
-};
+use self::address::{Block, Pool};
+use self::events::Events;
+use self::objects::ObjectStore;
+use self::problem::Problem;
+use self::proxy::Proxy;
+use self::registry::Registry;
 
 /// What hosting needs to know.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! One kubeconfig per identity, with certificates inside, so that a file can be carried elsewhere.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use kube::config::{

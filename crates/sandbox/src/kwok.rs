@@ -1,17 +1,17 @@
 //! KWOK's configuration: its options, the stages of its own module and ours, and where usage comes
 //! from. Pods that the sandbox hosts as processes are left to their host.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    certificates::Identity,
-    host::{image::HOSTED_IMAGE_JQ, kwok::ENABLED_CRDS},
-    ports::Ports,
-};
+use crate::certificates::Identity;
+use crate::host::image::HOSTED_IMAGE_JQ;
+use crate::host::kwok::ENABLED_CRDS;
+use crate::ports::Ports;
 
 /// Files of KWOK's module that are used as they are, except that hosted pods are left alone.
 const MODULE_FILES: [&str; 6] = [

@@ -1,11 +1,9 @@
 //! Where a sandbox keeps its things: one state folder per name, and one short runtime folder for
 //! sockets, whose paths must stay below 108 bytes.
 
-use std::{
-    env, fs,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 

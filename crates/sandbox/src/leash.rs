@@ -1,7 +1,8 @@
 //! The tie between a supervisor and the process that started it: a pipe. When it is closed, by
 //! whatever end that process came to, the sandbox goes down, unless the word to detach came before.
 
-use std::{io::BufRead, thread};
+use std::io::BufRead;
+use std::thread;
 
 use tokio::sync::oneshot;
 

@@ -1,10 +1,8 @@
 //! One process at a time brings a sandbox of a name up or clears it away. The lock is free again
 //! when its file is closed, also by a kill.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::MetadataExt,
-};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Context, Result};
 

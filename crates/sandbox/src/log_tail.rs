@@ -1,10 +1,8 @@
 //! The last lines of a log, for the message about a failure.
 
-use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    path::Path,
-};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 
 /// Read at most this much from the end of the file.
 const WINDOW_BYTES: u64 = 16 * 1024;

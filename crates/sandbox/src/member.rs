@@ -2,28 +2,22 @@
 //! itself, and keeps it down while it is meant to be down. Components are ended with SIGKILL: their
 //! data are thrown away, and a test that stops one means it to be gone.
 
-use std::{
-    fs::OpenOptions,
-    process::{ExitStatus, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::fs::OpenOptions;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
-use tokio::{
-    process::{Child, Command},
-    sync::watch,
-    time::sleep,
-};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
-use crate::{
-    command_line::CommandLine,
-    component::Component,
-    process::Process,
-    record::{Phase, Record, Status},
-    shim,
-};
+use crate::command_line::CommandLine;
+use crate::component::Component;
+use crate::process::Process;
+use crate::record::{Phase, Record, Status};
+use crate::shim;
 
 /// Pauses before a component is started again: doubled from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

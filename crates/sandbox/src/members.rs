@@ -1,19 +1,19 @@
 //! All components of a sandbox together: which are wanted, and what has become of them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use crate::{
-    command_line::Setting,
-    component::Component,
-    control::Order,
-    layout::Layout,
-    log_tail::log_tail,
-    member::{Member, Wish, freeze},
-    record::{Phase, Record},
-};
+use crate::command_line::Setting;
+use crate::component::Component;
+use crate::control::Order;
+use crate::layout::Layout;
+use crate::log_tail::log_tail;
+use crate::member::{Member, Wish, freeze};
+use crate::record::{Phase, Record};
 
 /// How much of a log belongs into the message about a failure.
 const SHOWN_LINES: usize = 12;

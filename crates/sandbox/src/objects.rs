@@ -1,25 +1,21 @@
 //! What a new cluster is given: its nodes, the custom resources that KWOK reads, and
 //! metrics-server's place in the API.
 
-use std::{fs, path::Path, time::Duration};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::{
-    ByteString,
-    api::{
-        authorization::v1::SubjectAccessReview,
-        core::v1::{Node, ServiceAccount},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
-    core::GroupVersionKind,
-    discovery::{Scope, pinned_kind},
-    runtime::wait::{await_condition, conditions},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;

@@ -1,7 +1,8 @@
 //! What a supervisor is told when it is started, and what it tells back while it starts a sandbox:
 //! JSON lines over its standard streams.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,16 +2,17 @@
 //! as the usage of each of its containers. Pods that appear while the trace plays get the current
 //! value too.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, stream};
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::LabelSelector};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind, Selector},
-};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind, Selector};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;

@@ -6,15 +6,12 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::{
-    certificates::{Authority, Subject, identity},
-    component::Component,
-    kubeconfig, kwok,
-    layout::Layout,
-    plan::Plan,
-    ports::Ports,
-    prometheus,
-};
+use crate::certificates::{Authority, Subject, identity};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::plan::Plan;
+use crate::ports::Ports;
+use crate::{kubeconfig, kwok, prometheus};
 
 /// Every certificate's file, user name, group and further host names.
 const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [

@@ -2,17 +2,17 @@
 //! whole, under a lock, so that a half built set is never used, two processes never build at once,
 //! and what a killed builder left behind is removed by the next one.
 
-use std::{
-    env, fs,
-    fs::File,
-    io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{layout, module::Module, progress::Progress, shim, toolchain};
+use crate::module::Module;
+use crate::progress::Progress;
+use crate::{layout, shim, toolchain};
 
 /// How much of a failed build's output is shown.
 const SHOWN_LINES: usize = 20;

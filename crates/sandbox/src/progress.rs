@@ -1,9 +1,7 @@
 //! Tells the person who waits what is going on: a spinner on a terminal, plain lines elsewhere.
 
-use std::{
-    io::{IsTerminal, stderr},
-    time::{Duration, Instant},
-};
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 

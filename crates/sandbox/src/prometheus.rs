@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::{certificates::Identity, ports::Ports};
+use crate::certificates::Identity;
+use crate::ports::Ports;
 
 /// Samples may arrive this much later than newer ones, so that history can be written into it.
 const OUT_OF_ORDER_WINDOW: &str = "400d";

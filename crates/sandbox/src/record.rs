@@ -1,12 +1,17 @@
 //! What a running sandbox writes down about itself: which processes, which ports, how each
 //! component fares. Everybody else learns from this file, also after the supervisor was killed.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{component::Component, layout::Layout, ports::Ports, process::Process};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
+use crate::process::Process;
 
 /// A sandbox as its supervisor last saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,28 +1,22 @@
 //! A sandbox as its user holds it: brought up, used, and taken down. One that was brought up here
 //! goes down with this process, whatever end that comes to, unless it is detached.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
-use tokio::{
-    task::spawn_blocking,
-    time::{sleep, timeout},
-};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
-use crate::{
-    bring_up::{Owned, bring_up},
-    component::Component,
-    control::{self, Order},
-    layout::Layout,
-    log_tail::log_tail,
-    record::{Record, Status},
-    start,
-    take_down::take_down,
-};
+use crate::bring_up::{Owned, bring_up};
+use crate::component::Component;
+use crate::control::{self, Order};
+use crate::layout::Layout;
+use crate::log_tail::log_tail;
+use crate::record::{Record, Status};
+use crate::start;
+use crate::take_down::take_down;
 
 /// Pause between two looks at an API.
 const POLL: Duration = Duration::from_millis(50);

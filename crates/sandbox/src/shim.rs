@@ -2,12 +2,10 @@
 //! when its parent dies, then becomes the program. The kernel ties it to the parent's *thread*, so
 //! start children from a thread that lives as long as the parent.
 
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::process::CommandExt,
-    path::Path,
-    process::Command,
-};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};

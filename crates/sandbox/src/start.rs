@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-    runtime::wait::await_condition,
-};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Config};
 use tokio::time::sleep;
 
-use crate::{
-    command_line::Setting, component::Component, layout::Layout, members::Members, objects,
-    plan::Plan,
-};
+use crate::command_line::Setting;
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::members::Members;
+use crate::objects;
+use crate::plan::Plan;
 
 /// Pause between two looks at the API server.
 const POLL: Duration = Duration::from_millis(50);

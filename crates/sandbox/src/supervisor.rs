@@ -2,39 +2,33 @@
 //! orders, and ends them all when it is told to, when its owner is gone, or, through the kernel,
 //! when it is killed itself.
 
-use std::{
-    collections::BTreeMap,
-    fs::OpenOptions,
-    io::{BufRead, BufReader, Write, stdin, stdout},
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use tokio::{
-    net::UnixListener,
-    runtime,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-    time::timeout,
-};
+use tokio::net::UnixListener;
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{
-    command_line::Setting,
-    control::{self, Order},
-    host,
-    layout::Layout,
-    leash::Leash,
-    members::Members,
-    plan::{News, Plan},
-    ports::Ports,
-    preparation::prepare,
-    process::Process,
-    record::Record,
-    start::{client, ready_client, start},
-};
+use crate::command_line::Setting;
+use crate::control::{self, Order};
+use crate::host;
+use crate::layout::Layout;
+use crate::leash::Leash;
+use crate::members::Members;
+use crate::plan::{News, Plan};
+use crate::ports::Ports;
+use crate::preparation::prepare;
+use crate::process::Process;
+use crate::record::Record;
+use crate::start::{client, ready_client, start};
 
 /// Another program may take a chosen port before its component does; then all are chosen anew.
 const ATTEMPTS: usize = 3;

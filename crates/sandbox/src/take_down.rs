@@ -1,23 +1,17 @@
 //! Ends a sandbox and removes all traces of it, in whatever state it is.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
-use tokio::{
-    task::spawn_blocking,
-    time::{sleep, timeout},
-};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
-use crate::{
-    control::{self, Order},
-    layout::Layout,
-    lock::{lock, try_lock},
-    record::Record,
-};
+use crate::control::{self, Order};
+use crate::layout::Layout;
+use crate::lock::{lock, try_lock};
+use crate::record::Record;
 
 /// Going down takes well under a second; after this long something is stuck and is killed.
 pub(crate) const DOWN_PATIENCE: Duration = Duration::from_secs(20);

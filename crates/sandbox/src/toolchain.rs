@@ -1,7 +1,9 @@
 //! Finds the Go toolchain that the control plane is built with, or says in one sentence what to
 //! install.
 
-use std::{io::ErrorKind, path::Path, process::Command};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 

@@ -3,10 +3,8 @@
 use anyhow::Result;
 use api::vpa::VerticalPodAutoscaler;
 use e2e::{namespace, shared};
-use kube::{
-    Api, Client, Error,
-    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
-};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 
 /// One namespace, with loosely typed access to its autoscalers.

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result};
 use api::vpa;
 use e2e::repository;
-use kube::{ResourceExt, api::ListParams};
+use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::room::{Room, container_policy, cpu_boost, refused, spec, update_policy};

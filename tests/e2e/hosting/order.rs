@@ -3,12 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, api::DeleteParams};
+use kube::ResourceExt;
+use kube::api::DeleteParams;
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
 
 use super::room::{IMAGE, PATIENCE, Room, echo, with};
 

@@ -2,14 +2,11 @@
 
 use anyhow::{Result, bail, ensure};
 use e2e::eventually;
-use k8s_openapi::{
-    ByteString,
-    api::{admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::ConfigMap},
-};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, PostParams},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::room::{PATIENCE, Room, echo, with};

@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, api::ListParams};
+use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::json;
 
 use super::room::{IMAGE, PATIENCE, Room, echo, process, runs, signal, with};

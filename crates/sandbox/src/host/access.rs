@@ -3,7 +3,8 @@
 //! file names the token and authority files of that very volume, so that renewed tokens are picked
 //! up.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
+use std::{fs, io};
 
 use serde_json::json;
 

@@ -3,11 +3,9 @@
 //! `127.B.y.z`, on which its processes really listen (Linux answers for all of 127.0.0.0/8). The
 //! block B belongs to one sandbox at a time on this machine.
 
-use std::{
-    collections::BTreeSet,
-    net::{Ipv4Addr, TcpListener},
-    path::Path,
-};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 

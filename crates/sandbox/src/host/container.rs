@@ -1,28 +1,26 @@
 //! Runs one container of a hosted pod until it is over: start, probes, end, restart after a
 //! back-off.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    Problem,
-    backoff::BackOff,
-    context::PodContext,
-    launch::Launch,
-    logs::Log,
-    orders::{Deadline, due, ordered},
-    preparation::Prepared,
-    probe::{self, Check},
-    process::Process,
-    report::{Report, Slot},
-    resize,
-    restart::Restart,
-    watching::{Failed, Watch, ask},
-};
+use super::backoff::BackOff;
+use super::context::PodContext;
+use super::launch::Launch;
+use super::logs::Log;
+use super::orders::{Deadline, due, ordered};
+use super::preparation::Prepared;
+use super::probe::{self, Check};
+use super::process::Process;
+use super::report::{Report, Slot};
+use super::restart::Restart;
+use super::watching::{Failed, Watch, ask};
+use super::{Problem, resize};
 
 /// How long a container that cannot start waits for what it lacks before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);

@@ -1,15 +1,14 @@
 //! What the parts of one hosted pod share.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::watch;
 
-use super::{
-    Hosting,
-    address::PodAddress,
-    report::{Report, Reports, Slot},
-};
+use super::Hosting;
+use super::address::PodAddress;
+use super::report::{Report, Reports, Slot};
 
 /// The pod that containers belong to.
 pub(super) struct PodContext {

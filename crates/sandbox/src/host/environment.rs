@@ -7,13 +7,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod};
 use kube::ResourceExt;
 
-use super::{
-    Problem,
-    address::PodAddress,
-    expansion::expand,
-    fields,
-    objects::{Objects, present},
-};
+use super::address::PodAddress;
+use super::expansion::expand;
+use super::objects::{Objects, present};
+use super::{Problem, fields};
 
 /// Names to values.
 pub(super) type Environment = BTreeMap<String, String>;

@@ -1,10 +1,8 @@
 //! Events of hosted pods (`kubectl describe`), written on the side: a pod never waits for them.
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::{
-    Client, Resource,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
 /// Events waiting to be written; more are dropped.

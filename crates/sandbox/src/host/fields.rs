@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::{Problem, address::PodAddress};
+use super::Problem;
+use super::address::PodAddress;
 
 /// Addresses of the node as the API server knows it; all nodes of a sandbox share one.
 pub(super) const NODE_IP: &str = "127.0.0.1";

@@ -1,21 +1,19 @@
 //! Fills the volumes of a pod, and fills them again when their Secrets, `ConfigMap`s or labels
 //! change or a token is due.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use tokio::time::sleep;
 
-use super::{
-    Problem,
-    context::PodContext,
-    launch::SERVICE_ACCOUNT,
-    objects::References,
-    payload, tokens,
-    volumes::{Material, Tokens},
-};
+use super::context::PodContext;
+use super::launch::SERVICE_ACCOUNT;
+use super::objects::References;
+use super::volumes::{Material, Tokens};
+use super::{Problem, payload, tokens};
 
 /// How long a failed attempt waits.
 const RETRY: Duration = Duration::from_secs(5);

@@ -3,10 +3,8 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{
-    address::{PodAddress, Pool},
-    objects::Objects,
-};
+use super::address::{PodAddress, Pool};
+use super::objects::Objects;
 
 /// A pod named `pod` with these fields of its own.
 pub(super) fn pod(fields: &Value) -> Pod {

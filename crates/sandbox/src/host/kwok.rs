@@ -5,14 +5,13 @@
 //! `kubectl logs --follow` goes on until it is interrupted.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind},
-};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{context::PodContext, logs};
+use super::context::PodContext;
+use super::logs;
 
 /// The custom resources that KWOK must be told to watch.
 pub const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];

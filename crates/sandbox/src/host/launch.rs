@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::{
-    Problem,
-    environment::Environment,
-    expansion::expand,
-    image::program_of,
-    mounts::{Mount, rewrite_argument, rewrite_path},
-};
+use super::Problem;
+use super::environment::Environment;
+use super::expansion::expand;
+use super::image::program_of;
+use super::mounts::{Mount, rewrite_argument, rewrite_path};
 
 /// Where a pod's `ServiceAccount` is mounted in every container that may use it.
 pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

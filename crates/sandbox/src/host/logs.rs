@@ -2,15 +2,13 @@
 //! (`2026-01-02T03:04:05.000000006Z stdout F text`), which KWOK's fake kubelet reads for
 //! `kubectl logs`. A file is bounded; a new start keeps the log of the start before it.
 
-use parking_lot::Mutex;
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 /// Bytes of one log file before it starts anew.

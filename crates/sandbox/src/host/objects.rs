@@ -1,17 +1,14 @@
 //! The Secrets and `ConfigMap`s that a pod uses, and where they come from: two watches that all
 //! hosted pods share.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, ProjectedVolumeSource, Secret};
-use kube::{
-    Api, Client, Resource,
-    runtime::{WatchStreamExt, reflector, reflector::ObjectRef, watcher},
-};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client, Resource};
 use tokio::sync::watch;
 
 use super::Problem;

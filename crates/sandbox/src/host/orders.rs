@@ -1,9 +1,7 @@
 //! Orders to end, from a pod to its containers.
 
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep_until},
-};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 /// Orders to end: one for the sidecars, one for all others.
 #[derive(Debug)]

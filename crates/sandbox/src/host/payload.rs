@@ -2,14 +2,12 @@
 //! the files live in a time-stamped folder, `..data` is a link to it that is replaced by a rename,
 //! and each visible name is a link through `..data` (upstream `pkg/volume/util/atomic_writer.go`).
 
-use std::{
-    collections::BTreeSet,
-    ffi::OsString,
-    fs,
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink},
-    path::{Component, Path},
-};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Component, Path};
 
 use super::volumes::Files;
 

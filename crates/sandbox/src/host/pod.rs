@@ -1,32 +1,25 @@
 //! The life of one hosted pod, from its binding to its deletion: volumes, containers, status,
 //! usage, end.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
-};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, ResourceExt};
 use serde_json::json;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Hosting, access,
-    address::PodAddress,
-    context::PodContext,
-    filling, kwok,
-    orders::Orders,
-    report::{Report, Reports, State},
-    sequence,
-    status::pod_status,
-    usage::{self, Meter, Reading},
-};
+use super::address::PodAddress;
+use super::context::PodContext;
+use super::orders::Orders;
+use super::report::{Report, Reports, State};
+use super::status::pod_status;
+use super::usage::{self, Meter, Reading};
+use super::{Hosting, access, filling, kwok, sequence};
 
 /// How long a failed write waits.
 const RETRY: Duration = Duration::from_secs(1);

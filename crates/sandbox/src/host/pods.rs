@@ -1,21 +1,20 @@
 //! Watches pods and keeps one task per hosted pod.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt,
-    runtime::{WatchStreamExt, watcher, watcher::Event},
-};
-use tokio::{sync::watch, task::JoinSet};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Hosting, image::is_hosted, pod};
+use super::image::is_hosted;
+use super::{Hosting, pod};
 
 /// Hosts every pod of ours until cancelled and all have ended.
 pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {

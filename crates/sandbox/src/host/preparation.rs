@@ -4,15 +4,12 @@
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
-use super::{
-    Problem,
-    context::PodContext,
-    environment,
-    launch::{Folders, Launch},
-    mounts::{Mount, mounts},
-    objects::References,
-    probe::Probe,
-};
+use super::context::PodContext;
+use super::launch::{Folders, Launch};
+use super::mounts::{Mount, mounts};
+use super::objects::References;
+use super::probe::Probe;
+use super::{Problem, environment};
 
 /// A container whose configuration is complete.
 pub(super) struct Prepared {

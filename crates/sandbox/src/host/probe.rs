@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Problem;
 

@@ -1,26 +1,20 @@
 //! One run of a hosted container: a local process that dies with the sandbox, whose output goes to
 //! the container's log.
 
-use std::{
-    fs, io,
-    path::Path,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use std::{fs, io};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    io::BufReader,
-    process::{Child, Command},
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
-};
+use tokio::io::BufReader;
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    launch::Launch,
-    logs::Log,
-    orders::{Deadline, due},
-};
+use super::launch::Launch;
+use super::logs::Log;
+use super::orders::{Deadline, due};
 use crate::shim;
 
 /// The shortest time between SIGTERM and SIGKILL.

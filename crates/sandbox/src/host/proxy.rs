@@ -1,26 +1,26 @@
 //! The proxy to which the API server's egress selector sends everything for pods and Services: HTTP
 //! CONNECT over a unix socket. Each request is looked up anew.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
-use hyper::{
-    body::Incoming,
-    service::service_fn,
-    upgrade::{self, OnUpgrade},
-};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::upgrade::{self, OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::reflector;
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpStream, UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::{registry::Registry, resolve::Target};
+use super::registry::Registry;
+use super::resolve::Target;
 
 /// Connections at one time; more wait.
 const CONNECTIONS: usize = 1024;
@@ -165,10 +165,8 @@ async fn carry(upgrade: OnUpgrade, mut stream: TcpStream) {
 mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::json;
-    use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
-    };
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::host::address::Pool;

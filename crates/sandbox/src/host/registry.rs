@@ -1,11 +1,12 @@
 //! The hosted pods of this sandbox, as the proxy needs to know them: address, ports, labels and
 //! readiness.
 
-use parking_lot::Mutex;
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use kube::ResourceExt;
+use parking_lot::Mutex;
 
 use super::address::{PodAddress, Pool};
 

@@ -3,10 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{Container, Pod},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::context::PodContext;
 

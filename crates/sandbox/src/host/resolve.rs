@@ -1,15 +1,11 @@
 //! Where a request that the API server sends to a pod or a Service really goes: a pure function of
 //! the address it names and what is known at that moment.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use k8s_openapi::{
-    api::core::v1::{Service, ServicePort},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::registry::{Entry, Registry};
 
@@ -170,7 +166,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::{address::Pool, fixtures::pod};
+    use crate::host::address::Pool;
+    use crate::host::fixtures::pod;
 
     fn services() -> Vec<Service> {
         let service = |name: &str, spec: serde_json::Value| {

@@ -4,16 +4,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::{
-    container::Runner,
-    context::PodContext,
-    orders::Orders,
-    report::{Report, Slot},
-    restart::Restart,
-    status::is_sidecar,
-};
+use super::container::Runner;
+use super::context::PodContext;
+use super::orders::Orders;
+use super::report::{Report, Slot};
+use super::restart::Restart;
+use super::status::is_sidecar;
 
 /// Runs all containers until they are over or ordered to end.
 pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {

@@ -3,20 +3,16 @@
 //! `generateAPIPodStatus` and `getPhase`).
 
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{
-        Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-        ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec,
-        PodStatus, ResourceRequirements,
-    },
-    apimachinery::pkg::apis::meta::v1::Time,
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
+    ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus,
+    ResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{
-    address::PodAddress,
-    fields::NODE_IP,
-    report::{Report, Reports, State, Termination},
-};
+use super::address::PodAddress;
+use super::fields::NODE_IP;
+use super::report::{Report, Reports, State, Termination};
 
 /// Builds the whole status. `before` is the status that was written last, or else the pod's own.
 pub(super) fn pod_status(
@@ -307,11 +303,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::host::{
-        Problem,
-        fixtures::{address, pod},
-        report::Slot,
-    };
+    use crate::host::Problem;
+    use crate::host::fixtures::{address, pod};
+    use crate::host::report::Slot;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

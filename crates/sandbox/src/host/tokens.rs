@@ -2,11 +2,10 @@
 //! pod, and renewed when four fifths of their life or a day have passed, as in a kubelet.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{
-    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
-    core::v1::{Pod, ServiceAccount},
-};
-use kube::{Api, Client, ResourceExt, api::PostParams};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
 
 use super::volumes::{TokenWanted, Tokens, tokens_wanted};
 

@@ -1,16 +1,17 @@
 //! What a volume holds: a pure function of the pod, the Secrets and `ConfigMap`s it refers to, and
 //! its tokens.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{
     DownwardAPIVolumeFile, KeyToPath, Pod, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::{Problem, address::PodAddress, fields, mounts::inner_path, objects::Objects};
+use super::address::PodAddress;
+use super::mounts::inner_path;
+use super::objects::Objects;
+use super::{Problem, fields};
 
 /// Mode of files whose volume does not say.
 const DEFAULT_MODE: i32 = 0o644;

@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::{
-    asking,
-    context::PodContext,
-    launch::Launch,
-    mounts::rewrite_argument,
-    preparation::Prepared,
-    probe::{Check, Probe},
-    process,
-    report::Slot,
-};
+use super::context::PodContext;
+use super::launch::Launch;
+use super::mounts::rewrite_argument;
+use super::preparation::Prepared;
+use super::probe::{Check, Probe};
+use super::report::Slot;
+use super::{asking, process};
 
 /// A kubelet needs about this long to notice that a container runs; failures before that are not
 /// counted.
