@@ -18,7 +18,9 @@ fn up(cache: &Path) -> Result<Command> {
     command
         .args(["up", "--name", "never"])
         .env("XDG_CACHE_HOME", cache)
-        .env("XDG_STATE_HOME", cache.join("state"));
+        .env("XDG_STATE_HOME", cache.join("state"))
+        .env_remove("PLIMSOLL_CONTROL_PLANE")
+        .env_remove("KUBEBUILDER_ASSETS");
     // The compiler's own cache is not in question.
     command
         .env("GOCACHE", go_env("GOCACHE")?)
