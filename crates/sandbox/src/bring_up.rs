@@ -24,17 +24,17 @@ const POLL: Duration = Duration::from_millis(50);
 /// How much of the supervisor's log is shown when it dies without a word.
 const SHOWN_LINES: usize = 12;
 
-/// The supervisor of a sandbox that goes down with this process; closing its input cuts the leash.
+/// The supervisor of a sandbox that goes down with this process; closing its input cuts the pipe.
 #[derive(Debug)]
 pub(crate) struct Owned {
-    leash: ChildStdin,
+    pipe: ChildStdin,
     supervisor: Child,
 }
 
 impl Owned {
     /// Lets the sandbox live on.
     pub(crate) fn detach(mut self) -> Result<()> {
-        writeln!(self.leash, "{DETACH}").context("detach the sandbox")
+        writeln!(self.pipe, "{DETACH}").context("detach the sandbox")
     }
 
     /// Waits for the end of a supervisor that was told to end.
@@ -106,7 +106,7 @@ fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) ->
         .stderr(log)
         .spawn()
         .with_context(|| format!("start {}", plan.sandbox.display()))?;
-    let mut leash = supervisor
+    let mut pipe = supervisor
         .stdin
         .take()
         .context("no pipe to the supervisor")?;
@@ -115,13 +115,13 @@ fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) ->
         .take()
         .context("no pipe from the supervisor")?;
     let line = serde_json::to_string(plan).context("render the plan")?;
-    writeln!(leash, "{line}").context("send the plan")?;
+    writeln!(pipe, "{line}").context("send the plan")?;
     if let Err(error) = await_ready(news, layout, step) {
-        drop(leash);
+        drop(pipe);
         supervisor.wait().context("wait for the supervisor")?;
         return Err(error);
     }
-    Ok(Owned { leash, supervisor })
+    Ok(Owned { pipe, supervisor })
 }
 
 fn await_ready(news: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {

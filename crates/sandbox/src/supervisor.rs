@@ -21,8 +21,8 @@ use crate::command_line::Setting;
 use crate::control::{self, Order};
 use crate::host;
 use crate::layout::Layout;
-use crate::leash::Leash;
 use crate::members::Members;
+use crate::parent_pipe::ParentPipe;
 use crate::plan::{News, Plan};
 use crate::ports::Ports;
 use crate::preparation::prepare;
@@ -50,9 +50,9 @@ enum End {
 }
 
 /// Runs a sandbox until its end. The plan is the first line of standard input; the rest of it is
-/// the leash.
+/// the parent_pipe.
 pub(crate) fn supervise() -> Result<()> {
-    // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the leash.
+    // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the parent_pipe.
     let _ = rustix::process::setsid();
     let mut input = BufReader::new(stdin());
     let mut line = String::new();
@@ -61,14 +61,14 @@ pub(crate) fn supervise() -> Result<()> {
     let layout = Layout::of(&plan.name)?;
     layout.create()?;
     log_to(&layout)?;
-    let leash = Leash::hold(input);
+    let parent_pipe = ParentPipe::watch(input);
     // One thread for everything: children are tied to the thread that starts them, and this one
     // stays to the end.
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(live(&plan, &layout, leash));
+    let outcome = runtime.block_on(live(&plan, &layout, parent_pipe));
     match &outcome {
         Ok(End::Ordered) => layout.remove()?,
         Ok(End::Orphaned) => layout.remove_all_but_logs()?,
@@ -83,13 +83,13 @@ pub(crate) fn supervise() -> Result<()> {
     outcome.map(drop)
 }
 
-async fn live(plan: &Plan, layout: &Layout, mut leash: Leash) -> Result<End> {
+async fn live(plan: &Plan, layout: &Layout, mut parent_pipe: ParentPipe) -> Result<End> {
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let listener = UnixListener::bind(layout.control_socket()).context("listen for orders")?;
     let mut attempt = 1;
     loop {
         let outcome = tokio::select! {
-            outcome = attempt_once(plan, layout, &listener, &mut leash) => outcome,
+            outcome = attempt_once(plan, layout, &listener, &mut parent_pipe) => outcome,
             _ = terminated.recv() => Ok(End::Ordered),
         };
         match outcome {
@@ -109,7 +109,7 @@ async fn attempt_once(
     plan: &Plan,
     layout: &Layout,
     listener: &UnixListener,
-    leash: &mut Leash,
+    parent_pipe: &mut ParentPipe,
 ) -> Result<End> {
     layout.forget_attempt()?;
     let ports = Ports::choose()?;
@@ -133,7 +133,7 @@ async fn attempt_once(
     ));
     let outcome = tokio::select! {
         outcome = run(plan, setting, &mut members, &authority_pem, listener, &record) => outcome,
-        () = leash.cut() => Ok(End::Orphaned),
+        () = parent_pipe.closed() => Ok(End::Orphaned),
         hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
     };
     record.send_modify(|record| record.ready = false);

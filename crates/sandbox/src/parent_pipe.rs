@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use crate::plan::DETACH;
 
 /// Resolves when the sandbox has to go down with its owner; never, once it is detached.
-pub(crate) struct Leash(oneshot::Receiver<()>);
+pub(crate) struct ParentPipe(oneshot::Receiver<()>);
 
-impl Leash {
+impl ParentPipe {
     /// Listens to the rest of the input, in a thread of its own, because a read cannot be
     /// abandoned.
-    pub(crate) fn hold(input: impl BufRead + Send + 'static) -> Self {
+    pub(crate) fn watch(input: impl BufRead + Send + 'static) -> Self {
         let (cut, is_cut) = oneshot::channel();
         thread::spawn(move || {
             if input
@@ -32,7 +32,7 @@ impl Leash {
     }
 
     /// Waits for the end of the owner.
-    pub(crate) async fn cut(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         let _ = (&mut self.0).await;
     }
 }
@@ -45,18 +45,18 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_owner_cuts_the_leash() {
-        Leash::hold(std::io::Cursor::new("something else\n"))
-            .cut()
+        ParentPipe::watch(std::io::Cursor::new("something else\n"))
+            .closed()
             .await;
     }
 
     #[tokio::test]
     async fn a_detached_sandbox_outlives_its_owner() {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let mut leash = Leash::hold(std::io::BufReader::new(reader));
+        let mut parent_pipe = ParentPipe::watch(std::io::BufReader::new(reader));
         std::io::Write::write_all(&mut writer, b"detach\n").unwrap();
         drop(writer);
         tokio::task::yield_now().await;
-        assert_eq!(leash.cut().now_or_never(), None);
+        assert_eq!(parent_pipe.closed().now_or_never(), None);
     }
 }
