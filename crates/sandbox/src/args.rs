@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use crate::component::Component;
 use crate::echo::{self, EchoArgs};
 use crate::play::Target;
-use crate::{commands, shim, supervisor};
+use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
 #[derive(Debug, Parser)]
@@ -79,7 +79,7 @@ enum Verb {
     #[command(hide = true, name = echo::SUBCOMMAND)]
     EchoServer(EchoArgs),
     /// Become a program that dies with its parent.
-    #[command(hide = true, name = shim::SUBCOMMAND)]
+    #[command(hide = true, name = exec_wrapper::SUBCOMMAND)]
     Exec {
         parent: i32,
         #[arg(last = true, required = true)]
@@ -161,7 +161,7 @@ impl Args {
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec { parent, program } => {
                 let (program, arguments) = program.split_first().context("no program")?;
-                shim::become_program(parent, program, arguments)
+                exec_wrapper::become_program(parent, program, arguments)
             }
             Verb::EchoServer(args) => Runtime::new()
                 .context("start the runtime")?

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::module::{Module, Program};
 use crate::progress::Progress;
-use crate::{shim, toolchain};
+use crate::{exec_wrapper, toolchain};
 
 /// Lines of a failed build's output that are shown.
 const SHOWN_LINES: usize = 20;
@@ -166,7 +166,7 @@ impl<'a> GoBuild<'a> {
     ///
     /// Temporary files are kept beside the module, where they are found and removed after a kill.
     fn go(&self) -> Command {
-        let mut command = shim::command(self.sandbox, "go");
+        let mut command = exec_wrapper::command(self.sandbox, "go");
         command
             .current_dir(&self.source)
             .env("CGO_ENABLED", "0")

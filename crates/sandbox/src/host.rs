@@ -91,7 +91,7 @@ pub struct Config {
     /// The first wait of a container that ends again and again; a kubelet's is ten seconds.
     pub restart_back_off: Duration,
     /// The program whose hidden subcommand ties a process to this one: `sandbox` itself.
-    pub shim: PathBuf,
+    pub exec_wrapper: PathBuf,
 }
 
 /// Why hosting could not begin.

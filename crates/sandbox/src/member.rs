@@ -15,9 +15,9 @@ use tokio::time::sleep;
 
 use crate::command_line::CommandLine;
 use crate::component::Component;
+use crate::exec_wrapper;
 use crate::process::Process;
 use crate::record::{Phase, Record, Status};
-use crate::shim;
 
 /// Pauses before a component is started again: doubled from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -77,7 +77,7 @@ impl Member {
             .open(&self.command.log);
         let log = log.with_context(|| format!("open {}", self.command.log.display()))?;
         let errors = log.try_clone().context("share the log file")?;
-        let mut command = shim::command(&self.command.sandbox, &self.command.program);
+        let mut command = exec_wrapper::command(&self.command.sandbox, &self.command.program);
         command
             .args(&self.command.arguments)
             .current_dir(&self.command.folder);

@@ -186,7 +186,7 @@ async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host
         proxy_socket: layout.proxy_socket(),
         api_server_port: ports.api_server,
         restart_back_off: plan.restart_back_off,
-        shim: plan.sandbox.clone(),
+        exec_wrapper: plan.sandbox.clone(),
     })
 }
 

@@ -123,8 +123,8 @@ impl Runner {
             Problem::run(format!("start {}: {error}", launch.program.display()))
         };
         let log = Log::start(&self.context.logs(&self.container.name)).map_err(failed)?;
-        let mut process =
-            Process::start(&self.context.hosting.config.shim, launch, &log).map_err(failed)?;
+        let mut process = Process::start(&self.context.hosting.config.exec_wrapper, launch, &log)
+            .map_err(failed)?;
         let pid = process.pid();
         self.report(|report| {
             report.start(

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::launch::Launch;
 use super::logs::Log;
 use super::orders::{Deadline, due};
-use crate::shim;
+use crate::exec_wrapper;
 
 /// The shortest time between SIGTERM and SIGKILL.
 const SHORTEST_GRACE: Duration = Duration::from_secs(1);
@@ -32,9 +32,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it through the shim, with its output in `log`.
-    pub(super) fn start(shim: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
-        let mut child = command(shim, launch, &launch.arguments)?
+    /// Starts it through the exec_wrapper, with its output in `log`.
+    pub(super) fn start(exec_wrapper: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
+        let mut child = command(exec_wrapper, launch, &launch.arguments)?
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -97,13 +97,13 @@ impl Process {
 
 /// Runs a command of the same container to its end, for a probe or a hook.
 pub(super) async fn run(
-    shim: &Path,
+    exec_wrapper: &Path,
     launch: &Launch,
     command_line: &[String],
 ) -> Result<(), String> {
     let arguments = command_line.get(1..).unwrap_or_default();
     let output = async {
-        command(shim, launch, arguments)?
+        command(exec_wrapper, launch, arguments)?
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
@@ -116,9 +116,9 @@ pub(super) async fn run(
     }
 }
 
-fn command(shim: &Path, launch: &Launch, arguments: &[String]) -> io::Result<Command> {
+fn command(exec_wrapper: &Path, launch: &Launch, arguments: &[String]) -> io::Result<Command> {
     fs::create_dir_all(&launch.working_folder)?;
-    let mut command = Command::from(shim::command(shim, &launch.program));
+    let mut command = Command::from(exec_wrapper::command(exec_wrapper, &launch.program));
     command
         .args(arguments)
         .env_clear()

@@ -204,7 +204,7 @@ pub(super) async fn ask(
                 .iter()
                 .map(|word| rewrite_argument(word, &prepared.mounts))
                 .collect();
-            process::run(&context.hosting.config.shim, launch, &command).await
+            process::run(&context.hosting.config.exec_wrapper, launch, &command).await
         }
     }
 }
