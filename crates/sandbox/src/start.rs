@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::command_line::Setting;
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::members::Members;
+use crate::managed_processes::ManagedProcesses;
 use crate::objects;
 use crate::plan::Plan;
 
@@ -25,15 +25,15 @@ const POLL: Duration = Duration::from_millis(50);
 pub(crate) async fn start(
     plan: &Plan,
     setting: Setting<'_>,
-    members: &mut Members,
+    processes: &mut ManagedProcesses,
     authority_pem: &str,
     mut step: impl FnMut(&str),
 ) -> Result<()> {
-    members.start(setting, Component::Etcd);
-    members.start(setting, Component::KubeApiserver);
+    processes.start(setting, Component::Etcd);
+    processes.start(setting, Component::KubeApiserver);
     if let Some(folder) = &plan.prometheus {
         let programs = folder.join("bin");
-        members.start(
+        processes.start(
             Setting {
                 programs: &programs,
                 ..setting
@@ -41,16 +41,16 @@ pub(crate) async fn start(
             Component::Prometheus,
         );
     }
-    let failure = members.first_failure(setting.layout);
+    let failure = processes.first_failure(setting.layout);
     let client = tokio::select! {
         client = ready_client(setting.layout) => client?,
         failure = failure => return Err(failure),
     };
     step("etcd and kube-apiserver are ready");
-    members.start(setting, Component::KubeControllerManager);
-    members.start(setting, Component::KubeScheduler);
+    processes.start(setting, Component::KubeControllerManager);
+    processes.start(setting, Component::KubeScheduler);
     let files = plan.control_plane.join("files");
-    let failure = members.first_failure(setting.layout);
+    let failure = processes.first_failure(setting.layout);
     let register = async {
         await_condition(
             Api::<Namespace>::all(client.clone()),
@@ -78,10 +78,10 @@ pub(crate) async fn start(
         filled = fill => filled?,
         failure = failure => return Err(failure),
     }
-    members.start(setting, Component::Kwok);
-    members.start(setting, Component::MetricsServer);
+    processes.start(setting, Component::Kwok);
+    processes.start(setting, Component::MetricsServer);
     step("the controllers run, the nodes are made");
-    let failure = members.first_failure(setting.layout);
+    let failure = processes.first_failure(setting.layout);
     tokio::select! {
         ready = futures::future::try_join(objects::await_nodes(&client, plan.nodes), objects::await_default_service_account(&client)) => drop(ready?),
         failure = failure => return Err(failure),

@@ -21,7 +21,7 @@ use crate::command_line::Setting;
 use crate::control::{self, Order};
 use crate::host;
 use crate::layout::Layout;
-use crate::members::Members;
+use crate::managed_processes::ManagedProcesses;
 use crate::parent_pipe::ParentPipe;
 use crate::plan::{News, Plan};
 use crate::ports::Ports;
@@ -117,7 +117,7 @@ async fn attempt_once(
     let record = Arc::new(watch::Sender::new(new_record(plan, &ports)?));
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
-    let mut members = Members::new(Arc::clone(&record));
+    let mut processes = ManagedProcesses::new(Arc::clone(&record));
     let programs = plan.control_plane.join("bin");
     let setting = Setting {
         sandbox: &plan.sandbox,
@@ -132,7 +132,7 @@ async fn attempt_once(
         cancel.clone(),
     ));
     let outcome = tokio::select! {
-        outcome = run(plan, setting, &mut members, &authority_pem, listener, &record) => outcome,
+        outcome = run(plan, setting, &mut processes, &authority_pem, listener, &record) => outcome,
         () = parent_pipe.closed() => Ok(End::Orphaned),
         hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
     };
@@ -142,7 +142,7 @@ async fn attempt_once(
         tracing::warn!("hosted pods did not end in time and are killed");
         hosting.abort();
     }
-    members.end().await;
+    processes.end().await;
     writer.abort();
     outcome
 }
@@ -151,19 +151,19 @@ async fn attempt_once(
 async fn run(
     plan: &Plan,
     setting: Setting<'_>,
-    members: &mut Members,
+    processes: &mut ManagedProcesses,
     authority_pem: &str,
     listener: &UnixListener,
     record: &watch::Sender<Record>,
 ) -> Result<End> {
-    Box::pin(start(plan, setting, members, authority_pem, |step| {
+    Box::pin(start(plan, setting, processes, authority_pem, |step| {
         tell(&News::Step(step.to_owned()));
     }))
     .await?;
     record.send_modify(|record| record.ready = true);
     record.borrow().write(setting.layout)?;
     tell(&News::Ready);
-    obey_until_down(listener, members, setting.layout, record).await;
+    obey_until_down(listener, processes, setting.layout, record).await;
     Ok(End::Ordered)
 }
 
@@ -192,7 +192,7 @@ async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host
 
 async fn obey_until_down(
     listener: &UnixListener,
-    members: &Members,
+    processes: &ManagedProcesses,
     layout: &Layout,
     record: &watch::Sender<Record>,
 ) {
@@ -206,7 +206,7 @@ async fn obey_until_down(
         let outcome = if order == Order::Down {
             Ok(())
         } else {
-            members.obey(order).await
+            processes.obey(order).await
         };
         // Whoever reads the record after the answer sees what has become of the order.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));

@@ -31,13 +31,13 @@ pub(crate) enum Wish {
 }
 
 /// One component with the place where its state is published.
-pub(crate) struct Member {
+pub(crate) struct ManagedProcess {
     pub(crate) component: Component,
     pub(crate) command: CommandLine,
     pub(crate) record: Arc<watch::Sender<Record>>,
 }
 
-impl Member {
+impl ManagedProcess {
     /// Fulfils wishes until their sender is gone, then ends the component.
     pub(crate) async fn keep(self, mut wishes: watch::Receiver<Wish>) -> Result<()> {
         let mut pause = FIRST_PAUSE;

@@ -12,20 +12,20 @@ use crate::component::Component;
 use crate::control::Order;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
-use crate::member::{Member, Wish, freeze};
+use crate::managed_process::{ManagedProcess, Wish, freeze};
 use crate::record::{Phase, Record};
 
 /// How much of a log belongs into the message about a failure.
 const SHOWN_LINES: usize = 12;
 
 /// The running components.
-pub(crate) struct Members {
+pub(crate) struct ManagedProcesses {
     record: Arc<watch::Sender<Record>>,
     wishes: BTreeMap<Component, watch::Sender<Wish>>,
     tasks: JoinSet<Result<()>>,
 }
 
-impl Members {
+impl ManagedProcesses {
     /// None yet; their states will be published in `record`.
     pub(crate) fn new(record: Arc<watch::Sender<Record>>) -> Self {
         Self {
@@ -38,12 +38,12 @@ impl Members {
     /// Starts a component and keeps it running from now on.
     pub(crate) fn start(&mut self, setting: Setting<'_>, component: Component) {
         let (wish, wishes) = watch::channel(Wish::Run);
-        let member = Member {
+        let process = ManagedProcess {
             component,
             command: setting.command_line(component),
             record: Arc::clone(&self.record),
         };
-        self.tasks.spawn(member.keep(wishes));
+        self.tasks.spawn(process.keep(wishes));
         self.wishes.insert(component, wish);
     }
 
