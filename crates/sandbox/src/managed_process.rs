@@ -25,9 +25,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// What a component is meant to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Run,
-    Stop,
+pub(crate) enum DesiredState {
+    Running,
+    Stopped,
 }
 
 /// One component with the place where its state is published.
@@ -38,17 +38,21 @@ pub(crate) struct ManagedProcess {
 }
 
 impl ManagedProcess {
-    /// Fulfils wishes until their sender is gone, then ends the component.
-    pub(crate) async fn keep(self, mut wishes: watch::Receiver<Wish>) -> Result<()> {
+    /// Fulfils desired until their sender is gone, then ends the component.
+    pub(crate) async fn keep(self, mut desired: watch::Receiver<DesiredState>) -> Result<()> {
         let mut pause = FIRST_PAUSE;
         loop {
-            if wishes.wait_for(|wish| *wish == Wish::Run).await.is_err() {
+            if desired
+                .wait_for(|state| *state == DesiredState::Running)
+                .await
+                .is_err()
+            {
                 return Ok(());
             }
             let mut child = self.start()?;
             let ended = tokio::select! {
                 ended = child.wait() => Some(ended.with_context(|| format!("wait for {}", self.component))?),
-                _ = wishes.wait_for(|wish| *wish == Wish::Stop) => None,
+                _ = desired.wait_for(|state| *state == DesiredState::Stopped) => None,
             };
             if let Some(exit) = ended {
                 self.publish_end(exit);
@@ -57,7 +61,7 @@ impl ManagedProcess {
                         pause = (pause * 2).min(LONGEST_PAUSE);
                         continue;
                     }
-                    _ = wishes.wait_for(|wish| *wish == Wish::Stop) => {}
+                    _ = desired.wait_for(|state| *state == DesiredState::Stopped) => {}
                 }
             } else {
                 child

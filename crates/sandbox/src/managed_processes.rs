@@ -12,7 +12,7 @@ use crate::component::Component;
 use crate::control::Order;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
-use crate::managed_process::{ManagedProcess, Wish, freeze};
+use crate::managed_process::{DesiredState, ManagedProcess, freeze};
 use crate::record::{Phase, Record};
 
 /// How much of a log belongs into the message about a failure.
@@ -21,7 +21,7 @@ const SHOWN_LINES: usize = 12;
 /// The running components.
 pub(crate) struct ManagedProcesses {
     record: Arc<watch::Sender<Record>>,
-    wishes: BTreeMap<Component, watch::Sender<Wish>>,
+    desired: BTreeMap<Component, watch::Sender<DesiredState>>,
     tasks: JoinSet<Result<()>>,
 }
 
@@ -30,21 +30,21 @@ impl ManagedProcesses {
     pub(crate) fn new(record: Arc<watch::Sender<Record>>) -> Self {
         Self {
             record,
-            wishes: BTreeMap::new(),
+            desired: BTreeMap::new(),
             tasks: JoinSet::new(),
         }
     }
 
     /// Starts a component and keeps it running from now on.
     pub(crate) fn start(&mut self, setting: Setting<'_>, component: Component) {
-        let (wish, wishes) = watch::channel(Wish::Run);
+        let (sender, desired) = watch::channel(DesiredState::Running);
         let process = ManagedProcess {
             component,
             command: setting.command_line(component),
             record: Arc::clone(&self.record),
         };
-        self.tasks.spawn(process.keep(wishes));
-        self.wishes.insert(component, wish);
+        self.tasks.spawn(process.keep(desired));
+        self.desired.insert(component, sender);
     }
 
     /// Resolves when a component has ended by itself, with the reason.
@@ -81,20 +81,26 @@ impl ManagedProcesses {
     /// Carries out an order about one component.
     pub(crate) async fn obey(&self, order: Order) -> Result<()> {
         match order {
-            Order::Start(component) => self.wish(component, Wish::Run, Phase::Running).await,
-            Order::Stop(component) => self.wish(component, Wish::Stop, Phase::Stopped).await,
+            Order::Start(component) => {
+                self.set(component, DesiredState::Running, Phase::Running)
+                    .await
+            }
+            Order::Stop(component) => {
+                self.set(component, DesiredState::Stopped, Phase::Stopped)
+                    .await
+            }
             Order::Pause(component) => freeze(&self.record, component, true),
             Order::Resume(component) => freeze(&self.record, component, false),
             Order::Down => bail!("going down is not about one component"),
         }
     }
 
-    async fn wish(&self, component: Component, wish: Wish, phase: Phase) -> Result<()> {
-        let wishes = self
-            .wishes
+    async fn set(&self, component: Component, state: DesiredState, phase: Phase) -> Result<()> {
+        let desired = self
+            .desired
             .get(&component)
             .with_context(|| format!("this sandbox has no {component}"))?;
-        wishes.send_replace(wish);
+        desired.send_replace(state);
         let reached = |record: &Record| {
             record
                 .components
@@ -111,8 +117,8 @@ impl ManagedProcesses {
 
     /// Ends all components and waits until they are gone.
     pub(crate) async fn end(mut self) {
-        for wishes in std::mem::take(&mut self.wishes).into_values() {
-            wishes.send_replace(Wish::Stop);
+        for desired in std::mem::take(&mut self.desired).into_values() {
+            desired.send_replace(DesiredState::Stopped);
         }
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended.context("join").and_then(|ended| ended) {
