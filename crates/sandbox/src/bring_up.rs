@@ -13,10 +13,10 @@ use crate::layout::Layout;
 use crate::lock::lock;
 use crate::log_tail::log_tail;
 use crate::module::{CONTROL_PLANE, PROMETHEUS};
-use crate::plan::{DETACH, News, Plan};
 use crate::programs::ensure_built;
 use crate::record::Record;
 use crate::sandbox::Options;
+use crate::supervisor_protocol::{DETACH, SandboxConfig, StartEvent};
 use crate::take_down::{DOWN_PATIENCE, remove_stale};
 
 /// Pause between two looks at a sandbox that is going down.
@@ -57,7 +57,7 @@ pub(crate) fn bring_up(
         return Ok((record, None));
     }
     remove_stale(layout)?;
-    let owned = spawn_supervisor(&plan(options)?, layout, step)?;
+    let owned = spawn_supervisor(&config(options)?, layout, step)?;
     let record = Record::read(layout).context("read the record of the sandbox")?;
     Ok((record, Some(owned)))
 }
@@ -79,13 +79,13 @@ fn running(layout: &Layout) -> Result<Option<Record>> {
     Ok(None)
 }
 
-fn plan(options: Options) -> Result<Plan> {
+fn config(options: Options) -> Result<SandboxConfig> {
     let control_plane = ensure_built(&CONTROL_PLANE, &options.program)?;
     let prometheus = options
         .prometheus
         .then(|| ensure_built(&PROMETHEUS, &options.program))
         .transpose()?;
-    Ok(Plan {
+    Ok(SandboxConfig {
         name: options.name,
         nodes: options.nodes,
         sandbox: options.program,
@@ -96,27 +96,31 @@ fn plan(options: Options) -> Result<Plan> {
     })
 }
 
-fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<Owned> {
+fn spawn_supervisor(
+    config: &SandboxConfig,
+    layout: &Layout,
+    step: &mut dyn FnMut(&str),
+) -> Result<Owned> {
     layout.create()?;
     let log = File::create(layout.supervisor_log()).context("create the supervisor's log")?;
-    let mut supervisor = Command::new(&plan.sandbox)
+    let mut supervisor = Command::new(&config.sandbox)
         .arg("supervise")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .with_context(|| format!("start {}", plan.sandbox.display()))?;
+        .with_context(|| format!("start {}", config.sandbox.display()))?;
     let mut pipe = supervisor
         .stdin
         .take()
         .context("no pipe to the supervisor")?;
-    let news = supervisor
+    let events = supervisor
         .stdout
         .take()
         .context("no pipe from the supervisor")?;
-    let line = serde_json::to_string(plan).context("render the plan")?;
-    writeln!(pipe, "{line}").context("send the plan")?;
-    if let Err(error) = await_ready(news, layout, step) {
+    let line = serde_json::to_string(config).context("render the config")?;
+    writeln!(pipe, "{line}").context("send the config")?;
+    if let Err(error) = await_ready(events, layout, step) {
         drop(pipe);
         supervisor.wait().context("wait for the supervisor")?;
         return Err(error);
@@ -124,14 +128,14 @@ fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) ->
     Ok(Owned { pipe, supervisor })
 }
 
-fn await_ready(news: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
-    for line in BufReader::new(news).lines().map_while(Result::ok) {
+fn await_ready(events: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
+    for line in BufReader::new(events).lines().map_while(Result::ok) {
         match serde_json::from_str(&line)
             .with_context(|| format!("the supervisor said {line:?}"))?
         {
-            News::Step(what) => step(&what),
-            News::Ready => return Ok(()),
-            News::Failed(why) => bail!("the sandbox did not come up: {why}"),
+            StartEvent::Step(what) => step(&what),
+            StartEvent::Ready => return Ok(()),
+            StartEvent::Failed(why) => bail!("the sandbox did not come up: {why}"),
         }
     }
     let log = layout.supervisor_log();

@@ -41,7 +41,7 @@ mod managed_processes;
 mod module;
 mod objects;
 mod parent_pipe;
-mod plan;
+
 mod play;
 mod ports;
 mod prebuilt;
@@ -54,6 +54,7 @@ mod record;
 mod sandbox;
 mod start;
 mod supervisor;
+mod supervisor_protocol;
 mod take_down;
 mod toolchain;
 mod trace;

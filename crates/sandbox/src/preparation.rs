@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::certificates::{Authority, Subject, identity};
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::plan::Plan;
 use crate::ports::Ports;
+use crate::supervisor_protocol::SandboxConfig;
 use crate::{kubeconfig, kwok, prometheus};
 
 /// Every certificate's file, user name, group and further host names.
@@ -56,7 +56,7 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
 ];
 
 /// Writes all files; gives the authority's certificate in PEM.
-pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<String> {
+pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) -> Result<String> {
     layout.create()?;
     let authority = Authority::create(&layout.certificates())?;
     let issue = |file: &str, name, group, hosts: &[&str]| {
@@ -112,16 +112,16 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
     write(
         layout,
         "kwok.yaml",
-        &kwok::configuration(&plan.control_plane.join("files"), ports, &serving)?,
+        &kwok::configuration(&config.control_plane.join("files"), ports, &serving)?,
     )?;
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
-    if plan.prometheus.is_some() {
+    if config.prometheus.is_some() {
         write(
             layout,
             "prometheus.yaml",
             &yaml(&prometheus::configuration(
                 ports,
-                plan.nodes,
+                config.nodes,
                 &authority.own(),
             ))?,
         )?;

@@ -15,7 +15,7 @@ use crate::component::Component;
 use crate::layout::Layout;
 use crate::managed_processes::ManagedProcesses;
 use crate::objects;
-use crate::plan::Plan;
+use crate::supervisor_protocol::SandboxConfig;
 
 /// Pause between two looks at the API server.
 const POLL: Duration = Duration::from_millis(50);
@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Starts the components one after the other as far as they need each other. `step` is told what
 /// has come up.
 pub(crate) async fn start(
-    plan: &Plan,
+    config: &SandboxConfig,
     setting: Setting<'_>,
     processes: &mut ManagedProcesses,
     authority_pem: &str,
@@ -31,7 +31,7 @@ pub(crate) async fn start(
 ) -> Result<()> {
     processes.start(setting, Component::Etcd);
     processes.start(setting, Component::KubeApiserver);
-    if let Some(folder) = &plan.prometheus {
+    if let Some(folder) = &config.prometheus {
         let programs = folder.join("bin");
         processes.start(
             Setting {
@@ -49,7 +49,7 @@ pub(crate) async fn start(
     step("etcd and kube-apiserver are ready");
     processes.start(setting, Component::KubeControllerManager);
     processes.start(setting, Component::KubeScheduler);
-    let files = plan.control_plane.join("files");
+    let files = config.control_plane.join("files");
     let failure = processes.first_failure(setting.layout);
     let register = async {
         await_condition(
@@ -68,7 +68,7 @@ pub(crate) async fn start(
         ];
         let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
         tokio::try_join!(
-            objects::create_nodes(&client, plan.nodes),
+            objects::create_nodes(&client, config.nodes),
             objects::define(&client, &definitions),
             register
         )
@@ -83,7 +83,7 @@ pub(crate) async fn start(
     step("the controllers run, the nodes are made");
     let failure = processes.first_failure(setting.layout);
     tokio::select! {
-        ready = futures::future::try_join(objects::await_nodes(&client, plan.nodes), objects::await_default_service_account(&client)) => drop(ready?),
+        ready = futures::future::try_join(objects::await_nodes(&client, config.nodes), objects::await_default_service_account(&client)) => drop(ready?),
         failure = failure => return Err(failure),
     }
     Ok(())

@@ -23,12 +23,12 @@ use crate::host;
 use crate::layout::Layout;
 use crate::managed_processes::ManagedProcesses;
 use crate::parent_pipe::ParentPipe;
-use crate::plan::{News, Plan};
 use crate::ports::Ports;
 use crate::preparation::prepare;
 use crate::process::Process;
 use crate::record::Record;
 use crate::start::{client, ready_client, start};
+use crate::supervisor_protocol::{SandboxConfig, StartEvent};
 
 /// Another program may take a chosen port before its component does; then all are chosen anew.
 const ATTEMPTS: usize = 3;
@@ -49,16 +49,16 @@ enum End {
     Orphaned,
 }
 
-/// Runs a sandbox until its end. The plan is the first line of standard input; the rest of it is
+/// Runs a sandbox until its end. The config is the first line of standard input; the rest of it is
 /// the parent_pipe.
 pub(crate) fn supervise() -> Result<()> {
     // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the parent_pipe.
     let _ = rustix::process::setsid();
     let mut input = BufReader::new(stdin());
     let mut line = String::new();
-    input.read_line(&mut line).context("read the plan")?;
-    let plan: Plan = serde_json::from_str(&line).context("parse the plan")?;
-    let layout = Layout::of(&plan.name)?;
+    input.read_line(&mut line).context("read the config")?;
+    let config: SandboxConfig = serde_json::from_str(&line).context("parse the config")?;
+    let layout = Layout::of(&config.name)?;
     layout.create()?;
     log_to(&layout)?;
     let parent_pipe = ParentPipe::watch(input);
@@ -68,13 +68,13 @@ pub(crate) fn supervise() -> Result<()> {
         .enable_all()
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(live(&plan, &layout, parent_pipe));
+    let outcome = runtime.block_on(live(&config, &layout, parent_pipe));
     match &outcome {
         Ok(End::Ordered) => layout.remove()?,
         Ok(End::Orphaned) => layout.remove_all_but_logs()?,
         Err(error) => {
             layout.remove_all_but_logs()?;
-            tell(&News::Failed(format!(
+            send_event(&StartEvent::Failed(format!(
                 "{error:#}\nAll logs are in {}",
                 layout.logs().display()
             )));
@@ -83,19 +83,19 @@ pub(crate) fn supervise() -> Result<()> {
     outcome.map(drop)
 }
 
-async fn live(plan: &Plan, layout: &Layout, mut parent_pipe: ParentPipe) -> Result<End> {
+async fn live(config: &SandboxConfig, layout: &Layout, mut parent_pipe: ParentPipe) -> Result<End> {
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let listener = UnixListener::bind(layout.control_socket()).context("listen for orders")?;
     let mut attempt = 1;
     loop {
         let outcome = tokio::select! {
-            outcome = attempt_once(plan, layout, &listener, &mut parent_pipe) => outcome,
+            outcome = attempt_once(config, layout, &listener, &mut parent_pipe) => outcome,
             _ = terminated.recv() => Ok(End::Ordered),
         };
         match outcome {
             Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
                 tracing::warn!("{error:#}");
-                tell(&News::Step(
+                send_event(&StartEvent::Step(
                     "a port was taken; starting again with others".to_owned(),
                 ));
                 attempt += 1;
@@ -106,33 +106,33 @@ async fn live(plan: &Plan, layout: &Layout, mut parent_pipe: ParentPipe) -> Resu
 }
 
 async fn attempt_once(
-    plan: &Plan,
+    config: &SandboxConfig,
     layout: &Layout,
     listener: &UnixListener,
     parent_pipe: &mut ParentPipe,
 ) -> Result<End> {
     layout.forget_attempt()?;
     let ports = Ports::choose()?;
-    let authority_pem = prepare(plan, layout, &ports)?;
-    let record = Arc::new(watch::Sender::new(new_record(plan, &ports)?));
+    let authority_pem = prepare(config, layout, &ports)?;
+    let record = Arc::new(watch::Sender::new(new_record(config, &ports)?));
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ManagedProcesses::new(Arc::clone(&record));
-    let programs = plan.control_plane.join("bin");
+    let programs = config.control_plane.join("bin");
     let setting = Setting {
-        sandbox: &plan.sandbox,
+        sandbox: &config.sandbox,
         programs: &programs,
         layout,
         ports: &ports,
     };
     let cancel = CancellationToken::new();
     let mut hosting = tokio::spawn(host_pods(
-        host_config(plan, layout, &ports).await?,
+        host_config(config, layout, &ports).await?,
         layout.clone(),
         cancel.clone(),
     ));
     let outcome = tokio::select! {
-        outcome = run(plan, setting, &mut processes, &authority_pem, listener, &record) => outcome,
+        outcome = run(config, setting, &mut processes, &authority_pem, listener, &record) => outcome,
         () = parent_pipe.closed() => Ok(End::Orphaned),
         hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
     };
@@ -149,20 +149,20 @@ async fn attempt_once(
 
 /// Brings everything up and carries out orders until the one to go down.
 async fn run(
-    plan: &Plan,
+    config: &SandboxConfig,
     setting: Setting<'_>,
     processes: &mut ManagedProcesses,
     authority_pem: &str,
     listener: &UnixListener,
     record: &watch::Sender<Record>,
 ) -> Result<End> {
-    Box::pin(start(plan, setting, processes, authority_pem, |step| {
-        tell(&News::Step(step.to_owned()));
+    Box::pin(start(config, setting, processes, authority_pem, |step| {
+        send_event(&StartEvent::Step(step.to_owned()));
     }))
     .await?;
     record.send_modify(|record| record.ready = true);
     record.borrow().write(setting.layout)?;
-    tell(&News::Ready);
+    send_event(&StartEvent::Ready);
     obey_until_down(listener, processes, setting.layout, record).await;
     Ok(End::Ordered)
 }
@@ -178,15 +178,19 @@ async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationTok
         .context("host pods")
 }
 
-async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host::Config> {
+async fn host_config(
+    config: &SandboxConfig,
+    layout: &Layout,
+    ports: &Ports,
+) -> Result<host::Config> {
     Ok(host::Config {
         client: client(layout).await?,
-        binaries: plan.hosted_programs.clone(),
+        binaries: config.hosted_programs.clone(),
         dir: layout.pods(),
         proxy_socket: layout.proxy_socket(),
         api_server_port: ports.api_server,
-        restart_back_off: plan.restart_back_off,
-        exec_wrapper: plan.sandbox.clone(),
+        restart_back_off: config.restart_back_off,
+        exec_wrapper: config.sandbox.clone(),
     })
 }
 
@@ -219,11 +223,11 @@ async fn obey_until_down(
     }
 }
 
-fn new_record(plan: &Plan, ports: &Ports) -> Result<Record> {
+fn new_record(config: &SandboxConfig, ports: &Ports) -> Result<Record> {
     Ok(Record {
         supervisor: Process::find(std::process::id()).context("find this process in /proc")?,
         ports: ports.clone(),
-        programs: plan.control_plane.join("bin"),
+        programs: config.control_plane.join("bin"),
         ready: false,
         components: BTreeMap::new(),
     })
@@ -254,8 +258,8 @@ fn log_to(layout: &Layout) -> Result<()> {
 }
 
 /// Tells the owner, who may not listen any more.
-fn tell(news: &News) {
-    let Ok(line) = serde_json::to_string(news) else {
+fn send_event(event: &StartEvent) {
+    let Ok(line) = serde_json::to_string(event) else {
         return;
     };
     let _ = writeln!(stdout(), "{line}");

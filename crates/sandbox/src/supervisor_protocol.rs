@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A sandbox to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct SandboxConfig {
     /// Name, of which there can be one at a time.
     pub(crate) name: String,
     /// Number of nodes.
@@ -31,7 +31,7 @@ pub(crate) const DETACH: &str = "detach";
 /// What happened while starting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum News {
+pub(crate) enum StartEvent {
     /// A step was taken.
     Step(String),
     /// Everything is up.
