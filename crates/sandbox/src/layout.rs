@@ -136,7 +136,7 @@ impl Layout {
         self.state().join("data").join(component.name())
     }
 
-    /// Where the supervisor takes orders.
+    /// Where the supervisor takes requests.
     pub(crate) fn control_socket(&self) -> PathBuf {
         self.sockets().join("control")
     }

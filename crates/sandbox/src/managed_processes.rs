@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::command_line::Setting;
 use crate::component::Component;
-use crate::control::Order;
+use crate::control::ControlRequest;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::managed_process::{DesiredState, ManagedProcess, freeze};
@@ -78,20 +78,20 @@ impl ManagedProcesses {
         }
     }
 
-    /// Carries out an order about one component.
-    pub(crate) async fn obey(&self, order: Order) -> Result<()> {
-        match order {
-            Order::Start(component) => {
+    /// Carries out a request about one component.
+    pub(crate) async fn handle(&self, request: ControlRequest) -> Result<()> {
+        match request {
+            ControlRequest::Start(component) => {
                 self.set(component, DesiredState::Running, Phase::Running)
                     .await
             }
-            Order::Stop(component) => {
+            ControlRequest::Stop(component) => {
                 self.set(component, DesiredState::Stopped, Phase::Stopped)
                     .await
             }
-            Order::Pause(component) => freeze(&self.record, component, true),
-            Order::Resume(component) => freeze(&self.record, component, false),
-            Order::Down => bail!("going down is not about one component"),
+            ControlRequest::Pause(component) => freeze(&self.record, component, true),
+            ControlRequest::Resume(component) => freeze(&self.record, component, false),
+            ControlRequest::Down => bail!("going down is not about one component"),
         }
     }
 

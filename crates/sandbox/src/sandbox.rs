@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::bring_up::{Owned, bring_up};
 use crate::component::Component;
-use crate::control::{self, Order};
+use crate::control::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::record::{Record, Status};
@@ -188,23 +188,23 @@ impl Sandbox {
 
     /// Starts a component that was stopped; the API server is ready when this returns.
     pub async fn start(&self, component: Component) -> Result<()> {
-        self.order(Order::Start(component)).await?;
+        self.request(ControlRequest::Start(component)).await?;
         self.await_api_server(component).await
     }
 
     /// Ends a component at once and keeps it down.
     pub async fn stop(&self, component: Component) -> Result<()> {
-        self.order(Order::Stop(component)).await
+        self.request(ControlRequest::Stop(component)).await
     }
 
     /// Freezes a component, as if its machine hung.
     pub async fn pause(&self, component: Component) -> Result<()> {
-        self.order(Order::Pause(component)).await
+        self.request(ControlRequest::Pause(component)).await
     }
 
     /// Lets a frozen component go on.
     pub async fn resume(&self, component: Component) -> Result<()> {
-        self.order(Order::Resume(component)).await
+        self.request(ControlRequest::Resume(component)).await
     }
 
     /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after it
@@ -230,8 +230,8 @@ impl Sandbox {
         )
     }
 
-    async fn order(&self, order: Order) -> Result<()> {
-        control::send(&self.layout.control_socket(), order).await
+    async fn request(&self, request: ControlRequest) -> Result<()> {
+        control::send(&self.layout.control_socket(), request).await
     }
 
     async fn await_api_server(&self, component: Component) -> Result<()> {

@@ -1,5 +1,5 @@
 //! The process that all of a sandbox's processes belong to. It brings them up, keeps them up, takes
-//! orders, and ends them all when it is told to, when its owner is gone, or, through the kernel,
+//! requests, and ends them all when it is told to, when its owner is gone, or, through the kernel,
 //! when it is killed itself.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::command_line::Setting;
-use crate::control::{self, Order};
+use crate::control::{self, ControlRequest};
 use crate::host;
 use crate::layout::Layout;
 use crate::managed_processes::ManagedProcesses;
@@ -35,8 +35,8 @@ const ATTEMPTS: usize = 3;
 /// What Go programs say about a port that is taken.
 const PORT_TAKEN: &str = "address already in use";
 
-/// An order is expected at once on a connection.
-const ORDER_PATIENCE: Duration = Duration::from_secs(2);
+/// A request is expected at once on a connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Hosted pods end within this time when the sandbox goes down, or are killed.
 const HOSTING_PATIENCE: Duration = Duration::from_secs(10);
@@ -44,9 +44,9 @@ const HOSTING_PATIENCE: Duration = Duration::from_secs(10);
 /// How a sandbox came to its end.
 enum End {
     /// It was told to.
-    Ordered,
+    Requested,
     /// Its owner is gone.
-    Orphaned,
+    OwnerGone,
 }
 
 /// Runs a sandbox until its end. The config is the first line of standard input; the rest of it is
@@ -68,10 +68,10 @@ pub(crate) fn supervise() -> Result<()> {
         .enable_all()
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(live(&config, &layout, parent_pipe));
+    let outcome = runtime.block_on(run_with_retries(&config, &layout, parent_pipe));
     match &outcome {
-        Ok(End::Ordered) => layout.remove()?,
-        Ok(End::Orphaned) => layout.remove_all_but_logs()?,
+        Ok(End::Requested) => layout.remove()?,
+        Ok(End::OwnerGone) => layout.remove_all_but_logs()?,
         Err(error) => {
             layout.remove_all_but_logs()?;
             send_event(&StartEvent::Failed(format!(
@@ -83,14 +83,18 @@ pub(crate) fn supervise() -> Result<()> {
     outcome.map(drop)
 }
 
-async fn live(config: &SandboxConfig, layout: &Layout, mut parent_pipe: ParentPipe) -> Result<End> {
+async fn run_with_retries(
+    config: &SandboxConfig,
+    layout: &Layout,
+    mut parent_pipe: ParentPipe,
+) -> Result<End> {
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let listener = UnixListener::bind(layout.control_socket()).context("listen for orders")?;
+    let listener = UnixListener::bind(layout.control_socket()).context("listen for requests")?;
     let mut attempt = 1;
     loop {
         let outcome = tokio::select! {
-            outcome = attempt_once(config, layout, &listener, &mut parent_pipe) => outcome,
-            _ = terminated.recv() => Ok(End::Ordered),
+            outcome = run_attempt(config, layout, &listener, &mut parent_pipe) => outcome,
+            _ = terminated.recv() => Ok(End::Requested),
         };
         match outcome {
             Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
@@ -105,7 +109,7 @@ async fn live(config: &SandboxConfig, layout: &Layout, mut parent_pipe: ParentPi
     }
 }
 
-async fn attempt_once(
+async fn run_attempt(
     config: &SandboxConfig,
     layout: &Layout,
     listener: &UnixListener,
@@ -133,7 +137,7 @@ async fn attempt_once(
     ));
     let outcome = tokio::select! {
         outcome = run(config, setting, &mut processes, &authority_pem, listener, &record) => outcome,
-        () = parent_pipe.closed() => Ok(End::Orphaned),
+        () = parent_pipe.closed() => Ok(End::OwnerGone),
         hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
     };
     record.send_modify(|record| record.ready = false);
@@ -147,7 +151,7 @@ async fn attempt_once(
     outcome
 }
 
-/// Brings everything up and carries out orders until the one to go down.
+/// Brings everything up and carries out requests until the one to go down.
 async fn run(
     config: &SandboxConfig,
     setting: Setting<'_>,
@@ -163,8 +167,8 @@ async fn run(
     record.send_modify(|record| record.ready = true);
     record.borrow().write(setting.layout)?;
     send_event(&StartEvent::Ready);
-    obey_until_down(listener, processes, setting.layout, record).await;
-    Ok(End::Ordered)
+    handle_requests(listener, processes, setting.layout, record).await;
+    Ok(End::Requested)
 }
 
 /// Hosts pods as soon as there is an API server to ask for them.
@@ -194,7 +198,7 @@ async fn host_config(
     })
 }
 
-async fn obey_until_down(
+async fn handle_requests(
     listener: &UnixListener,
     processes: &ManagedProcesses,
     layout: &Layout,
@@ -204,20 +208,20 @@ async fn obey_until_down(
         let Ok((mut stream, _)) = listener.accept().await else {
             continue;
         };
-        let Ok(Ok(order)) = timeout(ORDER_PATIENCE, control::receive(&mut stream)).await else {
+        let Ok(Ok(request)) = timeout(REQUEST_TIMEOUT, control::receive(&mut stream)).await else {
             continue;
         };
-        let outcome = if order == Order::Down {
+        let outcome = if request == ControlRequest::Down {
             Ok(())
         } else {
-            processes.obey(order).await
+            processes.handle(request).await
         };
-        // Whoever reads the record after the answer sees what has become of the order.
+        // Whoever reads the record after the answer sees what has become of the request.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));
         if let Err(error) = control::answer(&mut stream, outcome).await {
             tracing::warn!("{error:#}");
         }
-        if order == Order::Down {
+        if request == ControlRequest::Down {
             return;
         }
     }

@@ -8,15 +8,15 @@ use rustix::process::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::control::{self, Order};
+use crate::control::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::lock::{lock, try_lock};
 use crate::record::Record;
 
 /// Going down takes well under a second; after this long something is stuck and is killed.
 pub(crate) const DOWN_PATIENCE: Duration = Duration::from_secs(20);
-/// An order to go down is answered at once.
-const ORDER_PATIENCE: Duration = Duration::from_secs(3);
+/// A request to go down is answered at once.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between two looks at a process.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -43,9 +43,12 @@ pub(crate) async fn take_down(layout: &Layout) -> Result<()> {
 
 async fn end_supervisor(layout: &Layout, record: &Record) {
     let socket = layout.control_socket();
-    let told = timeout(ORDER_PATIENCE, control::send(&socket, Order::Down));
-    // While it starts it takes no orders.
-    if !record.ready || !matches!(told.await, Ok(Ok(()))) {
+    let sent = timeout(
+        REQUEST_TIMEOUT,
+        control::send(&socket, ControlRequest::Down),
+    );
+    // While it starts it takes no requests.
+    if !record.ready || !matches!(sent.await, Ok(Ok(()))) {
         record.supervisor.signal(Signal::TERM);
     }
     let deadline = Instant::now() + DOWN_PATIENCE;

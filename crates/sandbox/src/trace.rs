@@ -32,7 +32,7 @@ pub enum TraceError {
     },
     /// Time runs backwards.
     #[error("line {0}: unix_seconds must grow from line to line")]
-    Order(usize),
+    ControlRequest(usize),
     /// A factor that makes no usage of a number.
     #[error("scale {0} is not a number from zero on")]
     Scale(f64),
@@ -127,7 +127,7 @@ impl Trace {
             let last = rows.last().copied();
             let at = time - *first.get_or_insert(time);
             if last.is_some_and(|last| at <= last.at) {
-                return Err(TraceError::Order(line_number));
+                return Err(TraceError::ControlRequest(line_number));
             }
             let value = |column: Option<usize>, scale: f64, last: Option<f64>| match column {
                 Some(column) => {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(refuse("unix_seconds,x\n1,2\n", &usual), TraceError::NoUsage);
         assert_eq!(
             refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual),
-            TraceError::Order(3)
+            TraceError::ControlRequest(3)
         );
         for cell in ["-1", "NaN", "inf", "x"] {
             let error = refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual);

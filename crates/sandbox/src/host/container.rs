@@ -45,7 +45,7 @@ enum Cause {
     /// By itself, or for a probe.
     Itself,
     /// The pod must end.
-    Order,
+    ControlRequest,
     /// New resources take effect at a start only.
     Resize,
 }
@@ -89,7 +89,7 @@ impl Runner {
             if end.cause == Cause::Resize {
                 continue;
             }
-            if end.cause == Cause::Order || !self.restart.again(end.exit_code) {
+            if end.cause == Cause::ControlRequest || !self.restart.again(end.exit_code) {
                 return self.report(|report| report.over = true);
             }
             let wait = back_off.after(began.elapsed());
@@ -160,7 +160,7 @@ impl Runner {
             _ = ordered(deadline) => {
                 self.event("Killing", format!("Stopping container {}", self.container.name));
                 self.before_stop(prepared, launch, deadline).await;
-                End { exit_code: process.end(None, deadline).await, cause: Cause::Order }
+                End { exit_code: process.end(None, deadline).await, cause: Cause::ControlRequest }
             }
         };
         self.report(|report| report.end(Timestamp::now(), end.exit_code));
@@ -181,7 +181,7 @@ impl Runner {
             cause: if runs_to_its_end {
                 Cause::Itself
             } else {
-                Cause::Order
+                Cause::ControlRequest
             },
         }
     }
