@@ -36,7 +36,7 @@ mod launch;
 mod logs;
 mod mounts;
 mod objects;
-mod orders;
+
 mod payload;
 mod pod;
 mod pods;
@@ -52,6 +52,7 @@ mod resolve;
 mod restart;
 mod sequence;
 mod status;
+mod stop;
 mod tokens;
 mod usage;
 mod volumes;

@@ -13,12 +13,12 @@ use super::backoff::BackOff;
 use super::context::PodContext;
 use super::launch::Launch;
 use super::logs::Log;
-use super::orders::{Deadline, due, ordered};
 use super::preparation::Prepared;
 use super::probe::{self, Check};
 use super::process::Process;
 use super::report::{Report, Slot};
 use super::restart::Restart;
+use super::stop::{Deadline, stop_due, stop_requested};
 use super::watching::{Failed, Watch, ask};
 use super::{Problem, resize};
 
@@ -72,7 +72,7 @@ impl Runner {
         loop {
             let prepared = tokio::select! {
                 biased;
-                _ = ordered(&mut deadline) => return self.report(|report| report.over = report.termination().is_some()),
+                _ = stop_requested(&mut deadline) => return self.report(|report| report.over = report.termination().is_some()),
                 prepared = self.prepared() => prepared,
             };
             let began = Instant::now();
@@ -97,7 +97,7 @@ impl Runner {
                 self.back_off(wait);
                 tokio::select! {
                     () = sleep(wait) => {}
-                    _ = ordered(&mut deadline) => return self.report(|report| report.over = true),
+                    _ = stop_requested(&mut deadline) => return self.report(|report| report.over = true),
                 }
             }
         }
@@ -157,7 +157,7 @@ impl Runner {
                 let latest = Instant::now() + self.grace();
                 End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Resize }
             }
-            _ = ordered(deadline) => {
+            _ = stop_requested(deadline) => {
                 self.event("Killing", format!("Stopping container {}", self.container.name));
                 self.before_stop(prepared, launch, deadline).await;
                 End { exit_code: process.end(None, deadline).await, cause: Cause::ControlRequest }
@@ -173,7 +173,7 @@ impl Runner {
         self.report(|report| report.start(Timestamp::now(), None, false, false));
         let runs_to_its_end = matches!(self.slot, Slot::Init(_)) && self.restart != Restart::Always;
         if !runs_to_its_end {
-            ordered(deadline).await;
+            stop_requested(deadline).await;
         }
         self.report(|report| report.end(Timestamp::now(), 0));
         End {
@@ -219,7 +219,7 @@ impl Runner {
             outcome = run => if let Err(error) = outcome {
                 self.warning("FailedPreStopHook", format!("PreStopHook failed: {error}"));
             },
-            () = due(deadline, None) => {}
+            () = stop_due(deadline, None) => {}
         }
     }
 

@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::PodAddress;
 use super::context::PodContext;
-use super::orders::Orders;
 use super::report::{Report, Reports, State};
 use super::status::pod_status;
+use super::stop::StopSignals;
 use super::usage::{self, Meter, Reading};
 use super::{Hosting, access, filling, kwok, sequence};
 
@@ -82,7 +82,7 @@ pub(super) async fn host(
 
 struct Life {
     context: Arc<PodContext>,
-    orders: Orders,
+    stop: StopSignals,
     api: Api<Pod>,
     name: String,
     uid: String,
@@ -122,7 +122,7 @@ impl Life {
         });
         Self {
             context,
-            orders: Orders::new(),
+            stop: StopSignals::new(),
             api,
             name,
             uid,
@@ -133,7 +133,7 @@ impl Life {
         let mut written = None;
         tokio::select! {
             () = self.work() => {}
-            () = self.take_orders(&cancel) => {}
+            () = self.watch_for_stop(&cancel) => {}
             () = self.write_status(&mut written) => {}
             () = self.measure() => {}
         }
@@ -146,14 +146,14 @@ impl Life {
     async fn work(&self) {
         let filled = tokio::select! {
             filled = self.fill_volumes() => filled,
-            () = self.orders.await_end() => return,
+            () = self.stop.wait() => return,
         };
         if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await
         {
             tracing::debug!(%error, pod = self.name, "kubectl logs will not find this pod");
         }
         tokio::select! {
-            () = sequence::run(&self.context, &self.orders) => {}
+            () = sequence::run(&self.context, &self.stop) => {}
             () = filling::keep(&self.context, filled) => {}
         }
     }
@@ -200,8 +200,8 @@ impl Life {
         Ok(filled)
     }
 
-    /// Turns deletion, disappearance and the sandbox's end into orders. Never returns.
-    async fn take_orders(&self, cancel: &CancellationToken) {
+    /// Turns deletion, disappearance and the sandbox's end into stop. Never returns.
+    async fn watch_for_stop(&self, cancel: &CancellationToken) {
         let mut pods = self.context.pods.clone();
         loop {
             let grace = match &*pods.borrow_and_update() {
@@ -213,15 +213,15 @@ impl Life {
                     .then(|| grace(pod)),
             };
             if let Some(grace) = grace {
-                self.orders.end(Instant::now() + grace);
+                self.stop.stop_by(Instant::now() + grace);
             }
             tokio::select! {
                 changed = pods.changed() => if changed.is_err() {
-                    self.orders.end(Instant::now() + SANDBOX_GRACE);
+                    self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
                     std::future::pending::<()>().await;
                 },
                 () = cancel.cancelled() => {
-                    self.orders.end(Instant::now() + SANDBOX_GRACE);
+                    self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
                     std::future::pending::<()>().await;
                 }
             }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::launch::Launch;
 use super::logs::Log;
-use super::orders::{Deadline, due};
+use super::stop::{Deadline, stop_due};
 use crate::exec_wrapper;
 
 /// The shortest time between SIGTERM and SIGKILL.
@@ -74,7 +74,7 @@ impl Process {
         self.terminate();
         tokio::select! {
             exit_code = self.wait() => return exit_code,
-            () = async { tokio::join!(sleep(SHORTEST_GRACE), due(deadline, latest)); } => {}
+            () = async { tokio::join!(sleep(SHORTEST_GRACE), stop_due(deadline, latest)); } => {}
         }
         if let Err(error) = self.child.start_kill() {
             tracing::warn!(%error, pid = self.pid, "could not kill a process");

@@ -1,16 +1,16 @@
-//! Orders to end, from a pod to its containers.
+//! StopSignals to end, from a pod to its containers.
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// Orders to end: one for the sidecars, one for all others.
+/// StopSignals to end: one for the sidecars, one for all others.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(super) struct StopSignals {
     main: watch::Sender<Option<Instant>>,
     sidecars: watch::Sender<Option<Instant>>,
 }
 
-impl Orders {
+impl StopSignals {
     /// Everything may run.
     pub(super) fn new() -> Self {
         Self {
@@ -20,36 +20,37 @@ impl Orders {
     }
 
     /// Everything must be gone at that time; an earlier order stands.
-    pub(super) fn end(&self, deadline: Instant) {
+    pub(super) fn stop_by(&self, deadline: Instant) {
         earlier(&self.main, deadline);
     }
 
     /// The sidecars must be gone at that time, or when the pod must.
-    pub(super) fn end_sidecars(&self, deadline: Instant) {
+    pub(super) fn stop_sidecars_by(&self, deadline: Instant) {
         earlier(
             &self.sidecars,
-            self.given().map_or(deadline, |given| given.min(deadline)),
+            self.requested()
+                .map_or(deadline, |given| given.min(deadline)),
         );
     }
 
     /// What sidecars listen to.
-    pub(super) fn to_sidecars(&self) -> Deadline {
+    pub(super) fn for_sidecars(&self) -> Deadline {
         self.sidecars.subscribe()
     }
 
     /// What all other containers listen to.
-    pub(super) fn to_others(&self) -> Deadline {
+    pub(super) fn for_containers(&self) -> Deadline {
         self.main.subscribe()
     }
 
     /// Whether the pod was ordered to end.
-    pub(super) fn given(&self) -> Option<Instant> {
+    pub(super) fn requested(&self) -> Option<Instant> {
         *self.main.borrow()
     }
 
     /// Waits until it is.
-    pub(super) async fn await_end(&self) {
-        ordered(&mut self.main.subscribe()).await;
+    pub(super) async fn wait(&self) {
+        stop_requested(&mut self.main.subscribe()).await;
     }
 }
 
@@ -67,7 +68,7 @@ fn earlier(order: &watch::Sender<Option<Instant>>, deadline: Instant) {
 pub(super) type Deadline = watch::Receiver<Option<Instant>>;
 
 /// Waits for the order to end.
-pub(super) async fn ordered(deadline: &mut Deadline) -> Instant {
+pub(super) async fn stop_requested(deadline: &mut Deadline) -> Instant {
     match deadline.wait_for(Option::is_some).await {
         Ok(ordered) => ordered.unwrap_or_else(Instant::now),
         Err(_) => Instant::now(),
@@ -75,7 +76,7 @@ pub(super) async fn ordered(deadline: &mut Deadline) -> Instant {
 }
 
 /// Returns at `latest`, or earlier when an order says so, however late that order comes.
-pub(super) async fn due(deadline: &mut Deadline, latest: Option<Instant>) {
+pub(super) async fn stop_due(deadline: &mut Deadline, latest: Option<Instant>) {
     loop {
         let ordered = *deadline.borrow_and_update();
         let until = ordered.into_iter().chain(latest).min();
@@ -102,28 +103,32 @@ mod tests {
 
     #[test]
     fn an_order_can_only_become_more_urgent() {
-        let orders = Orders::new();
+        let stop = StopSignals::new();
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(orders.given(), None);
+        assert_eq!(stop.requested(), None);
         for (order, expected) in [(30, 30), (60, 30), (5, 5)] {
-            orders.end(after(order));
-            assert_eq!(orders.given(), Some(after(expected)));
+            stop.stop_by(after(order));
+            assert_eq!(stop.requested(), Some(after(expected)));
         }
     }
 
     #[tokio::test]
     async fn a_late_order_cuts_a_wait_short() {
-        let orders = Orders::new();
+        let stop = StopSignals::new();
         let in_an_hour = Instant::now() + Duration::from_hours(1);
-        orders.end(in_an_hour);
-        let mut deadline = orders.to_others();
-        let wait = due(&mut deadline, Some(in_an_hour));
-        let ((), ()) = tokio::join!(wait, async { orders.end(Instant::now()) });
+        stop.stop_by(in_an_hour);
+        let mut deadline = stop.for_containers();
+        let wait = stop_due(&mut deadline, Some(in_an_hour));
+        let ((), ()) = tokio::join!(wait, async { stop.stop_by(Instant::now()) });
     }
 
     #[tokio::test]
     async fn a_wait_without_order_ends_at_its_own_time() {
-        due(&mut Orders::new().to_others(), Some(Instant::now())).await;
+        stop_due(
+            &mut StopSignals::new().for_containers(),
+            Some(Instant::now()),
+        )
+        .await;
     }
 }
