@@ -21,7 +21,7 @@ pub mod kwok;
 
 mod access;
 mod address;
-mod asking;
+
 mod backoff;
 mod container;
 mod context;
@@ -42,6 +42,7 @@ mod pod;
 mod pods;
 mod preparation;
 mod probe;
+mod probe_client;
 mod problem;
 mod process;
 mod proxy;

@@ -11,7 +11,7 @@ use super::mounts::rewrite_argument;
 use super::preparation::Prepared;
 use super::probe::{Check, Probe};
 use super::report::Slot;
-use super::{asking, process};
+use super::{probe_client, process};
 
 /// A kubelet needs about this long to notice that a container runs; failures before that are not
 /// counted.
@@ -184,7 +184,7 @@ pub(super) async fn ask(
             headers,
         } => {
             let host = host.as_deref().unwrap_or(&own);
-            asking::get(asking::Get {
+            probe_client::get(probe_client::Get {
                 tls: *tls,
                 host,
                 port: *port,
@@ -193,7 +193,7 @@ pub(super) async fn ask(
             })
             .await
         }
-        Check::Tcp { host, port } => asking::connect(host.as_deref().unwrap_or(&own), *port)
+        Check::Tcp { host, port } => probe_client::connect(host.as_deref().unwrap_or(&own), *port)
             .await
             .map(drop),
         Check::Exec(command) => {
