@@ -29,7 +29,7 @@ mod environment;
 mod events;
 mod expansion;
 mod fields;
-mod filling;
+
 #[cfg(test)]
 mod fixtures;
 mod launch;
@@ -56,6 +56,7 @@ mod status;
 mod stop;
 mod tokens;
 mod usage;
+mod volume_writer;
 mod volumes;
 mod watching;
 

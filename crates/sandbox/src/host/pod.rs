@@ -19,7 +19,7 @@ use super::report::{Report, Reports, State};
 use super::status::pod_status;
 use super::stop::StopSignals;
 use super::usage::{self, Meter, Reading};
-use super::{Hosting, access, filling, kwok, sequence};
+use super::{Hosting, access, kwok, sequence, volume_writer};
 
 /// How long a failed write waits.
 const RETRY: Duration = Duration::from_secs(1);
@@ -142,10 +142,10 @@ impl Life {
         self.wait_for_deletion(&cancel).await;
     }
 
-    /// Everything that the pod does: fill its volumes, keep them filled, run its containers.
+    /// Everything that the pod does: fill its volumes, keep them volumes, run its containers.
     async fn work(&self) {
-        let filled = tokio::select! {
-            filled = self.fill_volumes() => filled,
+        let volumes = tokio::select! {
+            volumes = self.write_volumes() => volumes,
             () = self.stop.wait() => return,
         };
         if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await
@@ -154,16 +154,16 @@ impl Life {
         }
         tokio::select! {
             () = sequence::run(&self.context, &self.stop) => {}
-            () = filling::keep(&self.context, filled) => {}
+            () = volume_writer::keep_current(&self.context, volumes) => {}
         }
     }
 
     /// Fills the volumes for the first time, saying meanwhile what is missing.
-    async fn fill_volumes(&self) -> filling::Filled {
+    async fn write_volumes(&self) -> volume_writer::WrittenVolumes {
         let mut changes = self.context.hosting.objects.changes();
         loop {
-            match self.try_to_fill().await {
-                Ok(filled) => return filled,
+            match self.try_to_write_volumes().await {
+                Ok(volumes) => return volumes,
                 Err(problem) => {
                     self.context.hosting.events.warning(
                         &self.context.pod(),
@@ -180,11 +180,11 @@ impl Life {
         }
     }
 
-    async fn try_to_fill(&self) -> Result<filling::Filled, super::Problem> {
+    async fn try_to_write_volumes(&self) -> Result<volume_writer::WrittenVolumes, super::Problem> {
         let context = &self.context;
-        let filled = filling::fill(context).await?;
+        let volumes = volume_writer::write_all(context).await?;
         let pod = context.pod();
-        if let Some(account) = filling::service_account(&pod) {
+        if let Some(account) = volume_writer::service_account(&pod) {
             let (account, namespace) = (
                 context.volumes().join(account),
                 pod.namespace().unwrap_or_default(),
@@ -197,7 +197,7 @@ impl Life {
             )
             .map_err(|error| super::Problem::volume(format!("write kubeconfig: {error}")))?;
         }
-        Ok(filled)
+        Ok(volumes)
     }
 
     /// Turns deletion, disappearance and the sandbox's end into stop. Never returns.

@@ -19,32 +19,32 @@ use super::{Problem, payload, tokens};
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The tokens that a pod holds, and when they should be renewed.
-pub(super) struct Filled {
+pub(super) struct WrittenVolumes {
     tokens: Tokens,
     renewal: Option<Timestamp>,
 }
 
 /// Asks for the pod's tokens and writes all its volumes.
-pub(super) async fn fill(context: &PodContext) -> Result<Filled, Problem> {
+pub(super) async fn write_all(context: &PodContext) -> Result<WrittenVolumes, Problem> {
     let pod = context.pod();
     let (tokens, renewal) = tokens::request(&context.hosting.config.client, &pod)
         .await
         .map_err(|error| Problem::volume(format!("request a ServiceAccount token: {error}")))?;
     write(context, &pod, &tokens)?;
-    Ok(Filled { tokens, renewal })
+    Ok(WrittenVolumes { tokens, renewal })
 }
 
 /// Keeps the volumes as they should be. Never returns.
-pub(super) async fn keep(context: &Arc<PodContext>, mut filled: Filled) {
+pub(super) async fn keep_current(context: &Arc<PodContext>, mut written: WrittenVolumes) {
     let mut objects = context.hosting.objects.changes();
     let mut pods = context.pods.clone();
     loop {
         let pause = tokio::select! {
-            _ = objects.changed() => refill(context, &filled.tokens),
-            Ok(()) = pods.changed() => refill(context, &filled.tokens),
-            () = due(filled.renewal) => match fill(context).await {
+            _ = objects.changed() => rewrite(context, &written.tokens),
+            Ok(()) = pods.changed() => rewrite(context, &written.tokens),
+            () = due(written.renewal) => match write_all(context).await {
                 Ok(renewed) => {
-                    filled = renewed;
+                    written = renewed;
                     Ok(())
                 }
                 Err(problem) => Err(problem),
@@ -57,7 +57,7 @@ pub(super) async fn keep(context: &Arc<PodContext>, mut filled: Filled) {
     }
 }
 
-fn refill(context: &PodContext, tokens: &Tokens) -> Result<(), Problem> {
+fn rewrite(context: &PodContext, tokens: &Tokens) -> Result<(), Problem> {
     let pod = context.pod();
     if pod.spec.is_none() {
         Ok(())
