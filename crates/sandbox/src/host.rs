@@ -21,6 +21,7 @@ pub mod kwok;
 
 mod access;
 mod address;
+mod atomic_writer;
 
 mod backoff;
 mod container;
@@ -37,7 +38,6 @@ mod logs;
 mod mounts;
 mod objects;
 
-mod payload;
 mod pod;
 mod pods;
 mod preparation;
@@ -136,7 +136,7 @@ pub async fn run(config: Config, cancel: CancellationToken) -> Result<(), Error>
         folder: config.dir.clone(),
         source,
     };
-    payload::make_folder(&config.dir).map_err(folder_error)?;
+    atomic_writer::make_folder(&config.dir).map_err(folder_error)?;
     let listener = proxy::listen(&config.proxy_socket);
     let listener = listener.map_err(|source| Error::Socket {
         socket: config.proxy_socket.clone(),

@@ -13,7 +13,7 @@ use super::context::PodContext;
 use super::launch::SERVICE_ACCOUNT;
 use super::objects::References;
 use super::volumes::{Material, Tokens};
-use super::{Problem, payload, tokens};
+use super::{Problem, atomic_writer, tokens};
 
 /// How long a failed attempt waits.
 const RETRY: Duration = Duration::from_secs(5);
@@ -84,8 +84,8 @@ fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), Problem
     {
         let folder = context.volumes().join(&volume.name);
         let written = match material.files(volume)? {
-            Some(files) => payload::write(&folder, &files).map(drop),
-            None => payload::make_folder(&folder),
+            Some(files) => atomic_writer::write(&folder, &files).map(drop),
+            None => atomic_writer::make_folder(&folder),
         };
         written.map_err(|error| Problem::volume(format!("volume {:?}: {error}", volume.name)))?;
     }
