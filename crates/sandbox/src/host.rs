@@ -43,6 +43,7 @@ mod pods;
 mod preparation;
 mod probe;
 mod probe_client;
+mod prober;
 mod problem;
 mod process;
 mod proxy;
@@ -58,7 +59,6 @@ mod tokens;
 mod usage;
 mod volume_writer;
 mod volumes;
-mod watching;
 
 use std::io;
 use std::path::PathBuf;

@@ -14,12 +14,12 @@ use super::context::PodContext;
 use super::launch::Launch;
 use super::logs::Log;
 use super::preparation::Prepared;
-use super::probe::{self, Check};
+use super::probe::{self, Handler};
+use super::prober::{ProbeFailure, Prober, probe_once};
 use super::process::Process;
 use super::report::{Report, Slot};
 use super::restart::Restart;
 use super::stop::{Deadline, stop_due, stop_requested};
-use super::watching::{Failed, Watch, ask};
 use super::{Problem, resize};
 
 /// How long a container that cannot start waits for what it lacks before it looks again.
@@ -138,7 +138,7 @@ impl Runner {
             "Started",
             format!("Started container {} as process {pid}", self.container.name),
         );
-        let watch = Watch {
+        let prober = Prober {
             context: &self.context,
             slot: self.slot,
             name: &self.container.name,
@@ -147,7 +147,7 @@ impl Runner {
         };
         let end = tokio::select! {
             exit_code = process.wait() => End { exit_code, cause: Cause::Itself },
-            Failed { kind, grace } = watch.until_failure() => {
+            ProbeFailure { kind, grace } = prober.until_failure() => {
                 self.event("Killing", format!("Container {} failed {kind}, will be restarted", self.container.name));
                 let latest = Instant::now() + grace.unwrap_or_else(|| self.grace());
                 End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Itself }
@@ -205,14 +205,14 @@ impl Runner {
                 Ok(())
             } else if let Some(get) = &hook.http_get {
                 let check = probe::http(get, &self.container).map_err(|problem| problem.message)?;
-                ask(&self.context, &check, prepared, launch).await
+                probe_once(&self.context, &check, prepared, launch).await
             } else {
                 let command = hook
                     .exec
                     .as_ref()
                     .and_then(|exec| exec.command.clone())
                     .unwrap_or_default();
-                ask(&self.context, &Check::Exec(command), prepared, launch).await
+                probe_once(&self.context, &Handler::Exec(command), prepared, launch).await
             }
         };
         tokio::select! {

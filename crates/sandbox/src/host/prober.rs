@@ -9,7 +9,7 @@ use super::context::PodContext;
 use super::launch::Launch;
 use super::mounts::rewrite_argument;
 use super::preparation::Prepared;
-use super::probe::{Check, Probe};
+use super::probe::{Handler, Probe};
 use super::report::Slot;
 use super::{probe_client, process};
 
@@ -21,7 +21,7 @@ const UNNOTICED: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A probe that ends its container.
-pub(super) struct Failed {
+pub(super) struct ProbeFailure {
     /// Which.
     pub(super) kind: &'static str,
     /// The probe's own grace period.
@@ -29,7 +29,7 @@ pub(super) struct Failed {
 }
 
 /// The probes of one run of a container.
-pub(super) struct Watch<'a> {
+pub(super) struct Prober<'a> {
     /// Its pod.
     pub(super) context: &'a PodContext,
     /// Its report.
@@ -42,13 +42,13 @@ pub(super) struct Watch<'a> {
     pub(super) launch: &'a Launch,
 }
 
-impl Watch<'_> {
+impl Prober<'_> {
     /// Returns when a startup or liveness probe has failed.
-    pub(super) async fn until_failure(&self) -> Failed {
+    pub(super) async fn until_failure(&self) -> ProbeFailure {
         let began = Instant::now();
         if let Some(probe) = &self.prepared.startup {
-            if !self.verdicts("startup probe", probe, began).next().await {
-                return Failed {
+            if !self.worker("startup probe", probe, began).next().await {
+                return ProbeFailure {
                     kind: "startup probe",
                     grace: probe.grace,
                 };
@@ -64,13 +64,13 @@ impl Watch<'_> {
         }
     }
 
-    async fn liveness(&self, began: Instant) -> Failed {
+    async fn liveness(&self, began: Instant) -> ProbeFailure {
         let Some(probe) = &self.prepared.liveness else {
             return std::future::pending().await;
         };
-        let mut verdicts = self.verdicts("liveness probe", probe, began);
-        while verdicts.next().await {}
-        Failed {
+        let mut worker = self.worker("liveness probe", probe, began);
+        while worker.next().await {}
+        ProbeFailure {
             kind: "liveness probe",
             grace: probe.grace,
         }
@@ -80,25 +80,25 @@ impl Watch<'_> {
         let Some(probe) = &self.prepared.readiness else {
             return;
         };
-        let mut verdicts = self.verdicts("readiness probe", probe, began);
+        let mut worker = self.worker("readiness probe", probe, began);
         loop {
-            let ready = verdicts.next().await;
+            let ready = worker.next().await;
             self.context
                 .report(self.slot, |report| report.ready = ready);
         }
     }
 
-    fn verdicts<'a>(
+    fn worker<'a>(
         &'a self,
         kind: &'static str,
         probe: &'a Probe,
         began: Instant,
-    ) -> Verdicts<'a> {
-        Verdicts {
-            watch: self,
+    ) -> ProbeWorker<'a> {
+        ProbeWorker {
+            prober: self,
             kind,
             probe,
-            tally: probe.tally(),
+            counter: probe.counter(),
             began,
             next: began + probe.initial_delay,
         }
@@ -106,22 +106,22 @@ impl Watch<'_> {
 }
 
 /// What one probe says, over time.
-struct Verdicts<'a> {
-    watch: &'a Watch<'a>,
+struct ProbeWorker<'a> {
+    prober: &'a Prober<'a>,
     kind: &'static str,
     probe: &'a Probe,
-    tally: super::probe::Tally,
+    counter: super::probe::ResultCounter,
     began: Instant,
     next: Instant,
 }
 
-impl Verdicts<'_> {
+impl ProbeWorker<'_> {
     /// Asks until the thresholds decide.
     async fn next(&mut self) -> bool {
         loop {
             let success = self.attempt().await;
-            if let Some(verdict) = self.tally.count(success) {
-                return verdict;
+            if let Some(result) = self.counter.count(success) {
+                return result;
             }
         }
     }
@@ -136,7 +136,7 @@ impl Verdicts<'_> {
         }
         self.next = Instant::now() + self.probe.period;
         if let Err(error) = &answer {
-            let Watch { context, name, .. } = self.watch;
+            let Prober { context, name, .. } = self.prober;
             let note = format!("{} of container {name} failed: {error}", self.kind);
             context
                 .hosting
@@ -147,15 +147,15 @@ impl Verdicts<'_> {
     }
 
     async fn answer(&self) -> Result<(), String> {
-        let Watch {
+        let Prober {
             context,
             prepared,
             launch,
             ..
-        } = self.watch;
+        } = self.prober;
         let answer = timeout(
             self.probe.timeout,
-            ask(context, &self.probe.check, prepared, launch),
+            probe_once(context, &self.probe.handler, prepared, launch),
         )
         .await;
         answer.unwrap_or_else(|_| {
@@ -168,15 +168,15 @@ impl Verdicts<'_> {
 }
 
 /// Asks once.
-pub(super) async fn ask(
+pub(super) async fn probe_once(
     context: &PodContext,
-    check: &Check,
+    handler: &Handler,
     prepared: &Prepared,
     launch: &Launch,
 ) -> Result<(), String> {
     let own = context.address.on_loopback().to_string();
-    match check {
-        Check::Http {
+    match handler {
+        Handler::Http {
             tls,
             host,
             port,
@@ -193,10 +193,12 @@ pub(super) async fn ask(
             })
             .await
         }
-        Check::Tcp { host, port } => probe_client::connect(host.as_deref().unwrap_or(&own), *port)
-            .await
-            .map(drop),
-        Check::Exec(command) => {
+        Handler::Tcp { host, port } => {
+            probe_client::connect(host.as_deref().unwrap_or(&own), *port)
+                .await
+                .map(drop)
+        }
+        Handler::Exec(command) => {
             launch
                 .check_command(command)
                 .map_err(|problem| problem.message)?;
