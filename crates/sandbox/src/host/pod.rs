@@ -71,16 +71,16 @@ pub(super) async fn host(
             "no address is left".to_owned(),
         );
     };
-    let life = Life::new(Arc::clone(&hosting), pods, address, &pod);
-    Box::pin(life.live(cancel)).await;
-    let folder = &life.context.folder;
+    let worker = PodWorker::new(Arc::clone(&hosting), pods, address, &pod);
+    Box::pin(worker.run(cancel)).await;
+    let folder = &worker.context.folder;
     if let Err(error) = tokio::fs::remove_dir_all(folder).await {
         tracing::debug!(%error, folder = %folder.display(), "could not remove a pod's folder");
     }
     hosting.registry.remove(&pod.uid().unwrap_or_default());
 }
 
-struct Life {
+struct PodWorker {
     context: Arc<PodContext>,
     stop: StopSignals,
     api: Api<Pod>,
@@ -88,7 +88,7 @@ struct Life {
     uid: String,
 }
 
-impl Life {
+impl PodWorker {
     fn new(
         hosting: Arc<Hosting>,
         pods: watch::Receiver<Option<Arc<Pod>>>,
@@ -129,7 +129,7 @@ impl Life {
         }
     }
 
-    async fn live(&self, cancel: CancellationToken) {
+    async fn run(&self, cancel: CancellationToken) {
         let mut written = None;
         tokio::select! {
             () = self.work() => {}
@@ -344,9 +344,9 @@ impl Life {
     /// Keeps the annotations from which KWOK answers for the pod's usage. Never returns.
     async fn measure(&self) {
         let mut meter = Meter::default();
-        let mut told = None;
+        let mut written = None;
         loop {
-            sleep(if told.is_none() {
+            sleep(if written.is_none() {
                 FIRST_USAGE_PERIOD
             } else {
                 USAGE_PERIOD
@@ -357,7 +357,7 @@ impl Life {
             };
             let Some(usage) = meter
                 .measure(Timestamp::now(), reading)
-                .filter(|usage| told.as_ref() != Some(usage))
+                .filter(|usage| written.as_ref() != Some(usage))
             else {
                 continue;
             };
@@ -368,7 +368,7 @@ impl Life {
                 .patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await
             {
-                Ok(_) => told = Some(usage),
+                Ok(_) => written = Some(usage),
                 Err(error) => tracing::debug!(%error, pod = self.name, "usage was not written"),
             }
         }
