@@ -23,14 +23,14 @@ pub(crate) struct CommandLine {
 
 /// What all command lines are made from.
 #[derive(Clone, Copy)]
-pub(crate) struct Setting<'a> {
+pub(crate) struct CommandContext<'a> {
     pub(crate) sandbox: &'a Path,
     pub(crate) programs: &'a Path,
     pub(crate) layout: &'a Layout,
     pub(crate) ports: &'a Ports,
 }
 
-impl Setting<'_> {
+impl CommandContext<'_> {
     /// The command line of one component.
     pub(crate) fn command_line(self, component: Component) -> CommandLine {
         let flags = match component {

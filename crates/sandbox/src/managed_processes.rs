@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::command_line::Setting;
+use crate::command_line::CommandContext;
 use crate::component::Component;
 use crate::control::ControlRequest;
 use crate::layout::Layout;
@@ -36,11 +36,11 @@ impl ManagedProcesses {
     }
 
     /// Starts a component and keeps it running from now on.
-    pub(crate) fn start(&mut self, setting: Setting<'_>, component: Component) {
+    pub(crate) fn start(&mut self, context: CommandContext<'_>, component: Component) {
         let (sender, desired) = watch::channel(DesiredState::Running);
         let process = ManagedProcess {
             component,
-            command: setting.command_line(component),
+            command: context.command_line(component),
             record: Arc::clone(&self.record),
         };
         self.tasks.spawn(process.keep(desired));

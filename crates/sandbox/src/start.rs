@@ -10,7 +10,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
 use tokio::time::sleep;
 
-use crate::command_line::Setting;
+use crate::command_line::CommandContext;
 use crate::component::Component;
 use crate::layout::Layout;
 use crate::managed_processes::ManagedProcesses;
@@ -24,33 +24,33 @@ const POLL: Duration = Duration::from_millis(50);
 /// has come up.
 pub(crate) async fn start(
     config: &SandboxConfig,
-    setting: Setting<'_>,
+    context: CommandContext<'_>,
     processes: &mut ManagedProcesses,
     authority_pem: &str,
     mut step: impl FnMut(&str),
 ) -> Result<()> {
-    processes.start(setting, Component::Etcd);
-    processes.start(setting, Component::KubeApiserver);
+    processes.start(context, Component::Etcd);
+    processes.start(context, Component::KubeApiserver);
     if let Some(folder) = &config.prometheus {
         let programs = folder.join("bin");
         processes.start(
-            Setting {
+            CommandContext {
                 programs: &programs,
-                ..setting
+                ..context
             },
             Component::Prometheus,
         );
     }
-    let failure = processes.first_failure(setting.layout);
+    let failure = processes.first_failure(context.layout);
     let client = tokio::select! {
-        client = ready_client(setting.layout) => client?,
+        client = ready_client(context.layout) => client?,
         failure = failure => return Err(failure),
     };
     step("etcd and kube-apiserver are ready");
-    processes.start(setting, Component::KubeControllerManager);
-    processes.start(setting, Component::KubeScheduler);
+    processes.start(context, Component::KubeControllerManager);
+    processes.start(context, Component::KubeScheduler);
     let files = config.control_plane.join("files");
-    let failure = processes.first_failure(setting.layout);
+    let failure = processes.first_failure(context.layout);
     let register = async {
         await_condition(
             Api::<Namespace>::all(client.clone()),
@@ -59,7 +59,7 @@ pub(crate) async fn start(
         )
         .await
         .context("wait for namespace kube-system")?;
-        objects::register_metrics_server(&client, setting.ports, authority_pem).await
+        objects::register_metrics_server(&client, context.ports, authority_pem).await
     };
     let fill = async {
         let definitions = [
@@ -78,10 +78,10 @@ pub(crate) async fn start(
         filled = fill => filled?,
         failure = failure => return Err(failure),
     }
-    processes.start(setting, Component::Kwok);
-    processes.start(setting, Component::MetricsServer);
+    processes.start(context, Component::Kwok);
+    processes.start(context, Component::MetricsServer);
     step("the controllers run, the nodes are made");
-    let failure = processes.first_failure(setting.layout);
+    let failure = processes.first_failure(context.layout);
     tokio::select! {
         ready = futures::future::try_join(objects::await_nodes(&client, config.nodes), objects::await_default_service_account(&client)) => drop(ready?),
         failure = failure => return Err(failure),

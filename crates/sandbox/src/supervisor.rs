@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::command_line::Setting;
+use crate::command_line::CommandContext;
 use crate::control::{self, ControlRequest};
 use crate::host;
 use crate::layout::Layout;
@@ -123,7 +123,7 @@ async fn run_attempt(
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ManagedProcesses::new(Arc::clone(&record));
     let programs = config.control_plane.join("bin");
-    let setting = Setting {
+    let context = CommandContext {
         sandbox: &config.sandbox,
         programs: &programs,
         layout,
@@ -136,7 +136,7 @@ async fn run_attempt(
         cancel.clone(),
     ));
     let outcome = tokio::select! {
-        outcome = run(config, setting, &mut processes, &authority_pem, listener, &record) => outcome,
+        outcome = run(config, context, &mut processes, &authority_pem, listener, &record) => outcome,
         () = parent_pipe.closed() => Ok(End::OwnerGone),
         hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
     };
@@ -154,20 +154,20 @@ async fn run_attempt(
 /// Brings everything up and carries out requests until the one to go down.
 async fn run(
     config: &SandboxConfig,
-    setting: Setting<'_>,
+    context: CommandContext<'_>,
     processes: &mut ManagedProcesses,
     authority_pem: &str,
     listener: &UnixListener,
     record: &watch::Sender<Record>,
 ) -> Result<End> {
-    Box::pin(start(config, setting, processes, authority_pem, |step| {
+    Box::pin(start(config, context, processes, authority_pem, |step| {
         send_event(&StartEvent::Step(step.to_owned()));
     }))
     .await?;
     record.send_modify(|record| record.ready = true);
-    record.borrow().write(setting.layout)?;
+    record.borrow().write(context.layout)?;
     send_event(&StartEvent::Ready);
-    handle_requests(listener, processes, setting.layout, record).await;
+    handle_requests(listener, processes, context.layout, record).await;
     Ok(End::Requested)
 }
 
