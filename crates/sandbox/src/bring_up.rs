@@ -17,7 +17,7 @@ use crate::programs::ensure_built;
 use crate::record::Record;
 use crate::sandbox::Options;
 use crate::supervisor_protocol::{DETACH, SandboxConfig, StartEvent};
-use crate::take_down::{DOWN_PATIENCE, remove_stale};
+use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
 /// Pause between two looks at a sandbox that is going down.
 const POLL: Duration = Duration::from_millis(50);
@@ -26,12 +26,12 @@ const SHOWN_LINES: usize = 12;
 
 /// The supervisor of a sandbox that goes down with this process; closing its input cuts the pipe.
 #[derive(Debug)]
-pub(crate) struct Owned {
+pub(crate) struct OwnedSupervisor {
     pipe: ChildStdin,
     supervisor: Child,
 }
 
-impl Owned {
+impl OwnedSupervisor {
     /// Lets the sandbox live on.
     pub(crate) fn detach(mut self) -> Result<()> {
         writeln!(self.pipe, "{DETACH}").context("detach the sandbox")
@@ -51,7 +51,7 @@ pub(crate) fn bring_up(
     options: Options,
     layout: &Layout,
     step: &mut dyn FnMut(&str),
-) -> Result<(Record, Option<Owned>)> {
+) -> Result<(Record, Option<OwnedSupervisor>)> {
     let _lock = lock(layout)?;
     if let Some(record) = running(layout)? {
         return Ok((record, None));
@@ -64,7 +64,7 @@ pub(crate) fn bring_up(
 
 /// The record of a sandbox that is up. One that is going down is waited for.
 fn running(layout: &Layout) -> Result<Option<Record>> {
-    let deadline = Instant::now() + DOWN_PATIENCE;
+    let deadline = Instant::now() + DOWN_TIMEOUT;
     while let Some(record) = Record::read(layout).filter(Record::is_alive) {
         if record.ready {
             return Ok(Some(record));
@@ -100,7 +100,7 @@ fn spawn_supervisor(
     config: &SandboxConfig,
     layout: &Layout,
     step: &mut dyn FnMut(&str),
-) -> Result<Owned> {
+) -> Result<OwnedSupervisor> {
     layout.create()?;
     let log = File::create(layout.supervisor_log()).context("create the supervisor's log")?;
     let mut supervisor = Command::new(&config.sandbox)
@@ -125,7 +125,7 @@ fn spawn_supervisor(
         supervisor.wait().context("wait for the supervisor")?;
         return Err(error);
     }
-    Ok(Owned { pipe, supervisor })
+    Ok(OwnedSupervisor { pipe, supervisor })
 }
 
 fn await_ready(events: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {

@@ -9,7 +9,7 @@ use kube::Client;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::bring_up::{Owned, bring_up};
+use crate::bring_up::{OwnedSupervisor, bring_up};
 use crate::component::Component;
 use crate::control::{self, ControlRequest};
 use crate::layout::Layout;
@@ -21,9 +21,9 @@ use crate::take_down::take_down;
 /// Pause between two looks at an API.
 const POLL: Duration = Duration::from_millis(50);
 /// metrics-server is ready after its first rounds of 10 s.
-const METRICS_PATIENCE: Duration = Duration::from_mins(2);
+const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
 /// A component that was started again, the API server above all, is ready within this time.
-const READY_PATIENCE: Duration = Duration::from_mins(1);
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// How much of a log is shown with a failure.
 const SHOWN_LINES: usize = 12;
 
@@ -66,7 +66,7 @@ impl Options {
 pub struct Sandbox {
     layout: Layout,
     record: Record,
-    owned: Option<Owned>,
+    owned: Option<OwnedSupervisor>,
 }
 
 impl Sandbox {
@@ -106,7 +106,7 @@ impl Sandbox {
 
     /// Lets the sandbox live on after this process.
     pub fn detach(&mut self) -> Result<()> {
-        self.owned.take().map_or(Ok(()), Owned::detach)
+        self.owned.take().map_or(Ok(()), OwnedSupervisor::detach)
     }
 
     /// Takes the sandbox down and waits until all its processes are gone.
@@ -211,7 +211,7 @@ impl Sandbox {
     /// has started.
     pub async fn wait_metrics(&self) -> Result<()> {
         let client = self.client().await?;
-        let deadline = Instant::now() + METRICS_PATIENCE;
+        let deadline = Instant::now() + METRICS_TIMEOUT;
         while Instant::now() < deadline {
             let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/pods?limit=1")
                 .body(Vec::new())
@@ -224,7 +224,7 @@ impl Sandbox {
         let log = self.log(Component::MetricsServer);
         bail!(
             "metrics.k8s.io did not answer for {} s; the end of {}:\n{}",
-            METRICS_PATIENCE.as_secs(),
+            METRICS_TIMEOUT.as_secs(),
             log.display(),
             log_tail(&log, SHOWN_LINES)
         )
@@ -238,12 +238,12 @@ impl Sandbox {
         if !matches!(component, Component::KubeApiserver | Component::Etcd) {
             return Ok(());
         }
-        let ready = timeout(READY_PATIENCE, start::ready_client(&self.layout)).await;
+        let ready = timeout(READY_TIMEOUT, start::ready_client(&self.layout)).await;
         ready
             .with_context(|| {
                 format!(
                     "the API server was not ready {} s after {component} was started",
-                    READY_PATIENCE.as_secs()
+                    READY_TIMEOUT.as_secs()
                 )
             })?
             .map(drop)

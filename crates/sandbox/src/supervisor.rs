@@ -39,7 +39,7 @@ const PORT_TAKEN: &str = "address already in use";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Hosted pods end within this time when the sandbox goes down, or are killed.
-const HOSTING_PATIENCE: Duration = Duration::from_secs(10);
+const HOSTING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a sandbox came to its end.
 enum End {
@@ -142,7 +142,7 @@ async fn run_attempt(
     };
     record.send_modify(|record| record.ready = false);
     cancel.cancel();
-    if !hosting.is_finished() && timeout(HOSTING_PATIENCE, &mut hosting).await.is_err() {
+    if !hosting.is_finished() && timeout(HOSTING_TIMEOUT, &mut hosting).await.is_err() {
         tracing::warn!("hosted pods did not end in time and are killed");
         hosting.abort();
     }

@@ -14,7 +14,7 @@ use crate::lock::{lock, try_lock};
 use crate::record::Record;
 
 /// Going down takes well under a second; after this long something is stuck and is killed.
-pub(crate) const DOWN_PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const DOWN_TIMEOUT: Duration = Duration::from_secs(20);
 /// A request to go down is answered at once.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between two looks at a process.
@@ -51,7 +51,7 @@ async fn end_supervisor(layout: &Layout, record: &Record) {
     if !record.ready || !matches!(sent.await, Ok(Ok(()))) {
         record.supervisor.signal(Signal::TERM);
     }
-    let deadline = Instant::now() + DOWN_PATIENCE;
+    let deadline = Instant::now() + DOWN_TIMEOUT;
     while record.is_alive() && Instant::now() < deadline {
         sleep(POLL).await;
     }

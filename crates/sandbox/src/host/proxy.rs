@@ -26,7 +26,7 @@ use super::resolve::Target;
 const CONNECTIONS: usize = 1024;
 
 /// For the request, and again for the connection to the pod.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the proxy looks addresses up in.
 #[derive(Clone)]
@@ -75,7 +75,7 @@ impl Proxy {
         let answer = service_fn(|request| self.answer(request, &dialled));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
+            .header_read_timeout(TIMEOUT)
             .serve_connection(TokioIo::new(stream), answer)
             .with_upgrades();
         if let Err(error) = connection.await {
@@ -129,7 +129,7 @@ impl Proxy {
             .map_err(|error| error.to_string())?;
         let mut problem = String::new();
         for address in in_random_order(addresses) {
-            match timeout(PATIENCE, TcpStream::connect(address)).await {
+            match timeout(TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     // Without this the small packets of a request wait for each other.
                     let _ = stream.set_nodelay(true);
@@ -137,7 +137,7 @@ impl Proxy {
                 }
                 Ok(Err(error)) => problem = format!("dial {address}: {error}"),
                 Err(_) => {
-                    problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs());
+                    problem = format!("dial {address}: no answer within {} s", TIMEOUT.as_secs());
                 }
             }
         }
