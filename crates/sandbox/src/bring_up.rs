@@ -1,4 +1,4 @@
-//! Starts a supervisor and listens to it until its sandbox is up, unless one of this name is up
+//! Starts a supervisor and reads its events until its sandbox is up, unless one of this name is up
 //! already.
 
 use std::fs::File;
@@ -19,12 +19,12 @@ use crate::sandbox::Options;
 use crate::supervisor_protocol::{DETACH, SandboxConfig, StartEvent};
 use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
-/// Pause between two looks at a sandbox that is going down.
+/// Pause between two reads of the record of a sandbox that is going down.
 const POLL: Duration = Duration::from_millis(50);
-/// How much of the supervisor's log is shown when it dies without a word.
+/// Lines of the supervisor's log in the message when it ends without an event.
 const SHOWN_LINES: usize = 12;
 
-/// The supervisor of a sandbox that goes down with this process; closing its input cuts the pipe.
+/// The supervisor of a sandbox that goes down with this process, when its standard input closes.
 #[derive(Debug)]
 pub(crate) struct OwnedSupervisor {
     pipe: ChildStdin,
@@ -32,12 +32,12 @@ pub(crate) struct OwnedSupervisor {
 }
 
 impl OwnedSupervisor {
-    /// Lets the sandbox live on.
+    /// Keeps the sandbox running after this process.
     pub(crate) fn detach(mut self) -> Result<()> {
         writeln!(self.pipe, "{DETACH}").context("detach the sandbox")
     }
 
-    /// Waits for the end of a supervisor that was told to end.
+    /// Waits for the end of a supervisor that was asked to end.
     pub(crate) fn wait(mut self) -> Result<()> {
         self.supervisor
             .wait()
@@ -46,7 +46,7 @@ impl OwnedSupervisor {
     }
 }
 
-/// Brings a sandbox up; blocks until it is. The second part is missing when it was up already.
+/// Brings a sandbox up; blocks until it is. The supervisor is `None` when it was up already.
 pub(crate) fn bring_up(
     options: Options,
     layout: &Layout,
@@ -62,7 +62,7 @@ pub(crate) fn bring_up(
     Ok((record, Some(owned)))
 }
 
-/// The record of a sandbox that is up. One that is going down is waited for.
+/// The record of a sandbox that is up, if any. Waits for one that is going down.
 fn running(layout: &Layout) -> Result<Option<Record>> {
     let deadline = Instant::now() + DOWN_TIMEOUT;
     while let Some(record) = Record::read(layout).filter(Record::is_alive) {
@@ -118,8 +118,8 @@ fn spawn_supervisor(
         .stdout
         .take()
         .context("no pipe from the supervisor")?;
-    let line = serde_json::to_string(config).context("render the config")?;
-    writeln!(pipe, "{line}").context("send the config")?;
+    let line = serde_json::to_string(config).context("render the configuration")?;
+    writeln!(pipe, "{line}").context("send the configuration")?;
     if let Err(error) = await_ready(events, layout, step) {
         drop(pipe);
         supervisor.wait().context("wait for the supervisor")?;
@@ -131,16 +131,16 @@ fn spawn_supervisor(
 fn await_ready(events: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
     for line in BufReader::new(events).lines().map_while(Result::ok) {
         match serde_json::from_str(&line)
-            .with_context(|| format!("the supervisor said {line:?}"))?
+            .with_context(|| format!("parse the supervisor's event {line:?}"))?
         {
-            StartEvent::Step(what) => step(&what),
+            StartEvent::Step(text) => step(&text),
             StartEvent::Ready => return Ok(()),
-            StartEvent::Failed(why) => bail!("the sandbox did not come up: {why}"),
+            StartEvent::Failed(error) => bail!("the sandbox did not start: {error}"),
         }
     }
     let log = layout.supervisor_log();
     bail!(
-        "the supervisor died; the end of its log {}:\n{}",
+        "the supervisor ended unexpectedly; the end of its log {}:\n{}",
         log.display(),
         log_tail(&log, SHOWN_LINES)
     )

@@ -22,7 +22,7 @@ pub(crate) struct Identity {
     pub(crate) key: PathBuf,
 }
 
-/// Who a certificate is for.
+/// Subject of a certificate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Subject<'a> {
     /// Common name: the user name, for a client of the API server.
@@ -106,7 +106,7 @@ impl Authority {
     }
 }
 
-/// Where a certificate of this name lies in a folder of certificates.
+/// Paths of the certificate of this name in a folder of certificates.
 pub(crate) fn identity(folder: &Path, file: &str) -> Identity {
     Identity {
         certificate: folder.join(format!("{file}.crt")),

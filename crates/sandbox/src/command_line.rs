@@ -1,4 +1,4 @@
-//! How each component of the control plane is started.
+//! Command lines of the components of the control plane.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) struct CommandLine {
     pub(crate) log: PathBuf,
 }
 
-/// What all command lines are made from.
+/// Input of all command lines.
 #[derive(Clone, Copy)]
 pub(crate) struct CommandContext<'a> {
     pub(crate) sandbox: &'a Path,
@@ -134,8 +134,8 @@ impl CommandContext<'_> {
             Component::KubeControllerManager,
             self.ports.controller_manager,
         )
-        // After an outage it may take a busy machine longer than usual until a node is heard again;
-        // its pods ran all the time.
+        // After an outage a busy machine may take longer than usual until a node's status is
+        // renewed; its pods ran all the time.
         .with("node-monitor-grace-period", "10m")
         .with("use-service-account-credentials", "true")
         .with(
@@ -162,7 +162,7 @@ impl CommandContext<'_> {
             .with("kube-api-burst", "1000")
     }
 
-    /// What the controller manager and the scheduler have in common.
+    /// Flags that the controller manager and the scheduler share.
     fn control_loop(self, component: Component, port: u16) -> Flags {
         let kubeconfig = self.layout.kubeconfig_of(component);
         let serving = self.identity("loopback");

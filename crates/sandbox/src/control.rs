@@ -9,26 +9,26 @@ use tokio::net::UnixStream;
 
 use crate::component::Component;
 
-/// A request is short.
+/// Longest request.
 const LINE_BYTES: u64 = 4096;
 
-/// What a supervisor can be told.
+/// A request to a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ControlRequest {
     /// Start a component that was stopped.
     Start(Component),
-    /// End a component and keep it down.
+    /// End a component; it is not restarted.
     Stop(Component),
-    /// Freeze a component, as if its machine hung.
+    /// Suspend a component with SIGSTOP.
     Pause(Component),
-    /// Let a frozen component go on.
+    /// Resume a suspended component.
     Resume(Component),
     /// End everything.
     Down,
 }
 
-/// Sends a request and waits until it is carried out.
+/// Sends a request and waits until it is done.
 pub(crate) async fn send(socket: &Path, request: ControlRequest) -> Result<()> {
     let mut stream = UnixStream::connect(socket)
         .await
@@ -40,7 +40,7 @@ pub(crate) async fn send(socket: &Path, request: ControlRequest) -> Result<()> {
     }
 }
 
-/// Reads the one request of a connection.
+/// Reads the only request of a connection.
 pub(crate) async fn receive(stream: &mut UnixStream) -> Result<ControlRequest> {
     read_line(stream).await
 }

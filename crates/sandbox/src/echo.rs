@@ -1,5 +1,5 @@
-//! A small server for trying out how pods are hosted: it says what it was started with and what it
-//! sees. As an image it is `plimsoll/sandbox` with the argument `echo-server`.
+//! A small server to try out hosted pods: it serves its own arguments, environment and files. As an
+//! image it is `plimsoll/sandbox` with the argument `echo-server`.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "echo-server";
 
-/// What the server takes.
+/// Arguments of the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EchoArgs {
     /// Address to listen on.
@@ -33,7 +33,7 @@ pub(crate) struct EchoArgs {
     /// Serve HTTPS with tls.crt and tls.key of this folder.
     #[arg(long, env = "PLIMSOLL_SANDBOX_ECHO_TLS_FOLDER")]
     tls_folder: Option<PathBuf>,
-    /// File that is answered at /file.
+    /// File served at /file.
     #[arg(long, env = "PLIMSOLL_SANDBOX_ECHO_FILE")]
     file: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
-//! Ties a program to the life of the process that starts it: a child asks the kernel to be killed
-//! when its parent dies, then becomes the program. The kernel ties it to the parent's *thread*, so
-//! start children from a thread that lives as long as the parent.
+//! Ties a program to the process that starts it: the child asks the kernel to be killed when its
+//! parent dies, then becomes the program. The kernel watches the parent's *thread*, so start
+//! children from a thread that lives as long as the parent.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 
-/// The hidden subcommand that does it.
+/// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "exec";
 
 /// A command that runs `program` and is killed together with the calling process. `sandbox` is the

@@ -1,11 +1,10 @@
-//! Hosts the suite's own pods as local processes. A sandbox has no container engine: pods with
-//! other images are played by KWOK, and a pod with an image of ours
-//! (`[registry/]plimsoll/<program>[:tag]`) runs `<binaries>/<program>` here, with the pod's
-//! arguments, environment, `ServiceAccount` token, Secrets, `ConfigMap`s, probes and restarts. This
-//! module is the small kubelet that does it, and the proxy through which the API server reaches
-//! such pods.
+//! Hosts the suite's own pods as local processes. A sandbox has no container engine: KWOK simulates
+//! pods with other images, and a pod with an image of ours (`[registry/]plimsoll/<program>[:tag]`)
+//! runs `<binaries>/<program>`, with the pod's arguments, environment, `ServiceAccount` token,
+//! Secrets, `ConfigMap`s, probes and restarts. This module is a small kubelet, and the proxy
+//! through which the API server reaches such pods.
 //!
-//! What differs from a container:
+//! Differences from a container:
 //!
 //! * There is no file system of its own. Volumes live in the pod's folder; an argument or
 //!   environment value that names a path below a mount path is rewritten. The `ServiceAccount`
@@ -14,7 +13,7 @@
 //!   only up to its first octet; programs must listen on it (`PLIMSOLL_LISTEN_IP`, or the
 //!   `status.podIP` field).
 //! * Requests, limits, security contexts and read-only mounts are reported but not enforced.
-//! * Other containers of such a pod are played: running and ready, without a process.
+//! * Other containers of such a pod are simulated: running and ready, without a process.
 
 pub mod image;
 pub mod kwok;
@@ -22,7 +21,6 @@ pub mod kwok;
 mod access;
 mod address;
 mod atomic_writer;
-
 mod backoff;
 mod container;
 mod context;
@@ -37,7 +35,6 @@ mod launch;
 mod logs;
 mod mounts;
 mod objects;
-
 mod pod;
 mod pods;
 mod preparation;
@@ -78,26 +75,26 @@ use self::problem::Problem;
 use self::proxy::Proxy;
 use self::registry::Registry;
 
-/// What hosting needs to know.
+/// Configuration of hosting.
 #[derive(Clone)]
 pub struct Config {
-    /// Talks to the API server with every right.
+    /// Client with every right.
     pub client: Client,
-    /// Folder of our programs, by name.
+    /// Folder of our programs.
     pub binaries: PathBuf,
     /// Folder for the pods' volumes and logs.
     pub dir: PathBuf,
     /// Unix socket of the API server's egress selector (`cluster`, `HTTPConnect`).
     pub proxy_socket: PathBuf,
-    /// On 127.0.0.1.
+    /// Port of the API server on 127.0.0.1.
     pub api_server_port: u16,
-    /// The first wait of a container that ends again and again; a kubelet's is ten seconds.
+    /// First restart delay of a container that ends again and again; a kubelet's is ten seconds.
     pub restart_back_off: Duration,
-    /// The program whose hidden subcommand ties a process to this one: `sandbox` itself.
+    /// The `sandbox` program, as exec wrapper of hosted processes.
     pub exec_wrapper: PathBuf,
 }
 
-/// Why hosting could not begin.
+/// Reasons why hosting cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Every block of loopback addresses is in use.
@@ -106,22 +103,22 @@ pub enum Error {
     /// The folder cannot be used.
     #[error("create folder {folder}")]
     Folder {
-        /// The one in the configuration.
+        /// Path in the configuration.
         folder: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The socket cannot be used.
     #[error("listen on {socket}")]
     Socket {
-        /// The one in the configuration.
+        /// Path in the configuration.
         socket: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// What all hosted pods share.
+/// State that all hosted pods share.
 struct Hosting {
     config: Config,
     objects: ObjectStore,
@@ -171,7 +168,7 @@ fn services(client: &Client) -> (reflector::Store<Service>, impl Future<Output =
     );
     let feed = stream.default_backoff().reflect(writer).for_each(|event| {
         if let Err(error) = event {
-            tracing::debug!(%error, "watch of services interrupted");
+            tracing::debug!(%error, "the watch of services was interrupted");
         }
         std::future::ready(())
     });

@@ -1,6 +1,6 @@
-//! Keeps one component running: starts it, starts it again with a growing pause when it ends by
-//! itself, and keeps it down while it is meant to be down. Components are ended with SIGKILL: their
-//! data are thrown away, and a test that stops one means it to be gone.
+//! Supervision of one component: starts it, and restarts it with a growing delay when it ends by
+//! itself, while it should run. Components are ended with SIGKILL: their data are discarded, and a
+//! test that stops one wants it gone.
 
 use std::fs::OpenOptions;
 use std::process::{ExitStatus, Stdio};
@@ -19,18 +19,18 @@ use crate::exec_wrapper;
 use crate::process::Process;
 use crate::record::{Phase, Record, Status};
 
-/// Pauses before a component is started again: doubled from the first to the longest.
+/// Restart delays: doubled from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// What a component is meant to do.
+/// Desired state of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DesiredState {
     Running,
     Stopped,
 }
 
-/// One component with the place where its state is published.
+/// One component and the record of its state.
 pub(crate) struct ManagedProcess {
     pub(crate) component: Component,
     pub(crate) command: CommandLine,
@@ -38,7 +38,7 @@ pub(crate) struct ManagedProcess {
 }
 
 impl ManagedProcess {
-    /// Fulfils desired until their sender is gone, then ends the component.
+    /// Follows the desired state until its sender is dropped, then ends the component.
     pub(crate) async fn keep(self, mut desired: watch::Receiver<DesiredState>) -> Result<()> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -101,7 +101,7 @@ impl ManagedProcess {
     }
 
     fn publish_end(&self, exit: ExitStatus) {
-        tracing::warn!(component = %self.component, %exit, "ended by itself");
+        tracing::warn!(component = %self.component, %exit, "component ended by itself; restarting it");
         self.publish(|status| {
             *status = Status {
                 phase: Phase::BackingOff,
@@ -125,7 +125,7 @@ impl ManagedProcess {
     }
 }
 
-/// Freezes or thaws a running component.
+/// Suspends or resumes a running component.
 pub(crate) fn freeze(
     record: &watch::Sender<Record>,
     component: Component,

@@ -1,4 +1,4 @@
-//! All components of a sandbox together: which are wanted, and what has become of them.
+//! The components of a sandbox: their desired states and their supervision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::log_tail::log_tail;
 use crate::managed_process::{DesiredState, ManagedProcess, freeze};
 use crate::record::{Phase, Record};
 
-/// How much of a log belongs into the message about a failure.
+/// Lines of a log in an error message.
 const SHOWN_LINES: usize = 12;
 
 /// The running components.
@@ -26,7 +26,7 @@ pub(crate) struct ManagedProcesses {
 }
 
 impl ManagedProcesses {
-    /// None yet; their states will be published in `record`.
+    /// No components yet; `record` gets their states.
     pub(crate) fn new(record: Arc<watch::Sender<Record>>) -> Self {
         Self {
             record,
@@ -35,7 +35,7 @@ impl ManagedProcesses {
         }
     }
 
-    /// Starts a component and keeps it running from now on.
+    /// Starts a component and keeps it running.
     pub(crate) fn start(&mut self, context: CommandContext<'_>, component: Component) {
         let (sender, desired) = watch::channel(DesiredState::Running);
         let process = ManagedProcess {
@@ -47,7 +47,7 @@ impl ManagedProcesses {
         self.desired.insert(component, sender);
     }
 
-    /// Resolves when a component has ended by itself, with the reason.
+    /// Returns the reason as soon as a component ends by itself.
     pub(crate) fn first_failure(
         &self,
         layout: &Layout,
@@ -78,7 +78,7 @@ impl ManagedProcesses {
         }
     }
 
-    /// Carries out a request about one component.
+    /// Handles a request about one component.
     pub(crate) async fn handle(&self, request: ControlRequest) -> Result<()> {
         match request {
             ControlRequest::Start(component) => {
@@ -91,7 +91,7 @@ impl ManagedProcesses {
             }
             ControlRequest::Pause(component) => freeze(&self.record, component, true),
             ControlRequest::Resume(component) => freeze(&self.record, component, false),
-            ControlRequest::Down => bail!("going down is not about one component"),
+            ControlRequest::Down => bail!("`down` concerns the whole sandbox"),
         }
     }
 
@@ -122,7 +122,7 @@ impl ManagedProcesses {
         }
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended.context("join").and_then(|ended| ended) {
-                tracing::error!("{error:#}");
+                tracing::error!(error = format!("{error:#}"), "cannot supervise a component");
             }
         }
     }

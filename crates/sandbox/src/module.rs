@@ -1,4 +1,4 @@
-//! The two pinned Go modules that a sandbox is built from, and how each is compiled.
+//! The two pinned Go modules of the control plane, and their build flags.
 
 use std::path::Path;
 
@@ -13,13 +13,12 @@ pub(crate) struct Module {
     pub(crate) name: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
-    /// Files that the module's dependencies carry and the sandbox reads: module, folder in it,
-    /// files.
+    /// Files of dependencies that the sandbox reads: module, then paths in it.
     pub(crate) files: &'static [(&'static str, &'static [&'static str])],
     tags: &'static str,
     /// Programs to build.
     pub(crate) programs: &'static [Program],
-    /// Go module whose version all programs are given.
+    /// Go module whose version the linker flags give to all programs.
     version: Option<&'static str>,
 }
 
@@ -120,7 +119,7 @@ pub(crate) const CONTROL_PLANE: Module = Module {
     version: Some(KUBERNETES),
 };
 
-/// Prometheus; its dependencies disagree with those of the control plane.
+/// Prometheus; its dependencies conflict with those of the control plane.
 pub(crate) const PROMETHEUS: Module = Module {
     name: "prometheus",
     go_mod: include_str!("../prometheus/go.mod"),
@@ -186,7 +185,7 @@ impl Module {
     pub(crate) fn releases(&self, program: &Program) -> Vec<Release> {
         let pinned = |module| required_version(self.go_mod, module).and_then(Release::find);
         let own = pinned(program.module).map(|release| match (program.module, release) {
-            // The Go module of Prometheus 3.5 is 0.305.
+            // Release 3.5 of Prometheus is version 0.305 of its Go module.
             (PROMETHEUS_MODULE, Release { major: 0, minor }) if minor >= 300 => Release {
                 major: minor / 100,
                 minor: minor % 100,
@@ -195,7 +194,7 @@ impl Module {
         });
         let mut releases: Vec<Release> = own.into_iter().collect();
         if program.name == "metrics-server" {
-            // Built here, it prints the version that the linker flags give Kubernetes.
+            // Our build prints the version that the linker flags set for Kubernetes.
             releases.extend(self.version.and_then(pinned));
         }
         releases
@@ -213,7 +212,7 @@ impl Module {
         std::fs::write(folder.join("go.sum"), self.go_sum)
     }
 
-    /// Without these, Kubernetes reports version v0.0.0.
+    /// Linker flags that set the version; without them Kubernetes reports v0.0.0.
     fn linker_flags(&self) -> String {
         let strip = "-s -w".to_owned();
         let Some(version) = self

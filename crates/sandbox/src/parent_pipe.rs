@@ -1,5 +1,5 @@
-//! The tie between a supervisor and the process that started it: a pipe. When it is closed, by
-//! whatever end that process came to, the sandbox goes down, unless the word to detach came before.
+//! The pipe between a supervisor and the process that started it. When that process ends, for any
+//! reason, the pipe closes and the sandbox goes down, unless the line `detach` came before.
 
 use std::io::BufRead;
 use std::thread;
@@ -8,12 +8,11 @@ use tokio::sync::oneshot;
 
 use crate::supervisor_protocol::DETACH;
 
-/// Resolves when the sandbox has to go down with its owner; never, once it is detached.
+/// Resolves when the sandbox has to go down with its owner; never once it is detached.
 pub(crate) struct ParentPipe(oneshot::Receiver<()>);
 
 impl ParentPipe {
-    /// Listens to the rest of the input, in a thread of its own, because a read cannot be
-    /// abandoned.
+    /// Reads the rest of the input, in its own thread, because a read cannot be aborted.
     pub(crate) fn watch(input: impl BufRead + Send + 'static) -> Self {
         let (cut, is_cut) = oneshot::channel();
         thread::spawn(move || {
@@ -22,7 +21,7 @@ impl ParentPipe {
                 .map_while(Result::ok)
                 .any(|line| line == DETACH)
             {
-                // Kept forever: dropping it would look like a cut.
+                // Never dropped: the receiver would take that for the end of the owner.
                 std::mem::forget(cut);
             } else {
                 let _ = cut.send(());

@@ -1,4 +1,4 @@
-//! Everything that lies on disk before the first component starts: certificates, kubeconfigs and
+//! The files that exist before the first component starts: certificates, kubeconfigs and
 //! configuration files.
 
 use std::fs;
@@ -55,7 +55,7 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
     ("metrics-server", "metrics-server", None, &[]),
 ];
 
-/// Writes all files; gives the authority's certificate in PEM.
+/// Writes all files; returns the authority's certificate in PEM.
 pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) -> Result<String> {
     layout.create()?;
     let authority = Authority::create(&layout.certificates())?;
@@ -75,7 +75,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     for (file, name, group, hosts) in SUBJECTS {
         issue(file, name, group, hosts)?;
     }
-    // The kubelet of all nodes; the Node authorizer lets a kubelet see one node only.
+    // KWOK is the kubelet of all nodes, and the Node authorizer lets a kubelet see one node only.
     let kwok = issue("kwok", "kwok", Some("system:masters"), &[])?;
     authority.signing_key("service-accounts")?;
     kubeconfig::write(
@@ -134,7 +134,8 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     Ok(authority.pem())
 }
 
-/// What the API server sends to pods, Services and nodes goes through the host's proxy.
+/// Egress configuration: connections of the API server to pods, Services and nodes go through the
+/// host's proxy.
 fn egress(layout: &Layout) -> Value {
     let transport = json!({"uds": {"udsName": layout.proxy_socket()}});
     json!({

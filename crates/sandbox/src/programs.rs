@@ -1,7 +1,7 @@
-//! The control plane's programs in the user's cache folder: links to prebuilt programs, and what is
-//! built from the pinned Go modules. A folder is filled under another name and renamed when it is
-//! complete, under a lock, so that an incomplete set is never used, two processes never build at
-//! once, and the next builder removes the remains of one that was killed.
+//! The control plane's programs in the user's cache folder: links to prebuilt programs, and builds
+//! of the pinned Go modules. A folder is filled under another name and renamed when it is complete,
+//! under a lock. So no process uses an incomplete set, two processes never build at the same time,
+//! and the next build removes the remains of one that was killed.
 
 use std::env;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::layout;
 use crate::module::{Module, Program};
 use crate::prebuilt::{self, Prebuilt};
 
-/// The folder of a module's programs in `bin` and files of its dependencies in `files`. Builds the
+/// The folder with a module's programs in `bin` and files of its dependencies in `files`. Builds
 /// programs that are neither prebuilt nor in the cache, which blocks for minutes.
 pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
     let cache = layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox");
@@ -59,8 +59,8 @@ fn ensure_in(
     Ok(complete)
 }
 
-/// Fills a new folder: with links to prebuilt programs, then to those of an earlier complete build,
-/// else by building the rest.
+/// Fills a new folder: with links to prebuilt programs and to those of an earlier build, else by
+/// building the rest.
 fn fill(
     folder: &Path,
     module: &Module,
@@ -101,7 +101,7 @@ fn fill(
     Ok(())
 }
 
-/// Whether all programs and files are there; a link may lead nowhere any more.
+/// Whether all programs and files exist; the target of a link may be gone.
 fn is_complete(folder: &Path, module: &Module) -> bool {
     let has = |program: &Program| folder.join("bin").join(program.name).is_file();
     module.programs.iter().all(has) && module.has_files(&folder.join("files"))
@@ -112,7 +112,8 @@ fn link(target: &Path, link: &Path) -> Result<()> {
         .with_context(|| format!("link {} to {}", link.display(), target.display()))
 }
 
-/// Waits until no other process builds; freed when the file is closed, also by a kill.
+/// Waits until no other process builds. The lock is released when the file is closed, also after a
+/// kill.
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     if file.try_lock().is_err() {

@@ -1,5 +1,5 @@
-//! A sandbox as its user holds it: brought up, used, and taken down. One that was brought up here
-//! goes down with this process, whatever end that comes to, unless it is detached.
+//! A sandbox for its users: brought up, used, and taken down. A sandbox that this process brought
+//! up goes down with it, unless it is detached.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,34 +18,35 @@ use crate::record::{Record, Status};
 use crate::start;
 use crate::take_down::take_down;
 
-/// Pause between two looks at an API.
+/// Pause between two requests to an API.
 const POLL: Duration = Duration::from_millis(50);
-/// metrics-server is ready after its first rounds of 10 s.
+/// Limit for metrics-server, which is ready after its first rounds of 10 s.
 const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
-/// A component that was started again, the API server above all, is ready within this time.
+/// Limit for a restarted component, above all the API server.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
-/// How much of a log is shown with a failure.
+/// Lines of a log in an error message.
 const SHOWN_LINES: usize = 12;
 
-/// What to bring up.
+/// Options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
     pub name: String,
     /// Number of nodes.
     pub nodes: u16,
-    /// Whether a Prometheus is wanted.
+    /// Whether to run a Prometheus.
     pub prometheus: bool,
     /// The `sandbox` program, which also runs as supervisor.
     pub program: PathBuf,
     /// Folder of the programs that hosted pods run.
     pub hosted_programs: PathBuf,
-    /// First wait of a hosted container that ends again and again; a kubelet's is ten seconds.
+    /// First restart delay of a hosted container that ends again and again; a kubelet's is ten
+    /// seconds.
     pub restart_back_off: Duration,
 }
 
 impl Options {
-    /// Three nodes, no Prometheus, hosted programs beside `program`.
+    /// Three nodes, no Prometheus, hosted programs in the folder of `program`.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         let hosted_programs = program.parent().map(Path::to_owned).unwrap_or_default();
@@ -70,8 +71,8 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Brings a sandbox up, or takes the one of this name that is up already. Builds the control
-    /// plane first when it has to, which takes minutes. `step` is told what happens.
+    /// Brings a sandbox up, or attaches to the one of this name that is up already. Builds the
+    /// control plane first if necessary, which takes minutes. Passes each step to `step`.
     pub async fn up(options: Options, mut step: impl FnMut(&str) + Send + 'static) -> Result<Self> {
         let layout = Layout::of(&options.name)?;
         spawn_blocking(move || {
@@ -86,7 +87,7 @@ impl Sandbox {
         .context("join")?
     }
 
-    /// Takes the running sandbox of this name.
+    /// Attaches to the running sandbox of this name.
     pub fn attach(name: &str) -> Result<Self> {
         let layout = Layout::of(name)?;
         match Record::read(&layout) {
@@ -99,12 +100,12 @@ impl Sandbox {
         }
     }
 
-    /// Whether this very value brought the sandbox up, so that it goes down with this process.
+    /// Whether this value brought the sandbox up, so that it goes down with this process.
     pub fn is_owned(&self) -> bool {
         self.owned.is_some()
     }
 
-    /// Lets the sandbox live on after this process.
+    /// Keeps the sandbox running after this process.
     pub fn detach(&mut self) -> Result<()> {
         self.owned.take().map_or(Ok(()), OwnedSupervisor::detach)
     }
@@ -164,8 +165,7 @@ impl Sandbox {
         self.layout.pods()
     }
 
-    /// Where Prometheus is reached, when the sandbox has one. Its certificate is signed by
-    /// [`Self::authority`].
+    /// URL of Prometheus, if the sandbox has one. [`Self::authority`] signed its certificate.
     pub fn prometheus_url(&self) -> Option<String> {
         self.record
             .components
@@ -178,7 +178,7 @@ impl Sandbox {
         Record::read(&self.layout).context("the sandbox is gone")
     }
 
-    /// How a component fares now.
+    /// Current state of a component.
     pub fn status(&self, component: Component) -> Result<Status> {
         self.record()?
             .components
@@ -192,23 +192,23 @@ impl Sandbox {
         self.await_api_server(component).await
     }
 
-    /// Ends a component at once and keeps it down.
+    /// Kills a component; it is not restarted.
     pub async fn stop(&self, component: Component) -> Result<()> {
         self.request(ControlRequest::Stop(component)).await
     }
 
-    /// Freezes a component, as if its machine hung.
+    /// Suspends a component with SIGSTOP, as if its machine hung.
     pub async fn pause(&self, component: Component) -> Result<()> {
         self.request(ControlRequest::Pause(component)).await
     }
 
-    /// Lets a frozen component go on.
+    /// Resumes a suspended component.
     pub async fn resume(&self, component: Component) -> Result<()> {
         self.request(ControlRequest::Resume(component)).await
     }
 
-    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after it
-    /// has started.
+    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after its
+    /// start.
     pub async fn wait_metrics(&self) -> Result<()> {
         let client = self.client().await?;
         let deadline = Instant::now() + METRICS_TIMEOUT;

@@ -1,5 +1,5 @@
-//! Brings a control plane up: what does not need each other starts at the same time, and every wait
-//! is for a condition.
+//! Starts a control plane: independent components at the same time, and every wait is for a
+//! condition.
 
 use std::time::Duration;
 
@@ -17,11 +17,10 @@ use crate::managed_processes::ManagedProcesses;
 use crate::objects;
 use crate::supervisor_protocol::SandboxConfig;
 
-/// Pause between two looks at the API server.
+/// Pause between two requests to the API server.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Starts the components one after the other as far as they need each other. `step` is told what
-/// has come up.
+/// Starts the components in the order of their dependencies. Passes each step to `step`.
 pub(crate) async fn start(
     config: &SandboxConfig,
     context: CommandContext<'_>,
@@ -89,7 +88,7 @@ pub(crate) async fn start(
     Ok(())
 }
 
-/// A client of the administrator.
+/// A client with the administrator's rights.
 pub(crate) async fn client(layout: &Layout) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(layout.kubeconfig()).context("read the kubeconfig")?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -98,7 +97,7 @@ pub(crate) async fn client(layout: &Layout) -> Result<Client> {
     Client::try_from(config).context("make a client")
 }
 
-/// A client of the administrator, once the API server says that it is ready.
+/// A client with the administrator's rights, once the API server is ready.
 pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
     let client = client(layout).await?;
     loop {

@@ -1,6 +1,6 @@
-//! The process that all of a sandbox's processes belong to. It brings them up, keeps them up, takes
-//! requests, and ends them all when it is told to, when its owner is gone, or, through the kernel,
-//! when it is killed itself.
+//! The parent of all processes of a sandbox. It starts them, restarts them, handles requests, and
+//! ends them all on request, when its owner is gone, or, through the kernel, when it is killed
+//! itself.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -30,34 +30,36 @@ use crate::record::Record;
 use crate::start::{client, ready_client, start};
 use crate::supervisor_protocol::{SandboxConfig, StartEvent};
 
-/// Another program may take a chosen port before its component does; then all are chosen anew.
+/// Attempts to start: another program may take a chosen port before its component does.
 const ATTEMPTS: usize = 3;
-/// What Go programs say about a port that is taken.
+/// Message of Go programs about a port that is taken.
 const PORT_TAKEN: &str = "address already in use";
 
-/// A request is expected at once on a connection.
+/// Limit for the request after a connection is accepted.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Hosted pods end within this time when the sandbox goes down, or are killed.
+/// Limit for hosted pods to end when the sandbox goes down; then they are killed.
 const HOSTING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a sandbox came to its end.
+/// Cause of a sandbox's end.
 enum End {
-    /// It was told to.
+    /// A request.
     Requested,
-    /// Its owner is gone.
+    /// The end of its owner.
     OwnerGone,
 }
 
-/// Runs a sandbox until its end. The config is the first line of standard input; the rest of it is
-/// the parent_pipe.
+/// Runs a sandbox until its end. The configuration is the first line of standard input, which then
+/// serves as parent pipe.
 pub(crate) fn supervise() -> Result<()> {
-    // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the parent_pipe.
+    // In a session of its own: Ctrl-C is for the owner, whose end closes the parent pipe.
     let _ = rustix::process::setsid();
     let mut input = BufReader::new(stdin());
     let mut line = String::new();
-    input.read_line(&mut line).context("read the config")?;
-    let config: SandboxConfig = serde_json::from_str(&line).context("parse the config")?;
+    input
+        .read_line(&mut line)
+        .context("read the configuration")?;
+    let config: SandboxConfig = serde_json::from_str(&line).context("parse the configuration")?;
     let layout = Layout::of(&config.name)?;
     layout.create()?;
     log_to(&layout)?;
@@ -98,7 +100,10 @@ async fn run_with_retries(
         };
         match outcome {
             Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
-                tracing::warn!("{error:#}");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "a port was taken; starting again"
+                );
                 send_event(&StartEvent::Step(
                     "a port was taken; starting again with others".to_owned(),
                 ));
@@ -138,12 +143,12 @@ async fn run_attempt(
     let outcome = tokio::select! {
         outcome = run(config, context, &mut processes, &authority_pem, listener, &record) => outcome,
         () = parent_pipe.closed() => Ok(End::OwnerGone),
-        hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
+        hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended unexpectedly"))),
     };
     record.send_modify(|record| record.ready = false);
     cancel.cancel();
     if !hosting.is_finished() && timeout(HOSTING_TIMEOUT, &mut hosting).await.is_err() {
-        tracing::warn!("hosted pods did not end in time and are killed");
+        tracing::warn!("hosted pods did not end in time; killing them");
         hosting.abort();
     }
     processes.end().await;
@@ -151,7 +156,7 @@ async fn run_attempt(
     outcome
 }
 
-/// Brings everything up and carries out requests until the one to go down.
+/// Starts all components and handles requests until the one to go down.
 async fn run(
     config: &SandboxConfig,
     context: CommandContext<'_>,
@@ -171,7 +176,7 @@ async fn run(
     Ok(End::Requested)
 }
 
-/// Hosts pods as soon as there is an API server to ask for them.
+/// Hosts pods once the API server is ready.
 async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationToken) -> Result<()> {
     tokio::select! {
         client = ready_client(&layout) => drop(client?),
@@ -216,10 +221,13 @@ async fn handle_requests(
         } else {
             processes.handle(request).await
         };
-        // Whoever reads the record after the answer sees what has become of the request.
+        // The record shows the result before the answer is sent.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));
         if let Err(error) = control::answer(&mut stream, outcome).await {
-            tracing::warn!("{error:#}");
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "cannot answer a control request"
+            );
         }
         if request == ControlRequest::Down {
             return;
@@ -241,7 +249,7 @@ async fn write_changes(layout: Layout, mut record: watch::Receiver<Record>) {
     while record.changed().await.is_ok() {
         let current = record.borrow_and_update().clone();
         if let Err(error) = current.write(&layout) {
-            tracing::warn!("{error:#}");
+            tracing::warn!(error = format!("{error:#}"), "cannot write the record");
         }
     }
 }
@@ -261,7 +269,7 @@ fn log_to(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Tells the owner, who may not listen any more.
+/// Sends an event to the owner, which may not read any more.
 fn send_event(event: &StartEvent) {
     let Ok(line) = serde_json::to_string(event) else {
         return;

@@ -1,41 +1,41 @@
-//! What a supervisor is told when it is started, and what it tells back while it starts a sandbox:
-//! JSON lines over its standard streams.
+//! The supervisor's configuration and the events that it sends while it starts a sandbox: JSON
+//! lines over its standard streams.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A sandbox to be.
+/// Configuration of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxConfig {
-    /// Name, of which there can be one at a time.
+    /// Name; only one sandbox of a name can run.
     pub(crate) name: String,
     /// Number of nodes.
     pub(crate) nodes: u16,
-    /// This program.
+    /// The `sandbox` program.
     pub(crate) sandbox: PathBuf,
-    /// Folder of the built control plane.
+    /// Folder of the control plane's programs and files.
     pub(crate) control_plane: PathBuf,
-    /// Folder of the built Prometheus, when it is wanted.
+    /// Folder of Prometheus, if requested.
     pub(crate) prometheus: Option<PathBuf>,
     /// Folder of the programs that hosted pods run.
     pub(crate) hosted_programs: PathBuf,
-    /// First wait of a hosted container that ends again and again.
+    /// First restart delay of a hosted container that ends again and again.
     pub(crate) restart_back_off: Duration,
 }
 
-/// The line after the plan that frees a supervisor from the life of whoever started it.
+/// The line after the configuration that lets a supervisor outlive its owner.
 pub(crate) const DETACH: &str = "detach";
 
-/// What happened while starting.
+/// An event of the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StartEvent {
-    /// A step was taken.
+    /// A step is done.
     Step(String),
     /// Everything is up.
     Ready,
-    /// It did not work; nothing runs any more.
+    /// The start failed; nothing runs any more.
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! Ends a sandbox and removes all traces of it, in whatever state it is.
+//! Ends a sandbox in any state and removes its files.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use crate::layout::Layout;
 use crate::lock::{lock, try_lock};
 use crate::record::Record;
 
-/// Going down takes well under a second; after this long something is stuck and is killed.
+/// Limit for going down, which takes well under a second; then the supervisor is killed.
 pub(crate) const DOWN_TIMEOUT: Duration = Duration::from_secs(20);
-/// A request to go down is answered at once.
+/// Limit for the answer to a request to go down.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// Pause between two looks at a process.
+/// Pause between two checks whether the supervisor runs.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Takes the sandbox of this name down, if there is one, and removes all traces of it. Says whether
-/// there was one.
+/// Takes the sandbox of this name down, if it exists, and removes its files. Returns whether it was
+/// up.
 pub async fn down(name: &str) -> Result<bool> {
     let layout = Layout::of(name)?;
     let was_up = Record::read(&layout).is_some_and(|record| record.is_alive());
@@ -47,7 +47,7 @@ async fn end_supervisor(layout: &Layout, record: &Record) {
         REQUEST_TIMEOUT,
         control::send(&socket, ControlRequest::Down),
     );
-    // While it starts it takes no requests.
+    // A starting supervisor accepts no requests.
     if !record.ready || !matches!(sent.await, Ok(Ok(()))) {
         record.supervisor.signal(Signal::TERM);
     }
@@ -55,12 +55,12 @@ async fn end_supervisor(layout: &Layout, record: &Record) {
     while record.is_alive() && Instant::now() < deadline {
         sleep(POLL).await;
     }
-    // Does nothing, unless it is stuck.
+    // No effect once it has ended.
     record.supervisor.signal(Signal::KILL);
 }
 
-/// Removes what is left of a sandbox that is down. One that was not up may be about to come up,
-/// which is not disturbed.
+/// Removes the files of a sandbox that is down. One that was not up may be starting; it is left
+/// alone.
 fn clear(layout: &Layout, was_up: bool) -> Result<()> {
     let lock = if was_up {
         Some(lock(layout)?)
@@ -75,7 +75,7 @@ fn clear(layout: &Layout, was_up: bool) -> Result<()> {
     fs::remove_file(layout.lock()).context("remove the lock")
 }
 
-/// Ends whatever a dead or stuck sandbox of this name left behind.
+/// Ends the processes of a dead or stuck sandbox of this name, and removes its files.
 pub(crate) fn remove_stale(layout: &Layout) -> Result<()> {
     if let Some(record) = Record::read(layout) {
         record

@@ -1,6 +1,6 @@
-//! Writes the files of a volume so that a reader never sees half of a change, as a kubelet does:
-//! the files live in a time-stamped folder, `..data` is a link to it that is replaced by a rename,
-//! and each visible name is a link through `..data` (upstream `pkg/volume/util/atomic_writer.go`).
+//! Atomic updates of a volume's files, as in a kubelet: the files are in a time-stamped folder,
+//! `..data` is a link to it that a rename replaces, and each visible name is a link through
+//! `..data` (upstream `pkg/volume/util/atomic_writer.go`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use super::volumes::Files;
 const DATA: &str = "..data";
 const NEXT: &str = "..data_tmp";
 
-/// Makes the volume's folder hold exactly `files`. Returns whether anything had to change.
+/// Replaces the volume's files by `files`. Returns whether anything changed.
 pub(super) fn write(folder: &Path, files: &Files) -> io::Result<bool> {
     make_folder(folder)?;
     if holds(folder, files) {
@@ -35,7 +35,7 @@ pub(super) fn write(folder: &Path, files: &Files) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A folder that only its owner can enter; fine if it is there already.
+/// Creates a folder that only its owner can enter, unless it exists.
 pub(super) fn make_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -82,8 +82,7 @@ fn count(folder: &Path) -> io::Result<usize> {
     Ok(files)
 }
 
-/// Links the first component of every path through `..data` and removes the names that are no
-/// longer there.
+/// Links the first component of every path through `..data` and removes other names.
 fn link_names(folder: &Path, files: &Files) -> io::Result<()> {
     let wanted = visible(files);
     for stale in names(folder)?.difference(&wanted) {

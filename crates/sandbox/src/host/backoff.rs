@@ -1,13 +1,12 @@
-//! How long a container that ended waits before it starts again, as in a kubelet: at once the first
-//! time, then the base (10 s) doubled each time up to five minutes; a run longer than twice that
-//! cap starts anew.
+//! Restart delays of a container, as in a kubelet: none the first time, then the base (10 s),
+//! doubled each time up to five minutes. A run longer than twice that limit resets them.
 
 use std::time::Duration;
 
-/// The longest wait.
+/// The longest delay.
 const CAP: Duration = Duration::from_mins(5);
 
-/// The waits of one container.
+/// The delays of one container.
 #[derive(Clone, Debug)]
 pub(super) struct BackOff {
     base: Duration,
@@ -23,7 +22,7 @@ impl BackOff {
         }
     }
 
-    /// The wait after a run of this length.
+    /// The delay after a run of this length.
     pub(super) fn after(&mut self, run: Duration) -> Duration {
         if run > 2 * CAP {
             self.next = Duration::ZERO;

@@ -22,10 +22,10 @@ use super::restart::Restart;
 use super::stop::{Deadline, stop_due, stop_requested};
 use super::{Problem, resize};
 
-/// How long a container that cannot start waits for what it lacks before it looks again.
+/// Pause before a container that cannot start is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// One container and where it reports to.
+/// One container and its report.
 pub(super) struct Runner {
     context: Arc<PodContext>,
     container: Container,
@@ -39,19 +39,18 @@ struct End {
     cause: Cause,
 }
 
-/// Why a run ended.
+/// Cause of a run's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// By itself, or for a probe.
+    /// The process ended by itself, or a probe failed.
     Itself,
     /// The pod must end.
     ControlRequest,
-    /// New resources take effect at a start only.
+    /// New resources that take effect at a start only.
     Resize,
 }
 
 impl Runner {
-    /// The runner of this container.
     pub(super) fn new(
         context: Arc<PodContext>,
         container: Container,
@@ -66,7 +65,7 @@ impl Runner {
         }
     }
 
-    /// Runs it until it is over for good, or ordered to end.
+    /// Runs the container until its final end, or until it is asked to stop.
     pub(super) async fn run(self, mut deadline: Deadline) {
         let mut back_off = BackOff::new(self.context.hosting.config.restart_back_off);
         loop {
@@ -103,7 +102,7 @@ impl Runner {
         }
     }
 
-    /// Waits until the configuration is complete, saying meanwhile what is missing.
+    /// Waits until the configuration is complete; reports what is missing.
     async fn prepared(&self) -> Prepared {
         let mut changes = self.context.hosting.objects.changes();
         loop {
@@ -167,8 +166,8 @@ impl Runner {
         Ok(end)
     }
 
-    /// A container whose image is not ours: it runs without a process, as KWOK's do; an init
-    /// container ends at once.
+    /// Simulates a container whose image is not ours: it runs without a process, as KWOK's do; an
+    /// init container ends at once.
     async fn play(&self, deadline: &mut Deadline) -> End {
         self.report(|report| report.start(Timestamp::now(), None, false, false));
         let runs_to_its_end = matches!(self.slot, Slot::Init(_)) && self.restart != Restart::Always;

@@ -1,5 +1,4 @@
-//! The downward API: what a pod may learn about itself through `fieldRef`, in environment variables
-//! and volumes.
+//! The downward API: fields of a pod in environment variables and volumes (`fieldRef`).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use kube::ResourceExt;
 use super::Problem;
 use super::address::PodAddress;
 
-/// Addresses of the node as the API server knows it; all nodes of a sandbox share one.
+/// Address of every node of a sandbox, as the API server knows it.
 pub(super) const NODE_IP: &str = "127.0.0.1";
 
 /// The value of one field. `status.podIP` is the address on which the pod's processes can listen
@@ -54,7 +53,7 @@ fn unknown(path: &str) -> Problem {
     Problem::unsupported(format!("fieldPath {path:?}"))
 }
 
-/// One `key="value"` line per entry, as in a downwardAPI volume.
+/// Formats one `key="value"` line per entry, as in a downwardAPI volume.
 fn lines(map: &BTreeMap<String, String>) -> String {
     let lines: Vec<String> = map
         .iter()

@@ -1,4 +1,4 @@
-//! Objects that the unit tests of this module share.
+//! Objects for the unit tests of this module.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(super) fn pod(fields: &Value) -> Pod {
     serde_json::from_value(object).unwrap()
 }
 
-/// Some pod's address.
+/// Address of a pod.
 pub(super) fn address() -> PodAddress {
     Pool::new(130).take().unwrap()
 }

@@ -1,6 +1,6 @@
-//! Container logs in the format of container runtimes
-//! (`2026-01-02T03:04:05.000000006Z stdout F text`), which KWOK's fake kubelet reads for
-//! `kubectl logs`. A file is bounded; a new start keeps the log of the start before it.
+//! Container logs in the format of container runtimes (`2026-01-02T03:04:05.000000006Z stdout F
+//! text`), which KWOK's fake kubelet reads for `kubectl logs`. A file is bounded; a new run keeps
+//! the log of the last one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes of one log file before it starts anew.
+/// Bytes of one log file before a new one replaces it.
 const FILE_BYTES: u64 = 10 * 1024 * 1024;
 
 /// Bytes of one entry; longer lines are split, marked as partial.
@@ -22,7 +22,7 @@ pub(super) fn current(folder: &Path) -> PathBuf {
     folder.join("current.log")
 }
 
-/// The log of the run before.
+/// The log of the previous run.
 pub(super) fn previous(folder: &Path) -> PathBuf {
     folder.join("previous.log")
 }
@@ -54,7 +54,7 @@ impl Log {
         }))))
     }
 
-    /// Copies a stream until it ends. Errors of the log file end nothing: the container must not
+    /// Copies a stream until it ends. Errors of the log file do not stop it: the container must not
     /// wait for its log.
     pub(super) async fn copy(self, stream: &'static str, mut from: impl AsyncBufRead + Unpin) {
         let mut entry = Vec::new();
@@ -88,7 +88,7 @@ impl Log {
         text.push(b'\n');
         let mut file = self.0.lock();
         if let Err(error) = file.append(&text) {
-            tracing::warn!(%error, path = %file.path.display(), "a log entry was lost");
+            tracing::warn!(%error, path = %file.path.display(), "cannot write a log entry");
         }
     }
 }
@@ -96,7 +96,7 @@ impl Log {
 impl LogFile {
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if self.written + text.len() as u64 > FILE_BYTES {
-            // A new file under the old name: readers that follow notice and open it.
+            // A new file with the same name: readers that follow notice and open it.
             fs::remove_file(&self.path)?;
             self.file = File::create(&self.path)?;
             self.written = 0;

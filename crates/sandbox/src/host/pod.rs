@@ -1,4 +1,4 @@
-//! The life of one hosted pod, from its binding to its deletion: volumes, containers, status,
+//! The lifecycle of one hosted pod, from its binding to its deletion: volumes, containers, status,
 //! usage, end.
 
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use super::stop::StopSignals;
 use super::usage::{self, Meter, Reading};
 use super::{Hosting, access, kwok, sequence, volume_writer};
 
-/// How long a failed write waits.
+/// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Attempts for the last status before the pod object goes.
+/// Attempts to write the last status before the pod object is deleted.
 const LAST_WRITES: usize = 5;
 
-/// How long processes may take to end when the sandbox itself ends.
+/// Grace period of processes when the sandbox ends.
 const SANDBOX_GRACE: Duration = Duration::from_secs(3);
 
-/// How long they may take when the pod object is already gone.
+/// Grace period of processes when the pod object is already gone.
 const GONE_GRACE: Duration = Duration::from_secs(1);
 
-/// Between two readings of what the processes use.
+/// Time between two readings of usage.
 const USAGE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Until there is something to tell.
+/// Time between two readings before the first usage is known.
 const FIRST_USAGE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Time that a pod gives its containers to end.
+/// Grace period of a pod's containers.
 pub(super) fn grace(pod: &Pod) -> Duration {
     let seconds = pod.metadata.deletion_grace_period_seconds;
     let seconds = seconds.or_else(|| {
@@ -75,7 +75,7 @@ pub(super) async fn host(
     Box::pin(worker.run(cancel)).await;
     let folder = &worker.context.folder;
     if let Err(error) = tokio::fs::remove_dir_all(folder).await {
-        tracing::debug!(%error, folder = %folder.display(), "could not remove a pod's folder");
+        tracing::debug!(%error, folder = %folder.display(), "cannot remove the folder of a pod");
     }
     hosting.registry.remove(&pod.uid().unwrap_or_default());
 }
@@ -137,12 +137,12 @@ impl PodWorker {
             () = self.write_status(&mut written) => {}
             () = self.measure() => {}
         }
-        // What the last run of the loop above did not get to write.
+        // The loop above may have been cancelled before its last write.
         self.write_last_status(&mut written).await;
         self.wait_for_deletion(&cancel).await;
     }
 
-    /// Everything that the pod does: fill its volumes, keep them volumes, run its containers.
+    /// Writes the volumes, keeps them current, and runs the containers.
     async fn work(&self) {
         let volumes = tokio::select! {
             volumes = self.write_volumes() => volumes,
@@ -150,7 +150,7 @@ impl PodWorker {
         };
         if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await
         {
-            tracing::debug!(%error, pod = self.name, "kubectl logs will not find this pod");
+            tracing::debug!(%error, pod = self.name, "cannot publish the logs and ports of a pod for kubectl");
         }
         tokio::select! {
             () = sequence::run(&self.context, &self.stop) => {}
@@ -158,7 +158,7 @@ impl PodWorker {
         }
     }
 
-    /// Fills the volumes for the first time, saying meanwhile what is missing.
+    /// Writes the volumes for the first time; reports what is missing.
     async fn write_volumes(&self) -> volume_writer::WrittenVolumes {
         let mut changes = self.context.hosting.objects.changes();
         loop {
@@ -200,7 +200,7 @@ impl PodWorker {
         Ok(volumes)
     }
 
-    /// Turns deletion, disappearance and the sandbox's end into stop. Never returns.
+    /// Turns deletion, disappearance and the sandbox's end into stop signals. Never returns.
     async fn watch_for_stop(&self, cancel: &CancellationToken) {
         let mut pods = self.context.pods.clone();
         loop {
@@ -272,7 +272,7 @@ impl PodWorker {
         if written.as_ref() == Some(&status) {
             return Ok(());
         }
-        // The uid keeps a pod of the same name that came after this one from getting its status.
+        // The uid protects a later pod of the same name from this status.
         let patch = json!({"metadata": {"uid": self.uid}, "status": status});
         match self
             .api
@@ -288,7 +288,7 @@ impl PodWorker {
                 *written = Some(status);
             }
             Err(error) => {
-                tracing::debug!(%error, pod = self.name, "a status was not written");
+                tracing::debug!(%error, pod = self.name, "cannot write the status of a pod");
                 return Err(error);
             }
         }
@@ -308,7 +308,7 @@ impl PodWorker {
         }
     }
 
-    /// A finished pod stays until somebody deletes it; then its object goes too.
+    /// Waits until a finished pod is deleted, then deletes its object.
     async fn wait_for_deletion(&self, cancel: &CancellationToken) {
         let mut pods = self.context.pods.clone();
         let deleted = pods.wait_for(|pod| {
@@ -335,13 +335,13 @@ impl PodWorker {
             match self.api.delete(&self.name, &parameters).await {
                 Ok(_) => return,
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return,
-                Err(error) => tracing::debug!(%error, pod = self.name, "a pod was not deleted"),
+                Err(error) => tracing::debug!(%error, pod = self.name, "cannot delete a pod"),
             }
             sleep(RETRY).await;
         }
     }
 
-    /// Keeps the annotations from which KWOK answers for the pod's usage. Never returns.
+    /// Updates the annotations from which KWOK reports the pod's usage. Never returns.
     async fn measure(&self) {
         let mut meter = Meter::default();
         let mut written = None;
@@ -369,13 +369,15 @@ impl PodWorker {
                 .await
             {
                 Ok(_) => written = Some(usage),
-                Err(error) => tracing::debug!(%error, pod = self.name, "usage was not written"),
+                Err(error) => {
+                    tracing::debug!(%error, pod = self.name, "cannot write the usage of a pod")
+                }
             }
         }
     }
 }
 
-/// What all running processes of a pod use, divided among its containers: KWOK's fake kubelet
+/// Usage of all running processes of a pod, divided among its containers: KWOK's fake kubelet
 /// reports one value for each of them.
 fn reading(reports: &Reports) -> Option<Reading> {
     let running = |report: &&Report| matches!(report.state, State::Running(_));

@@ -1,5 +1,5 @@
-//! When a probe's answer changes a container: thresholds of consecutive successes and failures, as
-//! in a kubelet (upstream `pkg/kubelet/prober/worker.go`), and the defaults of the fields.
+//! Probes with the defaults of their fields, and their thresholds of consecutive successes and
+//! failures, as in a kubelet (upstream `pkg/kubelet/prober/worker.go`).
 
 use std::time::Duration;
 
@@ -8,27 +8,25 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Problem;
 
-/// What to ask.
+/// Action of a probe or a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Handler {
-    /// A GET that must answer 200 to 399.
+    /// A GET that must answer with status 200 to 399.
     Http {
-        /// Over TLS, with any certificate.
+        /// Whether to use TLS; any certificate is accepted.
         tls: bool,
-        /// `None` stands for the pod's address.
+        /// Host; `None` is the pod's address.
         host: Option<String>,
-        /// On that address.
         port: u16,
         /// Path and query.
         path: String,
-        /// Sent as they are.
+        /// Headers of the request.
         headers: Vec<(String, String)>,
     },
     /// A connection that must be accepted.
     Tcp {
-        /// `None` stands for the pod's address.
+        /// Host; `None` is the pod's address.
         host: Option<String>,
-        /// On that address.
         port: u16,
     },
     /// A command that must exit with 0.
@@ -38,15 +36,14 @@ pub(super) enum Handler {
 /// A probe with its defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
-    /// What to ask.
     pub(super) handler: Handler,
-    /// Before the first attempt.
+    /// Delay of the first attempt.
     pub(super) initial_delay: Duration,
-    /// Between attempts.
+    /// Time between attempts.
     pub(super) period: Duration,
-    /// For one attempt.
+    /// Limit of one attempt.
     pub(super) timeout: Duration,
-    /// For the container's end after it failed, if it differs from the pod's.
+    /// Grace period of the container after a failure, if it differs from the pod's.
     pub(super) grace: Option<Duration>,
     success_threshold: i32,
     failure_threshold: i32,
@@ -76,7 +73,7 @@ impl Probe {
         })
     }
 
-    /// Attempts counted from a fresh start.
+    /// A new counter of results.
     pub(super) fn counter(&self) -> ResultCounter {
         ResultCounter {
             success_threshold: self.success_threshold,
@@ -153,7 +150,7 @@ pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Pro
         })
 }
 
-/// Counts attempts.
+/// Counter of consecutive equal results.
 #[derive(Clone, Debug)]
 pub(super) struct ResultCounter {
     success_threshold: i32,
@@ -163,7 +160,7 @@ pub(super) struct ResultCounter {
 }
 
 impl ResultCounter {
-    /// Takes the outcome of one attempt; `Some` once enough of the same came in a row.
+    /// Counts one result; returns it once it has reached its threshold.
     pub(super) fn count(&mut self, success: bool) -> Option<bool> {
         self.run = if self.last == Some(success) {
             self.run.saturating_add(1)

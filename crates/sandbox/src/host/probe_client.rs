@@ -1,4 +1,4 @@
-//! Asks a probe's question over the network. Certificates are not checked, as in a kubelet.
+//! The network client of probes. It accepts every certificate, as a kubelet does.
 
 use std::net::Ipv4Addr;
 use std::pin::pin;
@@ -14,22 +14,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// An HTTP request and where to send it.
+/// An HTTP request and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Get<'a> {
-    /// Over TLS.
+    /// Whether to use TLS.
     pub(super) tls: bool,
     /// Name or address.
     pub(super) host: &'a str,
-    /// On that host.
     pub(super) port: u16,
     /// Path and query.
     pub(super) path: &'a str,
-    /// Sent over the usual ones.
+    /// Headers, which replace the default ones.
     pub(super) headers: &'a [(String, String)],
 }
 
-/// Connects, or says why not.
+/// Connects, or returns the error as text.
 pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
     TcpStream::connect((host, port))
         .await
@@ -77,7 +76,7 @@ async fn send(
         .body(String::new())
         .map_err(|error| error.to_string())?;
     let mut answer = pin!(sender.send_request(request));
-    // The connection ends with this function; the answer's body is of no interest.
+    // The connection ends with this function; the body is not read.
     let answer = tokio::select! {
         answer = &mut answer => answer,
         _ended = connection => answer.await,

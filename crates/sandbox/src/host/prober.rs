@@ -1,5 +1,4 @@
-//! Asks the probes of a running container, and draws the conclusions: started, ready, or to be
-//! ended.
+//! The probes of a running container, and their effects: started, ready, or to be restarted.
 
 use std::time::Duration;
 
@@ -13,16 +12,15 @@ use super::probe::{Handler, Probe};
 use super::report::Slot;
 use super::{probe_client, process};
 
-/// A kubelet needs about this long to notice that a container runs; failures before that are not
-/// counted.
+/// A kubelet needs about this long to notice that a container runs; earlier failures do not count.
 const UNNOTICED: Duration = Duration::from_secs(1);
 
-/// Between two attempts in that time.
+/// Time between two attempts in that time.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A probe that ends its container.
+/// A failed probe that ends its container.
 pub(super) struct ProbeFailure {
-    /// Which.
+    /// Name of the probe.
     pub(super) kind: &'static str,
     /// The probe's own grace period.
     pub(super) grace: Option<Duration>,
@@ -30,15 +28,12 @@ pub(super) struct ProbeFailure {
 
 /// The probes of one run of a container.
 pub(super) struct Prober<'a> {
-    /// Its pod.
     pub(super) context: &'a PodContext,
-    /// Its report.
+    /// Index of its report.
     pub(super) slot: Slot,
-    /// Its name.
     pub(super) name: &'a str,
-    /// Its probes.
+    /// The container with its probes.
     pub(super) prepared: &'a Prepared,
-    /// Its process.
     pub(super) launch: &'a Launch,
 }
 
@@ -105,7 +100,7 @@ impl Prober<'_> {
     }
 }
 
-/// What one probe says, over time.
+/// One probe and its counter.
 struct ProbeWorker<'a> {
     prober: &'a Prober<'a>,
     kind: &'static str,
@@ -116,7 +111,7 @@ struct ProbeWorker<'a> {
 }
 
 impl ProbeWorker<'_> {
-    /// Asks until the thresholds decide.
+    /// Probes until a threshold is reached.
     async fn next(&mut self) -> bool {
         loop {
             let success = self.attempt().await;
@@ -126,7 +121,7 @@ impl ProbeWorker<'_> {
         }
     }
 
-    /// One attempt, when its time has come.
+    /// Makes one attempt at its time.
     async fn attempt(&mut self) -> bool {
         sleep_until(self.next).await;
         let mut answer = self.answer().await;
@@ -167,7 +162,7 @@ impl ProbeWorker<'_> {
     }
 }
 
-/// Asks once.
+/// Makes one attempt.
 pub(super) async fn probe_once(
     context: &PodContext,
     handler: &Handler,

@@ -1,5 +1,5 @@
-//! One run of a hosted container: a local process that dies with the sandbox, whose output goes to
-//! the container's log.
+//! One run of a hosted container: a local process that ends with the sandbox, and whose output goes
+//! to the container's log.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -20,7 +20,7 @@ use crate::exec_wrapper;
 /// The shortest time between SIGTERM and SIGKILL.
 const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the last output of an ended process may take to arrive.
+/// Limit for the last output of an ended process.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// A started process. Dropping it kills it.
@@ -32,7 +32,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it through the exec_wrapper, with its output in `log`.
+    /// Starts it through the exec wrapper, with its output in `log`.
     pub(super) fn start(exec_wrapper: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
         let mut child = command(exec_wrapper, launch, &launch.arguments)?
             .stdout(Stdio::piped())
@@ -51,25 +51,24 @@ impl Process {
         Ok(Self { child, pid, output })
     }
 
-    /// The kernel's id of the process.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for its end. May be dropped and called again.
+    /// Waits for its end. Cancel-safe.
     pub(super) async fn wait(&mut self) -> i32 {
         let status = self.child.wait().await;
         let drained = async { while self.output.join_next().await.is_some() {} };
         if timeout(LAST_OUTPUT, drained).await.is_err() {
             tracing::debug!(
                 pid = self.pid,
-                "something still holds the output of an ended process"
+                "the output of an ended process is still open"
             );
         }
         status.map_or(-1, exit_code)
     }
 
-    /// Asks it to end, and kills it at `latest`, or earlier when ordered so.
+    /// Asks it to end, and kills it at `latest`, or earlier if the deadline is earlier.
     pub(super) async fn end(&mut self, latest: Option<Instant>, deadline: &mut Deadline) -> i32 {
         self.terminate();
         tokio::select! {
@@ -77,14 +76,14 @@ impl Process {
             () = async { tokio::join!(sleep(SHORTEST_GRACE), stop_due(deadline, latest)); } => {}
         }
         if let Err(error) = self.child.start_kill() {
-            tracing::warn!(%error, pid = self.pid, "could not kill a process");
+            tracing::warn!(%error, pid = self.pid, "cannot kill a process");
         }
         self.wait().await
     }
 
     fn terminate(&self) {
-        // After the child has been waited for there is no id any more, so this never reaches a
-        // stranger.
+        // After the child has been waited for there is no id any more, so the signal never reaches
+        // another process.
         if let Some(pid) = self
             .child
             .id()
@@ -125,13 +124,13 @@ fn command(exec_wrapper: &Path, launch: &Launch, arguments: &[String]) -> io::Re
         .envs(&launch.environment)
         .current_dir(&launch.working_folder)
         .stdin(Stdio::null())
-        // The terminal's Ctrl-C is for the sandbox, which then ends its pods in order.
+        // Ctrl-C on the terminal is for the sandbox, which then ends its pods in order.
         .process_group(0)
         .kill_on_drop(true);
     Ok(command)
 }
 
-/// A signal counts as 128 and its number, as container runtimes report it.
+/// Exit code as container runtimes report it: 128 plus the number of a signal.
 fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     status

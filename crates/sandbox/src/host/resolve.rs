@@ -1,5 +1,5 @@
-//! Where a request that the API server sends to a pod or a Service really goes: a pure function of
-//! the address it names and what is known at that moment.
+//! Destinations of the API server's connections to pods and Services: a pure function of the
+//! requested address, the Services and the hosted pods.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::registry::{Entry, Registry};
 
-/// Why an address leads nowhere.
+/// Reasons why an address cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unreachable {
     /// Not `host:port`.
@@ -23,7 +23,7 @@ pub(super) enum Unreachable {
     NoPort {
         /// Namespace and name.
         service: String,
-        /// The port asked for.
+        /// Requested port.
         port: u16,
     },
     /// The Service has no ready hosted pod with its target port.
@@ -31,7 +31,7 @@ pub(super) enum Unreachable {
     NotReady(String),
 }
 
-/// What a CONNECT request names.
+/// Destination of a CONNECT request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     host: String,
@@ -56,7 +56,7 @@ impl Target {
         }
     }
 
-    /// The local addresses that serve it, any of which will do.
+    /// The local addresses that serve it, all equivalent.
     pub(super) fn resolve<'a>(
         &self,
         services: impl IntoIterator<Item = &'a Service>,
@@ -76,7 +76,7 @@ impl Target {
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
-    /// By cluster address, or by a DNS name such as `service.namespace.svc`.
+    /// Whether this is the Service's cluster address or DNS name, such as `service.namespace.svc`.
     fn names(&self, service: &Service) -> bool {
         let Some(spec) = &service.spec else {
             return false;
@@ -201,7 +201,7 @@ mod tests {
         ]
     }
 
-    /// One ready pod, which is the first of block 130.
+    /// A registry with one ready pod, the first of block 130.
     fn registry() -> Registry {
         let registry = Registry::new(Pool::new(130));
         let ports = json!([{"name": "https", "containerPort": 8443}]);

@@ -1,5 +1,5 @@
-//! The order in which the containers of a pod run: init containers one after the other, sidecars
-//! from their place in that order on, then all others at once; sidecars end last.
+//! Order of a pod's containers: init containers one after the other, sidecars from their position
+//! in that order on, then all others at the same time. Sidecars end last.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::restart::Restart;
 use super::status::is_sidecar;
 use super::stop::StopSignals;
 
-/// Runs all containers until they are over or ordered to end.
+/// Runs all containers until they have ended or are asked to stop.
 pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
     let pod = context.pod();
     let Some(spec) = &pod.spec else { return };
@@ -59,7 +59,7 @@ pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
     sidecars.join_all().await;
 }
 
-/// Waits until a sidecar has started, or the pod must end.
+/// Waits until a sidecar has started, or the pod has to stop.
 async fn started(context: &PodContext, stop: &StopSignals, slot: Slot) {
     let mut reports = context.reports.subscribe();
     tokio::select! {

@@ -1,5 +1,5 @@
 //! The status of a hosted pod, as a kubelet would write it: a pure function of the pod, its
-//! containers' reports and the status before (upstream `pkg/kubelet/kubelet_pods.go`,
+//! containers' reports and the previous status (upstream `pkg/kubelet/kubelet_pods.go`,
 //! `generateAPIPodStatus` and `getPhase`).
 
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use super::address::PodAddress;
 use super::fields::NODE_IP;
 use super::report::{Report, Reports, State, Termination};
 
-/// Builds the whole status. `before` is the status that was written last, or else the pod's own.
+/// Builds the whole status. `before` is the status that was written last, or the pod's own.
 pub(super) fn pod_status(
     pod: &Pod,
     reports: &Reports,
@@ -46,7 +46,7 @@ pub(super) fn pod_status(
     }
 }
 
-/// One word for the whole pod.
+/// The phase of the pod.
 fn phase(spec: &PodSpec, reports: &Reports) -> &'static str {
     if init_failed(spec, reports) {
         "Failed"
@@ -79,7 +79,7 @@ fn init_failed(spec: &PodSpec, reports: &Reports) -> bool {
         .any(|(sidecar, report)| !sidecar && report.over && !report.succeeded())
 }
 
-/// An init container that goes on running beside the others.
+/// Whether an init container goes on running with the main containers.
 pub(super) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
@@ -95,7 +95,8 @@ fn initialized(spec: &PodSpec, reports: &Reports) -> bool {
     })
 }
 
-/// The conditions of a kubelet; others (`PodScheduled`, readiness gates) are left to their owners.
+/// Conditions that a kubelet sets; others (`PodScheduled`, readiness gates) belong to other
+/// writers.
 fn conditions(
     pod: &Pod,
     reports: &Reports,
@@ -134,7 +135,7 @@ fn conditions(
         .collect()
 }
 
-/// Names of containers that keep the pod from being ready.
+/// Names of containers that are not ready.
 fn unready(spec: &PodSpec, reports: &Reports) -> Vec<String> {
     let sidecars = spec
         .init_containers
@@ -167,7 +168,7 @@ fn closed_gate<'a>(spec: &'a PodSpec, pod: &Pod) -> Option<&'a str> {
         .find(|kind| !open(kind))
 }
 
-/// The time of the last change stays while the status does.
+/// A condition; its transition time changes only with its status.
 fn condition(
     kind: &str,
     objection: Option<(&str, String)>,
@@ -279,7 +280,7 @@ fn state(state: &State) -> ContainerState {
     }
 }
 
-/// A process that was killed says so by its exit code; why it was killed is not guessed.
+/// The reason is "Error" for every exit code but 0: the cause of a kill is not known.
 fn terminated(termination: &Termination) -> ContainerStateTerminated {
     ContainerStateTerminated {
         exit_code: termination.exit_code,

@@ -1,9 +1,9 @@
-//! StopSignals to end, from a pod to its containers.
+//! Stop signals from a pod to its containers.
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// StopSignals to end: one for the sidecars, one for all others.
+/// Deadlines of the sidecars and of all other containers.
 #[derive(Debug)]
 pub(super) struct StopSignals {
     main: watch::Sender<Option<Instant>>,
@@ -11,7 +11,7 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Everything may run.
+    /// No deadline yet.
     pub(super) fn new() -> Self {
         Self {
             main: watch::Sender::new(None),
@@ -19,67 +19,66 @@ impl StopSignals {
         }
     }
 
-    /// Everything must be gone at that time; an earlier order stands.
+    /// Stops everything by this time; an earlier deadline remains.
     pub(super) fn stop_by(&self, deadline: Instant) {
-        earlier(&self.main, deadline);
+        advance(&self.main, deadline);
     }
 
-    /// The sidecars must be gone at that time, or when the pod must.
+    /// Stops the sidecars by this time, or by the pod's deadline if that is earlier.
     pub(super) fn stop_sidecars_by(&self, deadline: Instant) {
-        earlier(
+        advance(
             &self.sidecars,
-            self.requested()
-                .map_or(deadline, |given| given.min(deadline)),
+            self.requested().map_or(deadline, |pod| pod.min(deadline)),
         );
     }
 
-    /// What sidecars listen to.
+    /// Deadline of sidecars.
     pub(super) fn for_sidecars(&self) -> Deadline {
         self.sidecars.subscribe()
     }
 
-    /// What all other containers listen to.
+    /// Deadline of all other containers.
     pub(super) fn for_containers(&self) -> Deadline {
         self.main.subscribe()
     }
 
-    /// Whether the pod was ordered to end.
+    /// Deadline of the pod, if it has to stop.
     pub(super) fn requested(&self) -> Option<Instant> {
         *self.main.borrow()
     }
 
-    /// Waits until it is.
+    /// Waits until the pod has to stop.
     pub(super) async fn wait(&self) {
         stop_requested(&mut self.main.subscribe()).await;
     }
 }
 
-fn earlier(order: &watch::Sender<Option<Instant>>, deadline: Instant) {
-    order.send_if_modified(|order| {
-        let sooner = order.is_none_or(|order| deadline < order);
-        if sooner {
-            *order = Some(deadline);
+fn advance(deadlines: &watch::Sender<Option<Instant>>, deadline: Instant) {
+    deadlines.send_if_modified(|current| {
+        let is_earlier = current.is_none_or(|current| deadline < current);
+        if is_earlier {
+            *current = Some(deadline);
         }
-        sooner
+        is_earlier
     });
 }
 
-/// When a container must be gone: `None` while it may run.
+/// Deadline of a container: `None` while it may run.
 pub(super) type Deadline = watch::Receiver<Option<Instant>>;
 
-/// Waits for the order to end.
+/// Waits for the stop signal; returns its deadline.
 pub(super) async fn stop_requested(deadline: &mut Deadline) -> Instant {
     match deadline.wait_for(Option::is_some).await {
-        Ok(ordered) => ordered.unwrap_or_else(Instant::now),
+        Ok(deadline) => deadline.unwrap_or_else(Instant::now),
         Err(_) => Instant::now(),
     }
 }
 
-/// Returns at `latest`, or earlier when an order says so, however late that order comes.
+/// Waits until `latest`, or until the deadline if that is earlier, also when it is set later.
 pub(super) async fn stop_due(deadline: &mut Deadline, latest: Option<Instant>) {
     loop {
-        let ordered = *deadline.borrow_and_update();
-        let until = ordered.into_iter().chain(latest).min();
+        let current = *deadline.borrow_and_update();
+        let until = current.into_iter().chain(latest).min();
         let wait = async {
             match until {
                 Some(until) => sleep_until(until).await,
@@ -102,19 +101,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_can_only_become_more_urgent() {
+    fn a_deadline_can_only_become_earlier() {
         let stop = StopSignals::new();
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         assert_eq!(stop.requested(), None);
-        for (order, expected) in [(30, 30), (60, 30), (5, 5)] {
-            stop.stop_by(after(order));
+        for (next, expected) in [(30, 30), (60, 30), (5, 5)] {
+            stop.stop_by(after(next));
             assert_eq!(stop.requested(), Some(after(expected)));
         }
     }
 
     #[tokio::test]
-    async fn a_late_order_cuts_a_wait_short() {
+    async fn an_earlier_deadline_ends_a_wait() {
         let stop = StopSignals::new();
         let in_an_hour = Instant::now() + Duration::from_hours(1);
         stop.stop_by(in_an_hour);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_without_order_ends_at_its_own_time() {
+    async fn a_wait_without_deadline_ends_at_its_own_time() {
         stop_due(
             &mut StopSignals::new().for_containers(),
             Some(Instant::now()),

@@ -1,5 +1,5 @@
-//! Fills the volumes of a pod, and fills them again when their Secrets, `ConfigMap`s or labels
-//! change or a token is due.
+//! Writes the volumes of a pod, and again when their Secrets, `ConfigMap`s or labels change or a
+//! token expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::objects::References;
 use super::volumes::{Material, Tokens};
 use super::{Problem, atomic_writer, tokens};
 
-/// How long a failed attempt waits.
+/// Pause after a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The tokens that a pod holds, and when they should be renewed.
+/// Tokens of a pod, and the time of their renewal.
 pub(super) struct WrittenVolumes {
     tokens: Tokens,
     renewal: Option<Timestamp>,
 }
 
-/// Asks for the pod's tokens and writes all its volumes.
+/// Requests the pod's tokens and writes all its volumes.
 pub(super) async fn write_all(context: &PodContext) -> Result<WrittenVolumes, Problem> {
     let pod = context.pod();
     let (tokens, renewal) = tokens::request(&context.hosting.config.client, &pod)
@@ -34,7 +34,7 @@ pub(super) async fn write_all(context: &PodContext) -> Result<WrittenVolumes, Pr
     Ok(WrittenVolumes { tokens, renewal })
 }
 
-/// Keeps the volumes as they should be. Never returns.
+/// Keeps the volumes current. Never returns.
 pub(super) async fn keep_current(context: &Arc<PodContext>, mut written: WrittenVolumes) {
     let mut objects = context.hosting.objects.changes();
     let mut pods = context.pods.clone();
@@ -51,7 +51,7 @@ pub(super) async fn keep_current(context: &Arc<PodContext>, mut written: Written
             }
         };
         if let Err(problem) = pause {
-            tracing::debug!(%problem, pod = context.pod().name_any(), "volumes stay as they were");
+            tracing::debug!(%problem, pod = context.pod().name_any(), "cannot update the volumes of a pod");
             sleep(RETRY).await;
         }
     }
