@@ -12,7 +12,7 @@ mod moves;
 mod observe;
 mod replicas;
 mod report;
-mod stage;
+mod setup;
 
 use std::env;
 use std::process::ExitCode;
@@ -82,7 +82,7 @@ async fn run() -> Result<()> {
 
 async fn show(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
-    stage::set(sandbox, &client)
+    setup::deploy(sandbox, &client)
         .await
         .context("deploy the suite and the workloads")?;
     // Usage goes on with another such day after the first, so that the pods of the second step use

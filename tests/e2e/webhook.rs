@@ -4,4 +4,4 @@
 mod by_service;
 mod by_url;
 mod certificates;
-mod room;
+mod fixture;

@@ -51,7 +51,7 @@ impl Workload {
 struct Evictions {
     pods: Api<Pod>,
     workloads: BTreeMap<String, Workload>,
-    room: Arc<Semaphore>,
+    fixture: Arc<Semaphore>,
     asked: JoinSet<Result<()>>,
     begin: Instant,
     evicted: Duration,
@@ -69,9 +69,9 @@ impl Evictions {
             is_done &= is_whole && workload.left.is_empty();
             if is_whole && let Some(pod) = workload.left.pop() {
                 workload.asked = Some(pod.clone());
-                let (api, room) = (self.pods.clone(), Arc::clone(&self.room));
+                let (api, fixture) = (self.pods.clone(), Arc::clone(&self.fixture));
                 self.asked.spawn(async move {
-                    let _place = room.acquire_owned().await?;
+                    let _place = fixture.acquire_owned().await?;
                     api.evict(&pod, &EvictParams::default()).await?;
                     Ok(())
                 });
@@ -109,7 +109,7 @@ pub(crate) async fn evict_all(
                 )
             })
             .collect(),
-        room: Arc::new(Semaphore::new(AT_A_TIME)),
+        fixture: Arc::new(Semaphore::new(AT_A_TIME)),
         asked: JoinSet::new(),
         begin: Instant::now(),
         evicted: Duration::ZERO,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::fixture::Fixture;
 use crate::listening::Listening;
-use crate::stage::Stage;
 
 const WORKLOADS: usize = 10;
 const KILLS: usize = 50;
@@ -17,22 +17,22 @@ const MOST: Duration = Duration::from_millis(500);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed_within_half_a_second()
 -> Result<()> {
-    let stage = Stage::take("latency").await?;
+    let fixture = Fixture::take("latency").await?;
     let names: Vec<String> = (0..WORKLOADS)
         .map(|number| format!("web-{number}"))
         .collect();
-    stage.populate(&names, 100).await?;
-    let listening = Listening::to(&stage, &names).await?;
+    fixture.populate(&names, 100).await?;
+    let listening = Listening::to(&fixture, &names).await?;
     let mut requested_mib = 300;
     best_of_three(MOST, async || {
         let (mut statuses, mut feeds) = (Vec::new(), Vec::new());
         for number in 0..WARM_UP + KILLS {
             let name = &names[number % WORKLOADS];
-            let pod = stage.running(name).await?;
+            let pod = fixture.running(name).await?;
             let before = listening.status(name).context("it has one")?;
             let killed = Instant::now();
             let (kill, status, feed) = tokio::join!(
-                stage.kill(&pod, requested_mib),
+                fixture.kill(&pod, requested_mib),
                 listening.status_above(name, before),
                 listening.feed_above(name, before),
             );

@@ -17,7 +17,7 @@ use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::stage::{PATIENCE, Stage, memory_target};
+use crate::fixture::{Fixture, PATIENCE, memory_target};
 
 /// The latest memory target of each object, in bytes.
 type Targets = BTreeMap<String, i64>;
@@ -33,16 +33,16 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// Listens from now on, and waits until everything that is there was heard on both.
-    pub(crate) async fn to(stage: &Stage, names: &[String]) -> Result<Self> {
+    pub(crate) async fn to(fixture: &Fixture, names: &[String]) -> Result<Self> {
         let (seen, mut statuses) = watch::channel(Targets::new());
         let objects: Api<VerticalPodAutoscaler> =
-            Api::namespaced(stage.client.clone(), &stage.namespace);
+            Api::namespaced(fixture.client.clone(), &fixture.namespace);
         let watch = follow(objects.clone(), move |event| note_target(&seen, event));
 
         let (found, leader) = watch::channel(None);
-        let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "kube-system");
+        let leases: Api<Lease> = Api::namespaced(fixture.client.clone(), "kube-system");
         tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
-        let config = Arc::clone(&stage.tls);
+        let config = Arc::clone(&fixture.tls);
         let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
         let server_name = ServerName::try_from(FEED_SERVER)?;
         let (mut following, reading) = Reader {

@@ -4,7 +4,7 @@
 mod before_start;
 mod burst;
 mod crowd;
+mod fixture;
 mod latency;
 mod listening;
 mod moved;
-mod stage;

@@ -15,8 +15,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::fixture::{Fixture, PATIENCE};
 use crate::latency::{best_of_three, distribution};
-use crate::stage::{PATIENCE, Stage};
 
 /// Of each mode.
 const WORKLOADS: usize = 5;
@@ -31,9 +31,9 @@ type Sizes = BTreeMap<String, (String, i64)>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_pod_has_more_memory_within_two_seconds() -> Result<()> {
-    let stage = Stage::take("moved").await?;
+    let fixture = Fixture::take("moved").await?;
     scale(2).await?;
-    let outcome = closed_loop(&stage).await;
+    let outcome = closed_loop(&fixture).await;
     scale(0).await?;
     outcome
 }
@@ -47,9 +47,9 @@ async fn scale(replicas: usize) -> Result<()> {
     Ok(())
 }
 
-async fn closed_loop(stage: &Stage) -> Result<()> {
+async fn closed_loop(fixture: &Fixture) -> Result<()> {
     eventually("the updater hears the webhook", PATIENCE, async || {
-        let metrics = scrape(&leader_with(&stage.client, UPDATER, UPDATER_PORT).await?).await?;
+        let metrics = scrape(&leader_with(&fixture.client, UPDATER, UPDATER_PORT).await?).await?;
         let is_held = metrics
             .lines()
             .any(|line| line.starts_with("vpa_updater_held{") && line.ends_with(" 1"));
@@ -58,7 +58,7 @@ async fn closed_loop(stage: &Stage) -> Result<()> {
     })
     .await?;
     let (told, mut sizes) = watch::channel(Sizes::new());
-    let _watch = follow(stage.pods.clone(), move |event| note_size(&told, event));
+    let _watch = follow(fixture.pods.clone(), move |event| note_size(&told, event));
     for (mode, how) in [
         ("Recreate", "a new pod"),
         ("InPlaceOrRecreate", "a resized pod"),
@@ -67,7 +67,7 @@ async fn closed_loop(stage: &Stage) -> Result<()> {
         let names: Vec<String> = (0..WORKLOADS)
             .map(|number| format!("{prefix}-{number}"))
             .collect();
-        stage
+        fixture
             .populate_with(
                 &names,
                 REQUESTED_MIB,
@@ -76,12 +76,12 @@ async fn closed_loop(stage: &Stage) -> Result<()> {
             .await?;
         // Their first size, once all that the recommender knows of them is in the pods.
         for name in &names {
-            stage.settled(name).await?;
+            fixture.settled(name).await?;
         }
         best_of_three(MOST, async || {
             let mut latencies = Vec::new();
             for number in 0..WARM_UP + KILLS {
-                let latency = grown(stage, &mut sizes, &names[number % WORKLOADS], mode).await?;
+                let latency = grown(fixture, &mut sizes, &names[number % WORKLOADS], mode).await?;
                 if number >= WARM_UP {
                     latencies.push(latency);
                 }
@@ -96,16 +96,16 @@ async fn closed_loop(stage: &Stage) -> Result<()> {
 /// Kills the pod of a workload; gives how long it took until the same or, by the mode, another one
 /// had more memory.
 async fn grown(
-    stage: &Stage,
+    fixture: &Fixture,
     sizes: &mut watch::Receiver<Sizes>,
     workload: &str,
     mode: &str,
 ) -> Result<Duration> {
-    let pod = stage.running(workload).await?;
+    let pod = fixture.running(workload).await?;
     let uid = pod.uid().context("it has one")?;
     let before = in_effect(&pod).context("it has a size")?;
     let killed = Instant::now();
-    stage.kill_as_it_is(&pod).await?;
+    fixture.kill_as_it_is(&pod).await?;
     let is_larger = |sizes: &Sizes| {
         sizes
             .get(workload)

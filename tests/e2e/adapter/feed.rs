@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Error};
 use serde_json::{Value, json};
 
-use super::shop::{PATIENCE, RECOMMENDER, RECOMMENDER_PORT, Shop};
+use super::ehpa_fixture::{EhpaFixture, PATIENCE, RECOMMENDER, RECOMMENDER_PORT};
 
 const NAME: &str = "web";
 const METRIC: &str = "crane_autoscaling_prediction";
@@ -26,32 +26,35 @@ const LOAD: f64 = 10.0;
 #[tokio::test]
 async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()>
 {
-    let shop = Shop::open("told").await?;
-    let result = tell_and_fall_silent(&shop).await;
+    let fixture = EhpaFixture::open("told").await?;
+    let result = tell_and_fall_silent(&fixture).await;
     // Others use this sandbox, too.
-    shop.let_write(true).await?;
-    shop.resize("plimsoll-recommender", 1).await?;
+    fixture.let_write(true).await?;
+    fixture.resize("plimsoll-recommender", 1).await?;
     result
 }
 
-async fn tell_and_fall_silent(shop: &Shop) -> Result<()> {
-    let namespace = &shop.0.namespace;
-    shop.write_history().await?;
-    shop.create::<TimeSeriesPrediction>(
-        NAME,
-        &spec(&format!("sum(load{{namespace=\"{namespace}\"}})")),
-    )
-    .await?;
-    shop.served("it is served", LOAD).await?;
-    shop.when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD))
+async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
+    let namespace = &fixture.0.namespace;
+    fixture.write_history().await?;
+    fixture
+        .create::<TimeSeriesPrediction>(
+            NAME,
+            &spec(&format!("sum(load{{namespace=\"{namespace}\"}})")),
+        )
+        .await?;
+    fixture.served("it is served", LOAD).await?;
+    fixture
+        .when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD))
         .await?;
 
-    shop.let_write(false).await?;
+    fixture.let_write(false).await?;
     let twice = format!("2 * sum(load{{namespace=\"{namespace}\"}})");
-    shop.patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)}))
+    fixture
+        .patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)}))
         .await?;
-    shop.served("the change is served", 2.0 * LOAD).await?;
-    let object = shop
+    fixture.served("the change is served", 2.0 * LOAD).await?;
+    let object = fixture
         .when::<TimeSeriesPrediction>(NAME, "it is there", |_| true)
         .await?;
     ensure!(
@@ -60,20 +63,21 @@ async fn tell_and_fall_silent(shop: &Shop) -> Result<()> {
         object["status"]
     );
 
-    shop.let_write(true).await?;
-    shop.when::<TimeSeriesPrediction>(NAME, "the change is written", |it| {
-        is_written(it, 2.0 * LOAD)
-    })
-    .await?;
-    shop.measured(2.0 * LOAD).await?;
-    shop.resize("plimsoll-recommender", 0).await?;
-    shop.served("it stands", 2.0 * LOAD).await?;
+    fixture.let_write(true).await?;
+    fixture
+        .when::<TimeSeriesPrediction>(NAME, "the change is written", |it| {
+            is_written(it, 2.0 * LOAD)
+        })
+        .await?;
+    fixture.measured(2.0 * LOAD).await?;
+    fixture.resize("plimsoll-recommender", 0).await?;
+    fixture.served("it stands", 2.0 * LOAD).await?;
 
-    shop.age_prediction(NAME).await?;
+    fixture.age_prediction(NAME).await?;
     eventually(
         "it is refused when it is stale",
         PATIENCE,
-        async || match shop.external(METRIC, NAME, IDENTIFIER).await {
+        async || match fixture.external(METRIC, NAME, IDENTIFIER).await {
             Ok(answer) => anyhow::bail!("{answer}"),
             Err(error) => {
                 let text = format!("{error:#}");
@@ -113,7 +117,7 @@ pub(super) fn is_written(object: &Value, expected: f64) -> bool {
         && values.all(|value: Option<f64>| value.is_some_and(|value| is_near(value, expected)))
 }
 
-impl Shop {
+impl EhpaFixture {
     /// Three days of one load.
     async fn write_history(&self) -> Result<()> {
         let sandbox = self.0.sandbox()?;

@@ -15,7 +15,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use super::stage::{ADAPTER, PATIENCE, Stage};
+use super::fixture::{ADAPTER, Fixture, PATIENCE};
 
 const METRICS_PORT: u16 = 8945;
 const SECURE_PORT: u16 = 6443;
@@ -29,10 +29,10 @@ const CLAIM: [(&str, &str); 2] = [
 struct Direct(Client);
 
 impl Direct {
-    async fn to(stage: &Stage, identity: AuthInfo) -> Result<Self> {
-        let replicas = replicas_of(&stage.client, ADAPTER, METRICS_PORT).await?;
+    async fn to(fixture: &Fixture, identity: AuthInfo) -> Result<Self> {
+        let replicas = replicas_of(&fixture.client, ADAPTER, METRICS_PORT).await?;
         let address = replicas.first().context("there is a replica")?.address();
-        let services: Api<APIService> = Api::all(stage.client.clone());
+        let services: Api<APIService> = Api::all(fixture.client.clone());
         let service = services.get("v1beta1.external.metrics.k8s.io").await?;
         let ByteString(bundle) = service
             .spec
@@ -76,13 +76,13 @@ fn showing(certificate: &str, key: &KeyPair) -> Result<AuthInfo> {
 }
 
 /// A certificate for an ordinary user, signed by the cluster.
-async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInfo> {
+async fn certificate_of_the_cluster(fixture: &Fixture, user: &str) -> Result<AuthInfo> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new([])?;
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, user);
     let request = params.serialize_request(&key)?.pem()?;
-    let requests: Api<CertificateSigningRequest> = Api::all(stage.client.clone());
+    let requests: Api<CertificateSigningRequest> = Api::all(fixture.client.clone());
     let wanted = json!({
         "metadata": {"name": user},
         "spec": {
@@ -93,7 +93,7 @@ async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInf
     requests
         .create(&PostParams::default(), &serde_json::from_value(wanted)?)
         .await?;
-    stage.kubectl(&["certificate", "approve", user]).await?;
+    fixture.kubectl(&["certificate", "approve", user]).await?;
     let mut signed = None;
     eventually("the certificate is signed", PATIENCE, async || {
         signed = requests
@@ -111,11 +111,11 @@ async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInf
 
 #[tokio::test]
 async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<()> {
-    let stage = Stage::take("direct").await?;
-    let namespace = &stage.namespace;
+    let fixture = Fixture::take("direct").await?;
+    let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
 
-    let nobody = Direct::to(&stage, AuthInfo::default()).await?;
+    let nobody = Direct::to(&fixture, AuthInfo::default()).await?;
     let (code, message) = nobody.get(&path, &CLAIM).await?;
     ensure!(
         code == 403 && message.contains("User \"system:anonymous\" cannot list"),
@@ -128,7 +128,7 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
     ensure!(probe.starts_with("ok"), "{probe}");
 
     let user = format!("ordinary-{namespace}");
-    let ordinary = Direct::to(&stage, certificate_of_the_cluster(&stage, &user).await?).await?;
+    let ordinary = Direct::to(&fixture, certificate_of_the_cluster(&fixture, &user).await?).await?;
     let (code, message) = ordinary.get(&path, &CLAIM).await?;
     ensure!(
         code == 403 && message.contains(&format!("User {user:?} cannot list")),
@@ -137,7 +137,7 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
 
     let key = KeyPair::generate()?;
     let own = CertificateParams::new(["front-proxy-client".to_owned()])?.self_signed(&key)?;
-    let stranger = Direct::to(&stage, showing(&own.pem(), &key)?).await?;
+    let stranger = Direct::to(&fixture, showing(&own.pem(), &key)?).await?;
     assert_eq!(
         stranger.get(&path, &CLAIM).await?,
         (401, "Unauthorized".to_owned())
@@ -149,10 +149,10 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
     );
 
     // With a token of its own a service account is itself, and may what its role says.
-    stage
+    fixture
         .kubectl(&["create", "serviceaccount", "reader", "-n", namespace])
         .await?;
-    let token = stage
+    let token = fixture
         .kubectl(&["create", "token", "reader", "-n", namespace])
         .await?;
     let bearer = format!("Bearer {}", token.trim());
@@ -164,7 +164,7 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
         "{code} {message}"
     );
     let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": namespace});
-    let client = &stage.client;
+    let client = &fixture.client;
     may_read_queue(client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
         let (code, message) = nobody.get(&path, &bearer).await?;
@@ -186,13 +186,13 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
 #[tokio::test]
 async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_roles_say()
 -> Result<()> {
-    let stage = Stage::take("proxied").await?;
-    let namespace = &stage.namespace;
+    let fixture = Fixture::take("proxied").await?;
+    let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
     let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
     let nobody = format!("system:serviceaccount:{namespace}:default");
     let refused = async |who: &[&str]| {
-        let answer = stage
+        let answer = fixture
             .kubectl(&[&["get", "--raw", &path], who].concat())
             .await;
         answer
@@ -211,7 +211,7 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     // What the API server says of somebody reaches the adapter whole: here one of several groups
     // has the role.
     let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
-    may_read_queue(&stage.client, namespace, &subject).await?;
+    may_read_queue(&fixture.client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
         let error = refused(&["--as", "joe", "--as-group", "other", "--as-group", "team"]).await?;
         ensure!(error.contains("could not find the metric queue"), "{error}");

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::CPU_OF_240M;
 use super::failures::{CPU_OF_680M, Turn, kill};
-use super::room::{PATIENCE, Room};
+use super::fixture::{Fixture, PATIENCE};
 
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ async fn until(
 }
 
 /// A prediction of which the recommender knows no history, since there is no Prometheus here.
-async fn predict(room: &Room) -> Result<String> {
+async fn predict(fixture: &Fixture) -> Result<String> {
     let cpu = json!({"resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu"});
     let object = json!({
         "apiVersion": TimeSeriesPrediction::api_version(&()), "kind": TimeSeriesPrediction::kind(&()),
@@ -83,7 +83,7 @@ async fn predict(room: &Room) -> Result<String> {
     });
     let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
     let api: Api<DynamicObject> =
-        Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
+        Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &resource);
     api.create(&PostParams::default(), &serde_json::from_value(object)?)
         .await?
         .uid()
@@ -120,8 +120,8 @@ async fn until_young(
 #[tokio::test]
 async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> Result<()> {
     let turn = Turn::take("fed").await?;
-    let client = turn.room.client.clone();
-    let uid = turn.room.object("fed").await?["metadata"]["uid"]
+    let client = turn.fixture.client.clone();
+    let uid = turn.fixture.object("fed").await?["metadata"]["uid"]
         .as_str()
         .context("a uid")?
         .to_owned();
@@ -141,7 +141,7 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     tokio::spawn(reading);
     let (mut following, reading) = reader.subscribe();
     tokio::spawn(reading);
-    let predicted = predict(&turn.room).await?;
+    let predicted = predict(&turn.fixture).await?;
     until_young(&mut forecasts, &predicted, 0).await?;
     let first = until(&mut following, &uid, CPU_OF_240M, 0).await?;
 
@@ -150,7 +150,7 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
         .clone()
         .context("the Lease tells the leader's address")?;
     let request = ExplainRequest {
-        namespace: turn.room.namespace.clone(),
+        namespace: turn.fixture.namespace.clone(),
         name: "fed".to_owned(),
         container: "app".to_owned(),
     };

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::failures::kill;
-use super::room::{PATIENCE, Room};
+use super::fixture::{Fixture, PATIENCE};
 use super::{CPU_OF_240M, deployment};
 
 /// The namespaces of each shard, by the hash of their names.
@@ -38,7 +38,7 @@ const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// A workload `web` and its autoscaler in a namespace of this name, and a checkpoint that nobody
 /// needs.
-async fn furnish(client: &Client, name: &str) -> Result<Room> {
+async fn fixture_in(client: &Client, name: &str) -> Result<Fixture> {
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         ..ObjectMeta::default()
@@ -51,9 +51,11 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
         .create(&PostParams::default(), &namespace)
         .await?;
     e2e::admits_pods(client, name).await?;
-    let room = Room::of(client.clone(), name);
-    room.deploy("web", 2, "240m", "300Mi").await?;
-    room.autoscale("web", deployment("web"), &json!({})).await?;
+    let fixture = Fixture::of(client.clone(), name);
+    fixture.deploy("web", 2, "240m", "300Mi").await?;
+    fixture
+        .autoscale("web", deployment("web"), &json!({}))
+        .await?;
     let kind = ApiResource::erase::<VerticalPodAutoscalerCheckpoint>(&());
     let useless = json!({
         "apiVersion": kind.api_version,
@@ -65,15 +67,17 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
     objects
         .create(&PostParams::default(), &serde_json::from_value(useless)?)
         .await?;
-    Ok(room)
+    Ok(fixture)
 }
 
 /// Both shards are at work: each autoscaler is handled by one of them, and its history is stored.
-async fn all_is_done_once(client: &Client, rooms: &[Room]) -> Result<()> {
-    for room in rooms {
-        room.object_with_target("web", "cpu", CPU_OF_240M).await?;
+async fn all_is_done_once(client: &Client, fixtures: &[Fixture]) -> Result<()> {
+    for fixture in fixtures {
+        fixture
+            .object_with_target("web", "cpu", CPU_OF_240M)
+            .await?;
         let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
-            Api::namespaced(client.clone(), &room.namespace);
+            Api::namespaced(client.clone(), &fixture.namespace);
         eventually(
             "its history is stored, and what nobody needs is collected",
             PATIENCE,
@@ -285,13 +289,14 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     let sandbox = another("shards").await?;
     let client = sandbox.client().await?;
     deploy(&sandbox, "tests/e2e/recommender/shards").await?;
-    let mut rooms = Vec::new();
+    let mut fixtures = Vec::new();
     for name in NAMESPACES.concat() {
-        rooms.push(furnish(&client, name).await?);
+        fixtures.push(fixture_in(&client, name).await?);
     }
-    all_is_done_once(&client, &rooms).await?;
+    all_is_done_once(&client, &fixtures).await?;
     let mut following = follow(&sandbox, &client).await?;
-    let all = |now: &Subscription| now.stale_since().is_none() && terms(now).len() == rooms.len();
+    let all =
+        |now: &Subscription| now.stale_since().is_none() && terms(now).len() == fixtures.len();
     drop(
         timeout(PATIENCE, following.wait_for(all))
             .await
@@ -300,7 +305,7 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     for shard in [0, 1] {
         kill_the_leader(&client, shard, &mut following).await?;
     }
-    all_is_done_once(&client, &rooms).await?;
+    all_is_done_once(&client, &fixtures).await?;
     an_undivided_leader_is_noticed(&client).await?;
     sandbox.down().await
 }

@@ -11,7 +11,7 @@ use kube::runtime::watcher::Event;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::stage::{LARGE, PATIENCE, SMALL, Stage};
+use super::fixture::{Fixture, LARGE, PATIENCE, SMALL};
 
 /// For how long the kill is in the status of a pod that is not on its way out. The updater waits
 /// for a second from when it sees it.
@@ -23,11 +23,11 @@ const TRIES: usize = 3;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_oom_kill_is_seen_and_told_before_its_pod_is_replaced_within_two_seconds() -> Result<()>
 {
-    let stage = Stage::take("oom").await?;
-    let heart = stage.heart();
+    let fixture = Fixture::take("oom").await?;
+    let heart = fixture.heart();
     let mut found = Vec::new();
     for number in 0..TRIES {
-        let (shown, took) = replaced(&stage, &format!("web-{number}")).await?;
+        let (shown, took) = replaced(&fixture, &format!("web-{number}")).await?;
         println!("an OOM kill was shown for {shown:.1?}, and a new pod was there after {took:.1?}");
         found.push((shown, took));
         if shown >= LEAST_SHOWN && took < MOST {
@@ -38,8 +38,8 @@ async fn an_oom_kill_is_seen_and_told_before_its_pod_is_replaced_within_two_seco
 }
 
 /// For how long a kill was shown, and how long it took from the kill to a new pod.
-async fn replaced(stage: &Stage, workload: &str) -> Result<(Duration, Duration)> {
-    stage
+async fn replaced(fixture: &Fixture, workload: &str) -> Result<(Duration, Duration)> {
+    fixture
         .workload(
             workload,
             1,
@@ -47,7 +47,7 @@ async fn replaced(stage: &Stage, workload: &str) -> Result<(Duration, Duration)>
         )
         .await?;
     // Without a kill nothing would be done.
-    stage
+    fixture
         .autoscale_within(
             workload,
             &json!({"updateMode": "Recreate", "minReplicas": 1}),
@@ -55,7 +55,7 @@ async fn replaced(stage: &Stage, workload: &str) -> Result<(Duration, Duration)>
         )
         .await?;
     let of_workload = ListParams::default().labels(&format!("app={workload}"));
-    let pod = stage
+    let pod = fixture
         .pods
         .list(&of_workload)
         .await?
@@ -64,11 +64,11 @@ async fn replaced(stage: &Stage, workload: &str) -> Result<(Duration, Duration)>
         .next()
         .context("it has a pod")?;
     let uid = pod.uid().context("it has one")?;
-    let (mut seen, _watch) = watch_pod(stage, &uid);
+    let (mut seen, _watch) = watch_pod(fixture, &uid);
     let killed = Instant::now();
-    oom_kill(&stage.pods, &pod, &json!({"requests": {"cpu": SMALL}})).await?;
+    oom_kill(&fixture.pods, &pod, &json!({"requests": {"cpu": SMALL}})).await?;
     eventually("a new pod has the large size", PATIENCE, async || {
-        let sizes = stage.sizes(workload).await?;
+        let sizes = fixture.sizes(workload).await?;
         ensure!(
             sizes
                 .iter()
@@ -87,7 +87,7 @@ async fn replaced(stage: &Stage, workload: &str) -> Result<(Duration, Duration)>
         .zip(gone.gone)
         .map(|(shown, gone)| gone - shown)
         .context("the kill was never seen")?;
-    told(stage, &pod.name_any()).await?;
+    told(fixture, &pod.name_any()).await?;
     Ok((shown, took))
 }
 
@@ -98,10 +98,10 @@ struct Seen {
     gone: Option<Instant>,
 }
 
-fn watch_pod(stage: &Stage, uid: &str) -> (watch::Receiver<Seen>, Follow) {
+fn watch_pod(fixture: &Fixture, uid: &str) -> (watch::Receiver<Seen>, Follow) {
     let (sender, seen) = watch::channel(Seen::default());
     let uid = uid.to_owned();
-    let watch = follow(stage.pods.clone(), move |event: Event<Pod>| {
+    let watch = follow(fixture.pods.clone(), move |event: Event<Pod>| {
         let is_deleted = matches!(event, Event::Delete(_));
         let (Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod)) = event else {
             return;
@@ -139,14 +139,14 @@ fn shows_kill(pod: &Pod) -> bool {
     ends.any(|reason| reason == "OOMKilled")
 }
 
-async fn told(stage: &Stage, pod: &str) -> Result<()> {
+async fn told(fixture: &Fixture, pod: &str) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns = "custom-columns=REASON:.reason,KIND:.involvedObject.kind,MESSAGE:.message";
         let printed = kubectl_in(
-            stage.sandbox()?,
+            fixture.sandbox()?,
             &[
                 "-n",
-                &stage.namespace,
+                &fixture.namespace,
                 "get",
                 "events",
                 "-o",

@@ -370,7 +370,7 @@ impl PodWorker {
             {
                 Ok(_) => written = Some(usage),
                 Err(error) => {
-                    tracing::debug!(%error, pod = self.name, "cannot write the usage of a pod")
+                    tracing::debug!(%error, pod = self.name, "cannot write the usage of a pod");
                 }
             }
         }

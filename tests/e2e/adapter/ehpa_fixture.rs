@@ -12,7 +12,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 
 /// metrics-server takes up to half a minute until it knows a new pod.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
@@ -21,12 +21,12 @@ pub(crate) const RECOMMENDER: &str = "app.kubernetes.io/name=recommender";
 pub(crate) const RECOMMENDER_PORT: u16 = 8942;
 pub(crate) const SYSTEM: &str = "plimsoll-system";
 
-pub(crate) struct Shop(pub(crate) Stage);
+pub(crate) struct EhpaFixture(pub(crate) Fixture);
 
-impl Shop {
+impl EhpaFixture {
     pub(crate) async fn open(prefix: &str) -> Result<Self> {
-        let stage = Stage::take(prefix).await?;
-        let sandbox = stage.sandbox()?;
+        let fixture = Fixture::take(prefix).await?;
+        let sandbox = fixture.sandbox()?;
         let authority = std::fs::read_to_string(sandbox.authority())?;
         let url = sandbox
             .prometheus_url()
@@ -35,11 +35,11 @@ impl Shop {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prometheus"},
             "data": {"url": url, "ca.crt": authority},
         });
-        let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), SYSTEM);
+        let maps: Api<ConfigMap> = Api::namespaced(fixture.client.clone(), SYSTEM);
         maps.patch("prometheus", &PatchParams::apply("e2e"), &Patch::Apply(map))
             .await?;
         deploy_these(sandbox, "tests/e2e/adapter/recommender", RECOMMENDER).await?;
-        Ok(Self(stage))
+        Ok(Self(fixture))
     }
 
     pub(crate) fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {

@@ -17,19 +17,19 @@ use kube::api::{
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use super::room::{PATIENCE, Room};
+use super::fixture::{Fixture, PATIENCE};
 
 /// What an effective autoscaler of these tests owns is called so.
 const OWNED: &str = "ehpa-php-apache";
 
-struct Stage(Room);
+struct EhpaFixture(Fixture);
 
-impl Stage {
+impl EhpaFixture {
     /// A Deployment of this size whose pods request 100 millicores each and use so much.
     async fn new(prefix: &str, replicas: u32, cpu: &str) -> Result<Self> {
-        let room = super::room(prefix).await?;
-        room.deploy("php-apache", replicas, cpu, "50Mi").await?;
-        Ok(Self(room))
+        let fixture = super::fixture(prefix).await?;
+        fixture.deploy("php-apache", replicas, cpu, "50Mi").await?;
+        Ok(Self(fixture))
     }
 
     fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
@@ -152,13 +152,12 @@ fn metrics(object: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_the_workload_its_size()
--> Result<()> {
-    let stage = Stage::new("effective", 2, "50m").await?;
-    stage
+async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size() -> Result<()> {
+    let fixture = EhpaFixture::new("ehpa", 2, "50m").await?;
+    fixture
         .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &documented(&json!({})))
         .await?;
-    let native = stage
+    let native = fixture
         .when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true)
         .await?;
     assert_eq!(native["spec"]["scaleTargetRef"]["kind"], "Deployment");
@@ -167,7 +166,7 @@ async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_t
         (&json!(10), 1),
         "nothing is predicted yet"
     );
-    let prediction = stage
+    let prediction = fixture
         .when::<TimeSeriesPrediction>(OWNED, "a prediction is made", |_| true)
         .await?;
     assert_eq!(
@@ -178,7 +177,7 @@ async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_t
         prediction["metadata"]["ownerReferences"][0]["name"],
         "php-apache"
     );
-    stage.await_event("HPACreated").await?;
+    fixture.await_event("HPACreated").await?;
 
     let predicted = json!({"status": {"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
@@ -186,14 +185,14 @@ async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_t
     // Somebody else forecasts this one, from a moment on.
     let elsewhere =
         json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "somebody-else"}}});
-    let api = stage.api::<TimeSeriesPrediction>();
+    let api = fixture.api::<TimeSeriesPrediction>();
     api.patch(OWNED, &PatchParams::default(), &Patch::Merge(&elsewhere))
         .await?;
     let native = eventually("it scales in advance", PATIENCE, async || {
         api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted))
             .await?;
         let native =
-            serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get(OWNED).await?)?;
+            serde_json::to_value(fixture.api::<HorizontalPodAutoscaler>().get(OWNED).await?)?;
         ensure!(metrics(&native) == 2, "{native:#}");
         Ok(native)
     })
@@ -206,36 +205,36 @@ async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_t
     );
 
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
-    stage
+    fixture
         .patch_spec(json!({"behavior": behavior, "maxReplicas": 12, "prediction": null}))
         .await?;
     let is_changed = |it: &Value| it["spec"]["maxReplicas"] == 12 && metrics(it) == 1;
-    let native = stage
+    let native = fixture
         .when::<HorizontalPodAutoscaler>(OWNED, "what changes is passed on", is_changed)
         .await?;
     assert_eq!(
         native["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"],
         60
     );
-    stage.gone::<TimeSeriesPrediction>(OWNED).await?;
-    stage
+    fixture.gone::<TimeSeriesPrediction>(OWNED).await?;
+    fixture
         .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
         .await?;
 
-    stage
+    fixture
         .api::<EffectiveHorizontalPodAutoscaler>()
         .delete("php-apache", &DeleteParams::default())
         .await?;
-    stage.gone::<HorizontalPodAutoscaler>(OWNED).await?;
-    assert_eq!(stage.replicas().await?, 2);
+    fixture.gone::<HorizontalPodAutoscaler>(OWNED).await?;
+    assert_eq!(fixture.replicas().await?, 2);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Result<()> {
-    let stage = Stage::new("preview", 2, "200m").await?;
+    let fixture = EhpaFixture::new("preview", 2, "200m").await?;
     let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null}));
-    stage
+    fixture
         .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
         .await?;
     let wants_more = |it: &Value| {
@@ -243,40 +242,40 @@ async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Resu
             .as_i64()
             .is_some_and(|replicas| replicas > 2)
     };
-    stage
+    fixture
         .when::<EffectiveHorizontalPodAutoscaler>(
             "php-apache",
             "it says that more are needed",
             wants_more,
         )
         .await?;
-    assert_eq!(stage.replicas().await?, 2, "nothing was done");
+    assert_eq!(fixture.replicas().await?, 2, "nothing was done");
     let is_real = |it: &Value| {
         it["spec"]["replicas"] == 2 && it["status"]["labelSelector"] == "app=php-apache"
     };
-    stage
+    fixture
         .when::<Substitute>(OWNED, "the substitute has the real size", is_real)
         .await?;
 
-    stage.patch_spec(json!({"specificReplicas": 3})).await?;
-    stage
+    fixture.patch_spec(json!({"specificReplicas": 3})).await?;
+    fixture
         .when::<Deployment>("php-apache", "it has as many as it was told", |it| {
             it["spec"]["replicas"] == 3
         })
         .await?;
 
-    stage.patch_spec(json!({"scaleStrategy": "Auto"})).await?;
+    fixture.patch_spec(json!({"scaleStrategy": "Auto"})).await?;
     let is_real = |it: &Value| it["spec"]["scaleTargetRef"]["kind"] == "Deployment";
-    stage
+    fixture
         .when::<HorizontalPodAutoscaler>(OWNED, "the workload is scaled itself", is_real)
         .await?;
-    stage.gone::<Substitute>(OWNED).await?;
+    fixture.gone::<Substitute>(OWNED).await?;
     let grows = |it: &Value| {
         it["spec"]["replicas"]
             .as_i64()
             .is_some_and(|replicas| replicas > 3)
     };
-    stage
+    fixture
         .when::<Deployment>("php-apache", "it grows", grows)
         .await?;
     Ok(())
@@ -298,18 +297,18 @@ fn by_hand() -> Value {
 #[tokio::test]
 async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_keeps_its_size()
 -> Result<()> {
-    let stage = Stage::new("adopt", 6, "50m").await?;
-    stage
+    let fixture = EhpaFixture::new("adopt", 6, "50m").await?;
+    fixture
         .create::<HorizontalPodAutoscaler>("mine", &by_hand())
         .await?;
-    let first = serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get("mine").await?)?;
+    let first = serde_json::to_value(fixture.api::<HorizontalPodAutoscaler>().get("mine").await?)?;
     let spec = documented(&json!({"prediction": null}));
-    stage
+    fixture
         .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
         .await?;
     let is_adopted =
         |it: &Value| adopter(it).is_some_and(|adopter| adopter.starts_with("php-apache/"));
-    let native = stage
+    let native = fixture
         .when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted)
         .await?;
     assert_eq!(
@@ -320,12 +319,12 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
         (&json!(1), &json!(10))
     );
     assert_eq!(native["metadata"]["ownerReferences"], Value::Null);
-    stage.await_event("HPAAdopted").await?;
-    stage
+    fixture.await_event("HPAAdopted").await?;
+    fixture
         .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
         .await?;
     assert!(
-        stage
+        fixture
             .api::<HorizontalPodAutoscaler>()
             .get_opt(OWNED)
             .await?
@@ -334,17 +333,17 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
     );
     // Its pods use what is wanted of them.
     let counted = |it: &Value| it["status"]["currentMetrics"].is_array();
-    stage
+    fixture
         .when::<HorizontalPodAutoscaler>("mine", "it has looked at the pods", counted)
         .await?;
-    assert_eq!(stage.replicas().await?, 6);
+    assert_eq!(fixture.replicas().await?, 6);
 
-    stage
+    fixture
         .api::<EffectiveHorizontalPodAutoscaler>()
         .delete("php-apache", &DeleteParams::default())
         .await?;
     let is_first = |it: &Value| it["spec"] == first["spec"] && adopter(it).is_none();
-    let native = stage
+    let native = fixture
         .when::<HorizontalPodAutoscaler>("mine", "it has its first specification", is_first)
         .await?;
     assert_eq!(native["metadata"]["uid"], first["metadata"]["uid"]);
@@ -352,30 +351,30 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
         native["metadata"]["annotations"],
         first["metadata"]["annotations"]
     );
-    stage.await_event("HPARestored").await?;
-    assert_eq!(stage.replicas().await?, 6);
+    fixture.await_event("HPARestored").await?;
+    assert_eq!(fixture.replicas().await?, 6);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made() -> Result<()> {
-    let stage = Stage::new("later", 6, "50m").await?;
+    let fixture = EhpaFixture::new("later", 6, "50m").await?;
     let spec = documented(&json!({"prediction": null}));
-    stage
+    fixture
         .create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec)
         .await?;
-    stage
+    fixture
         .when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true)
         .await?;
-    stage
+    fixture
         .create::<HorizontalPodAutoscaler>("mine", &by_hand())
         .await?;
-    stage.gone::<HorizontalPodAutoscaler>(OWNED).await?;
+    fixture.gone::<HorizontalPodAutoscaler>(OWNED).await?;
     let is_adopted = |it: &Value| adopter(it).is_some();
-    stage
+    fixture
         .when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted)
         .await?;
-    stage
+    fixture
         .when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready)
         .await?;
     Ok(())
@@ -383,8 +382,8 @@ async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made
 
 #[tokio::test]
 async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Result<()> {
-    let stage = Stage::new("author", 2, "50m").await?;
-    let namespace = &stage.0.namespace;
+    let fixture = EhpaFixture::new("author", 2, "50m").await?;
+    let namespace = &fixture.0.namespace;
     let author = format!("--as=system:serviceaccount:{namespace}:author");
     let verbs = "--verb=get,create,patch,update";
     kubectl(&[

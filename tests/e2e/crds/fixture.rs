@@ -8,13 +8,13 @@ use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 
 /// One namespace, with loosely typed access to its autoscalers.
-pub(super) struct Room {
+pub(super) struct Fixture {
     pub(super) client: Client,
     pub(super) namespace: String,
     pub(super) autoscalers: Api<DynamicObject>,
 }
 
-impl Room {
+impl Fixture {
     pub(super) async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, "crds").await?;

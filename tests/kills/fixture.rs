@@ -22,8 +22,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// Requests to the API server at the same time.
 const CONCURRENCY: usize = 32;
 
-/// The stage while it is one test's turn.
-pub(crate) struct Stage {
+/// The fixture, locked by one test.
+pub(crate) struct Fixture {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     /// For the feed.
@@ -32,7 +32,7 @@ pub(crate) struct Stage {
     _turn: MutexGuard<'static, Option<Arc<ClientConfig>>>,
 }
 
-impl Stage {
+impl Fixture {
     /// A namespace of this test's own. Tests take turns.
     pub(crate) async fn take(prefix: &str) -> Result<Self> {
         static DEPLOYED: Mutex<Option<Arc<ClientConfig>>> = Mutex::const_new(None);

@@ -25,13 +25,13 @@ pub(crate) const APIS: [&str; 3] = [
 ];
 
 /// The sandbox while it is one test's turn, with a namespace of the test's own.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     own: MutexGuard<'static, Option<Sandbox>>,
     pub(crate) client: Client,
     pub(crate) namespace: String,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn take(prefix: &str) -> Result<Self> {
         static OWN: Mutex<Option<Sandbox>> = Mutex::const_new(None);
         let mut own = OWN.lock().await;

@@ -31,7 +31,7 @@ pub(crate) const SMALL: &str = "100m";
 pub(crate) const LARGE: &str = "250m";
 
 /// The sandbox while it is one test's turn, with a namespace of the test's own.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     own: MutexGuard<'static, Option<Own>>,
     pub(crate) client: Client,
     pub(crate) namespace: String,
@@ -48,7 +48,7 @@ pub(crate) struct Heart {
     beating: tokio::task::JoinHandle<Result<()>>,
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn take(prefix: &str) -> Result<Self> {
         static OWN: Mutex<Option<Own>> = Mutex::const_new(None);
         let mut own = OWN.lock().await;

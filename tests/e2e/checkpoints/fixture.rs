@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 
 /// One namespace.
-pub(crate) struct Room {
+pub(crate) struct Fixture {
     pub(crate) namespace: String,
     client: Client,
     autoscalers: Api<DynamicObject>,
     checkpoints: Api<DynamicObject>,
 }
 
-impl Room {
+impl Fixture {
     pub(crate) async fn new(prefix: &str) -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, prefix).await?;

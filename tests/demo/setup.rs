@@ -11,7 +11,7 @@ use sandbox::Sandbox;
 /// The labels of all programs' Deployments.
 const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
 
-pub(crate) async fn set(sandbox: &Sandbox, client: &Client) -> Result<()> {
+pub(crate) async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
     apply(sandbox, "deploy/base/namespace.yaml").await?;
     let url = sandbox
         .prometheus_url()

@@ -18,13 +18,13 @@ const ASKED: (&str, &str) = ("100m", "100Mi");
 pub(crate) const RECOMMENDED: (&str, &str) = ("296m", "380258472");
 
 /// One namespace.
-pub(crate) struct Room {
+pub(crate) struct Fixture {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     pub(crate) pods: Api<Pod>,
 }
 
-impl Room {
+impl Fixture {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
         let namespace = namespace(&client, prefix).await?;
         let pods = Api::namespaced(client.clone(), &namespace);

@@ -20,13 +20,13 @@ pub(super) const IMAGE: &str = "ghcr.io/plimsoll/sandbox:dev";
 pub(super) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// One namespace.
-pub(super) struct Room {
+pub(super) struct Fixture {
     pub(super) client: Client,
     pub(super) namespace: String,
     pub(super) pods: Api<Pod>,
 }
 
-impl Room {
+impl Fixture {
     pub(super) async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, "hosting").await?;

@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 
 /// One namespace.
-pub(crate) struct Room {
+pub(crate) struct Fixture {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     autoscalers: Api<VerticalPodAutoscaler>,
 }
 
-impl Room {
+impl Fixture {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
         let namespace = namespace(&client, prefix).await?;
         Ok(Self::of(client, &namespace))
