@@ -40,7 +40,7 @@ fn go_env(name: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// What `sandbox up` says with nothing but this folder in PATH.
+/// Error of `sandbox up` with nothing but this folder in PATH.
 async fn complaint(path: &Path) -> Result<String> {
     let cache = tempfile::tempdir()?;
     let mut command = up(cache.path())?;

@@ -1,5 +1,4 @@
-//! What is remembered across restarts: checkpoints written, loaded and collected on the real API
-//! server.
+//! State across restarts: checkpoints written, loaded and collected on the real API server.
 
 mod fixture;
 mod process;
@@ -183,7 +182,7 @@ async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
     Ok(())
 }
 
-/// What is stored of a container that was last heard of so long ago.
+/// A checkpoint of a container whose last sample is this old.
 fn heard_of(ago: SignedDuration) -> Result<Value> {
     let last = Timestamp::from_second((Timestamp::now() - ago).as_second())?;
     let first = last - SignedDuration::from_hours(48);
@@ -196,7 +195,7 @@ fn heard_of(ago: SignedDuration) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn checkpoints_that_nobody_needs_are_collected_and_no_others() -> Result<()> {
+async fn only_checkpoints_without_an_autoscaler_are_collected() -> Result<()> {
     let fixture = Fixture::new("garbage").await?;
     fixture.deploy("web", 1, "240m", "300Mi").await?;
     fixture.autoscale("web", &json!({})).await?;
@@ -229,7 +228,7 @@ async fn checkpoints_that_nobody_needs_are_collected_and_no_others() -> Result<(
 
     let _recommender = Recommender::start(&fixture.namespace).await?;
     fixture
-        .await_checkpoints("what nobody needs is gone", |names| {
+        .await_checkpoints("checkpoints without an autoscaler are gone", |names| {
             names.contains(&"web-app")
                 && !names.contains(&"gone-app")
                 && !names.contains(&"web-renamed")
@@ -293,5 +292,5 @@ async fn a_checkpoint_that_was_deleted_is_made_again() -> Result<()> {
     Ok(())
 }
 
-/// How long something that happens each second may take on a machine that is busy.
+/// Limit, on a busy machine, for events that happen each second.
 const A_WHILE: Duration = Duration::from_mins(3);

@@ -1,5 +1,5 @@
-//! What the API server accepts, refuses, fills in and prints of Crane's objects, with the
-//! definitions of `deploy/crds`.
+//! Crane's objects on the API server with the definitions of `deploy/crds`: validation, defaults
+//! and printed columns.
 
 #![allow(
     clippy::needless_pass_by_value,
@@ -93,7 +93,7 @@ fn with(mut spec: Value, extra: Value) -> Value {
     spec
 }
 
-/// An effective autoscaler with a target and `extra`.
+/// An EHPA with a target and `extra`.
 fn ehpa(extra: Value) -> Value {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     with(json!({"scaleTargetRef": target, "maxReplicas": 10}), extra)

@@ -1,5 +1,5 @@
-//! What the API server accepts, refuses and prints of our objects, with the definitions of
-//! `deploy/crds`.
+//! Our objects on the API server with the definitions of `deploy/crds`: validation and printed
+//! columns.
 
 #![allow(
     clippy::needless_pass_by_value,

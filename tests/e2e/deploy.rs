@@ -47,7 +47,7 @@ fn each_component_brings_the_rights_that_it_needs_and_nothing_else() -> Result<(
             "{name}"
         );
     }
-    // The role that whoever leaves metrics to others has by its component.
+    // The role of clients that read metrics from the component.
     let reader = rights(&rules_in("adapter/readers.yaml")?);
     let groups = ["custom", "external"].map(|group| format!("{group}.metrics.k8s.io/*"));
     let expected = groups

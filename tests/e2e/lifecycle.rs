@@ -1,4 +1,4 @@
-//! Sandboxes come up, go down, and leave no process behind, whatever happens to whom.
+//! Sandboxes start, stop, and leave no process behind after any failure.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -119,7 +119,10 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
         sandbox.status(Component::KubeApiserver)?.phase,
         Phase::Stopped
     );
-    assert!(node_names(&sandbox).await.is_err(), "nobody answers");
+    assert!(
+        node_names(&sandbox).await.is_err(),
+        "the API server is down"
+    );
     sandbox.stop(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
@@ -136,7 +139,7 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
     // The kernel takes a moment to stop a process that runs on another core.
     let is_stopped = async |expected: bool| {
         eventually(
-            "the scheduler stands still, or goes on",
+            "the scheduler is suspended or resumed",
             PATIENCE,
             async || {
                 let state = process_state(process.pid)?;

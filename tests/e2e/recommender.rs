@@ -59,8 +59,8 @@ async fn fixture(prefix: &str) -> Result<Fixture> {
     Fixture::new(sandbox.client().await?, prefix).await
 }
 
-/// A namespace that several tests share, with three pods of a Deployment `web` that nobody may
-/// change. The first test waits for metrics-server to notice them, the others need not.
+/// A namespace that several tests share, with three pods of a Deployment `web` that no test may
+/// change. Only the first test has to wait until metrics-server knows them.
 async fn shared_room() -> Result<Fixture> {
     static NAMESPACE: OnceCell<String> = OnceCell::const_new();
     let make = async || {
@@ -237,7 +237,7 @@ async fn a_target_that_comes_to_life_is_taken_up() -> Result<()> {
 async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neither() -> Result<()>
 {
     let fixture = shared_room().await?;
-    // The definition lets this through: it fits the pattern of quantities, and is none.
+    // The definition accepts this: it matches the pattern of quantities, but is no quantity.
     let broken = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1e1.5"}}]}});
     fixture
         .autoscale("broken", deployment("web"), &broken)
@@ -291,7 +291,7 @@ async fn a_changed_policy_is_taken_up_with_its_generation() -> Result<()> {
 async fn objects_of_another_recommender_are_left_alone() -> Result<()> {
     let fixture = shared_room().await?;
     for (name, recommenders) in [
-        ("named", json!([{"name": "somebody-else"}])),
+        ("named", json!([{"name": "another"}])),
         ("unnamed", json!([])),
     ] {
         fixture

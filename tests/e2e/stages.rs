@@ -1,4 +1,4 @@
-//! What a kubelet would do, played: resizes and their refusal, OOM kills, crash loops, and usage.
+//! Simulated work of a kubelet: resizes and their refusal, OOM kills, crash loops, and usage.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -207,7 +207,7 @@ async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
         .map(drop)
 }
 
-/// What one step of a restart looks like: state, why the last run ended, restarts, readiness.
+/// One step of a restart: state, reason of the last end, restarts, readiness.
 fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
     let status = container(pod, "first");
     let state = status.state.clone().unwrap_or_default();
@@ -229,10 +229,10 @@ fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
 async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Result<()> {
     let annotations = json!({"sandbox.plimsoll.dev/back-off": "500ms", "sandbox.plimsoll.dev/container": "first"});
     let subject = Subject::new("oom", annotations).await?;
-    let (told, mut seen) = watch::channel(Vec::new());
+    let (sender, mut seen) = watch::channel(Vec::new());
     let _watch = follow(subject.pods.clone(), move |event| {
         if let Event::InitApply(pod) | Event::Apply(pod) = event {
-            told.send_modify(|steps| {
+            sender.send_modify(|steps| {
                 steps.push((step(&pod), container(&pod, "second").restart_count));
                 steps.dedup();
             });

@@ -22,11 +22,11 @@ const AT_A_TIME: usize = 64;
 /// Between two looks at all pods, so that looking takes little of the machine.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// When it was done, since the beginning.
+/// Seconds since the start.
 pub(crate) struct Times {
     /// The last pod was evicted.
     pub(crate) evicted: Duration,
-    /// The last pod was made anew.
+    /// The last replacement was created.
     pub(crate) renewed: Duration,
 }
 
@@ -58,7 +58,7 @@ struct Evictions {
 }
 
 impl Evictions {
-    /// Evicts the next pod of each workload that is whole; gives when it was done once all are.
+    /// Evicts the next pod of each complete workload; returns the time once all are done.
     fn go_on(
         &mut self,
         pods: &BTreeMap<String, BTreeMap<String, Standing>>,
@@ -119,7 +119,7 @@ pub(crate) async fn evict_all(
         every: PAUSE,
     };
     // What fails fails at once; only what is not done yet is looked at again.
-    let looks = eventually("every pod is evicted and made anew", pace, async || {
+    let looks = eventually("every pod is evicted and replaced", pace, async || {
         evictions
             .go_on(&population.pods())
             .transpose()

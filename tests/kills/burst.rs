@@ -43,8 +43,8 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     let targets: Vec<Option<i64>> = names.iter().map(|name| listening.status(name)).collect();
 
     let pods = fixture.pods().await?;
-    // A slow machine takes longer than a second for so many kills. Stopped meanwhile, both replicas
-    // see all of them at once.
+    // A slow machine takes longer than a second for all these kills. Both replicas are stopped
+    // meanwhile and see all of them at once.
     let mut processes = Vec::new();
     for replica in &replicas {
         processes.push(process(&fixture.client, replica).await?);

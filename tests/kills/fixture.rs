@@ -53,7 +53,7 @@ impl Fixture {
         })
     }
 
-    /// Makes workloads that request so much memory, and waits until each has a recommendation.
+    /// Creates workloads with this memory request, and waits until each has a recommendation.
     pub(crate) async fn populate(&self, names: &[String], requested_mib: u64) -> Result<()> {
         self.populate_with(names, requested_mib, &unmoved()).await
     }
@@ -147,7 +147,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// Makes so many objects whose workload comes last, so that all of their statuses change at
+    /// Creates `count` VPA objects before their workload, so that all of their statuses change at
     /// once.
     pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
@@ -174,7 +174,7 @@ impl Fixture {
         .await
     }
 
-    /// How many objects say that their workload is not there.
+    /// Number of objects whose status says that their workload is missing.
     pub(crate) async fn unsupported(&self) -> Result<usize> {
         let says_so = |object: &VerticalPodAutoscaler| {
             let conditions = object.status.iter().flat_map(|status| &status.conditions);
@@ -251,8 +251,7 @@ impl Fixture {
         oom_kill(&self.pods, pod, &serde_json::to_value(resources)?).await
     }
 
-    /// Ends the pod's container as a kubelet tells it after a kill for want of memory, when it had
-    /// so much in its request.
+    /// Reports an OOM kill of the pod's container as a kubelet does, with this memory request.
     pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
         oom_kill(&self.pods, pod, &requests(requested_mib)).await
     }
@@ -276,7 +275,7 @@ pub(crate) fn signal(process: u32, signal: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deploys the recommender with its feed; gives what a reader needs.
+/// Deploys the recommender with its feed; returns the TLS configuration of a reader.
 async fn deploy(client: &Client) -> Result<Arc<ClientConfig>> {
     apply(shared().await?, "deploy/base/namespace.yaml").await?;
     let tls = feed_certificates(client).await?;

@@ -1,4 +1,4 @@
-//! Where a new target can be heard of: the status of the VPA object, seen by a watch, and the feed.
+//! Sources of a new target: the status of the VPA object, seen by a watch, and the feed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens from now on, and waits until everything that is there was heard on both.
+    /// Subscribes to both, and waits for their current state.
     pub(crate) async fn to(fixture: &Fixture, names: &[String]) -> Result<Self> {
         let (seen, mut statuses) = watch::channel(Targets::new());
         let objects: Api<VerticalPodAutoscaler> =
@@ -81,7 +81,7 @@ impl Listening {
         self.statuses.borrow().get(name).copied()
     }
 
-    /// When the status shows more than `before`.
+    /// Time at which the status shows more than `before`.
     pub(crate) async fn status_above(&self, name: &str, before: i64) -> Result<Instant> {
         let mut statuses = self.statuses.clone();
         let is_above = |targets: &Targets| targets.get(name).is_some_and(|target| *target > before);
@@ -91,7 +91,7 @@ impl Listening {
         Ok(Instant::now())
     }
 
-    /// When the feed tells more than `before`.
+    /// Time at which the feed sends more than `before`.
     pub(crate) async fn feed_above(&self, name: &str, before: i64) -> Result<Instant> {
         let mut following = self.following.clone();
         let uid = self.uids.get(name).context("it was listed")?;
@@ -116,9 +116,9 @@ fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler
 }
 
 fn heard_target(following: &Subscription, uid: &str) -> Option<i64> {
-    let heard = following.get(uid)?;
+    let received = following.get(uid)?;
     Some(
-        heard
+        received
             .value
             .recommendation
             .containers

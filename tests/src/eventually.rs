@@ -9,9 +9,8 @@ use testing::Pace;
 /// From one look to the next: each is a question to the API server, at least.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Looks again and again until `look` succeeds, and hands back what it found. After `limit` the
-/// last look's error is the error: it should say what was seen instead. The folder of the sandbox's
-/// logs is named with it.
+/// Polls until `look` succeeds, and returns its value. After `limit` the last error of `look` is
+/// returned, which should say what it saw instead, with the folder of the sandbox's logs.
 pub async fn eventually<T>(
     what: &str,
     limit: Duration,
@@ -20,7 +19,7 @@ pub async fn eventually<T>(
     testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
 }
 
-/// What was waited for, and where to look for why it did not come.
+/// A condition, and the folder of the logs.
 struct WithLogs<'a>(&'a str);
 
 impl fmt::Display for WithLogs<'_> {

@@ -1,5 +1,5 @@
-//! A namespace whose workloads effective autoscalers scale: the recommender keeps these, the
-//! adapter answers what they ask.
+//! A namespace whose workloads EHPAs scale: the recommender reconciles these, the adapter serves
+//! their metrics.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl EhpaFixture {
         )
     }
 
-    /// A Deployment of this size whose pods request 100 millicores each and use so much.
+    /// A Deployment of this size whose pods request 100 millicores each and use `cpu`.
     pub(crate) async fn deploy(&self, name: &str, replicas: u32, cpu: &str) -> Result<()> {
         let labels = json!({"app": name});
         let usage = json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": "10Mi"});
@@ -134,7 +134,7 @@ impl EhpaFixture {
         .await
     }
 
-    /// A Deployment once it should have so many replicas.
+    /// Waits until a Deployment has this number of replicas.
     pub(crate) async fn scaled(
         &self,
         name: &str,
@@ -147,7 +147,7 @@ impl EhpaFixture {
         .await
     }
 
-    /// What the API server passes on of an external metric of one of the Deployments.
+    /// Answer of the API server for an external metric of one of the Deployments.
     pub(crate) async fn external(
         &self,
         metric: &str,

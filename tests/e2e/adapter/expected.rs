@@ -112,11 +112,7 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     let has_ten =
         |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
     fixture
-        .when::<HorizontalPodAutoscaler>(
-            "ehpa-alone",
-            "what somebody did is what is wanted",
-            has_ten,
-        )
+        .when::<HorizontalPodAutoscaler>("ehpa-alone", "the change of a user is kept", has_ten)
         .await?;
     // A rollout that makes one pod more, which no node takes, and gets no further.
     let rollout = json!({"spec": {
@@ -147,7 +143,7 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     Ok(())
 }
 
-/// What the example's windows say at this hour.
+/// Replicas by the example's windows at this hour.
 fn documented_crons() -> i64 {
     if matches!(utc().hour(), 6..9 | 11..14 | 17..20) {
         80
@@ -156,7 +152,8 @@ fn documented_crons() -> i64 {
     }
 }
 
-/// What the example's window says: it opens on Saturday at midnight, and closes on Sunday at 23:00.
+/// Replicas by the example's window, which opens on Saturday at midnight and closes on Sunday at
+/// 23:00.
 fn documented_weekend() -> &'static str {
     let now = utc();
     let is_open = match now.weekday() {

@@ -24,7 +24,7 @@ const NATIVE: &str = "ehpa-php-apache";
 const DAY: i64 = 24 * 60 * 60;
 /// The rise comes so soon, every day at the same time.
 const AHEAD: i64 = 20 * 60;
-/// How long each day is busy.
+/// Busy time of each day.
 const BUSY: i64 = 6 * 60 * 60;
 const DAYS: i64 = 5;
 
@@ -108,7 +108,7 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     };
     fixture
         .native_when(
-            "the autoscaler is told that the prediction is stale",
+            "the HPA gets the error that the prediction is stale",
             is_stale,
         )
         .await?;
@@ -162,7 +162,7 @@ fn metrics(object: &Value) -> usize {
     object["spec"]["metrics"].as_array().map_or(0, Vec::len)
 }
 
-/// CPU of the pods, of what they request.
+/// CPU usage of the pods, as a share of their requests.
 fn measured_percent(object: &Value) -> Option<i64> {
     let metrics = object["status"]["currentMetrics"].as_array()?;
     metrics
@@ -208,7 +208,7 @@ impl EhpaFixture {
         .await
     }
 
-    /// Returns once the adapter was asked so many more times.
+    /// Returns after this many more requests to the adapter.
     async fn asked_again(&self, times: u32) -> Result<()> {
         let asked = async || {
             let mut sum = 0.0;
@@ -226,7 +226,7 @@ impl EhpaFixture {
         .await
     }
 
-    /// Gives a Deployment of the suite so many replicas, and waits until there are no others.
+    /// Scales a Deployment of the suite, and waits until no other replicas exist.
     pub(crate) async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), SYSTEM);
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));

@@ -1,5 +1,5 @@
-//! What is forecast reaches the adapter by the recommender's feed, also before it is written; what
-//! was written stands when the recommender is gone, until it is stale.
+//! A forecast reaches the adapter over the recommender's feed before it is written. Once the
+//! recommender is gone, the written forecast is served until it is stale.
 
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
@@ -26,7 +26,7 @@ const LOAD: f64 = 10.0;
 #[tokio::test]
 async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()>
 {
-    let fixture = EhpaFixture::open("told").await?;
+    let fixture = EhpaFixture::open("feed").await?;
     let result = tell_and_fall_silent(&fixture).await;
     // Others use this sandbox, too.
     fixture.let_write(true).await?;
@@ -59,7 +59,7 @@ async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
         .await?;
     ensure!(
         is_written(&object, LOAD),
-        "it was served by what is told, not by what is written: {:#}",
+        "it was served from the feed, not from the status: {:#}",
         object["status"]
     );
 
@@ -71,7 +71,7 @@ async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
         .await?;
     fixture.measured(2.0 * LOAD).await?;
     fixture.resize("plimsoll-recommender", 0).await?;
-    fixture.served("it stands", 2.0 * LOAD).await?;
+    fixture.served("it remains", 2.0 * LOAD).await?;
 
     fixture.age_prediction(NAME).await?;
     eventually(
@@ -106,7 +106,7 @@ fn is_near(value: f64, expected: f64) -> bool {
     (value - expected).abs() < 0.2 * expected
 }
 
-/// Whether the status says so much, for all times.
+/// Whether the status has this value at all times.
 pub(super) fn is_written(object: &Value, expected: f64) -> bool {
     let samples = object["status"]["predictionMetrics"][0]["prediction"][0]["samples"].as_array();
     let mut values = samples
@@ -150,7 +150,7 @@ impl EhpaFixture {
         .await
     }
 
-    /// Returns once the recommender shows so much as Crane's metrics.
+    /// Returns once the recommender exports this value as Crane's metrics.
     async fn measured(&self, expected: f64) -> Result<()> {
         let own = format!(
             "targetNamespace=\"{}\",resourceIdentifier=\"{IDENTIFIER}\"",

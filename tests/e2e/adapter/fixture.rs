@@ -74,7 +74,7 @@ impl Fixture {
         self.own.as_ref().context("it was made with the first turn")
     }
 
-    /// What kubectl prints with all rights.
+    /// Output of kubectl with all rights.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         e2e::kubectl_in(self.sandbox()?, arguments).await
     }
@@ -88,13 +88,13 @@ impl Fixture {
             .with_context(|| format!("GET {path}"))
     }
 
-    /// The same where it must be refused; gives the Status that says why.
+    /// The same for a request that must be refused; returns the Status with the reason.
     pub(crate) async fn refused(&self, method: &str, path: &str) -> Result<Box<Status>> {
         refused(&self.client, method, path).await
     }
 }
 
-/// Asks as `client` for what must be refused; gives the Status that says why.
+/// Sends a request as `client` that must be refused; returns the Status with the reason.
 pub(crate) async fn refused(client: &Client, method: &str, path: &str) -> Result<Box<Status>> {
     let request = http::Request::builder()
         .method(method)

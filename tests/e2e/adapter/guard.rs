@@ -1,4 +1,4 @@
-//! Who may ask the adapter past the API server.
+//! Access to the adapter without the API server in between.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::replicas_of;
@@ -19,13 +19,13 @@ use super::fixture::{ADAPTER, Fixture, PATIENCE};
 
 const METRICS_PORT: u16 = 8945;
 const SECURE_PORT: u16 = 6443;
-/// Headers with which somebody claims to be an administrator.
+/// Headers of a client that claims to be an administrator.
 const CLAIM: [(&str, &str); 2] = [
     ("X-Remote-User", "admin"),
     ("X-Remote-Group", "system:masters"),
 ];
 
-/// Somebody who asks a replica without the API server between.
+/// A client that connects to a replica without the API server in between.
 struct Direct(Client);
 
 impl Direct {
@@ -110,18 +110,18 @@ async fn certificate_of_the_cluster(fixture: &Fixture, user: &str) -> Result<Aut
 }
 
 #[tokio::test]
-async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<()> {
+async fn direct_clients_are_authenticated() -> Result<()> {
     let fixture = Fixture::take("direct").await?;
     let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
 
-    let nobody = Direct::to(&fixture, AuthInfo::default()).await?;
-    let (code, message) = nobody.get(&path, &CLAIM).await?;
+    let anonymous = Direct::to(&fixture, AuthInfo::default()).await?;
+    let (code, message) = anonymous.get(&path, &CLAIM).await?;
     ensure!(
         code == 403 && message.contains("User \"system:anonymous\" cannot list"),
         "{code} {message}"
     );
-    let probe = nobody
+    let probe = anonymous
         .0
         .request_text(http::Request::get("/readyz").body(Vec::new())?)
         .await?;
@@ -137,14 +137,14 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
 
     let key = KeyPair::generate()?;
     let own = CertificateParams::new(["front-proxy-client".to_owned()])?.self_signed(&key)?;
-    let stranger = Direct::to(&fixture, showing(&own.pem(), &key)?).await?;
+    let untrusted = Direct::to(&fixture, showing(&own.pem(), &key)?).await?;
     assert_eq!(
-        stranger.get(&path, &CLAIM).await?,
+        untrusted.get(&path, &CLAIM).await?,
         (401, "Unauthorized".to_owned())
     );
     let bearer = ("Authorization", "Bearer made.up.token");
     assert_eq!(
-        nobody.get(&path, &[bearer]).await?,
+        anonymous.get(&path, &[bearer]).await?,
         (401, "Unauthorized".to_owned())
     );
 
@@ -157,7 +157,7 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
         .await?;
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("Authorization", bearer.as_str()), CLAIM[0], CLAIM[1]];
-    let (code, message) = nobody.get(&path, &bearer).await?;
+    let (code, message) = anonymous.get(&path, &bearer).await?;
     let account = format!("system:serviceaccount:{namespace}:reader");
     ensure!(
         code == 403 && message.contains(&format!("User {account:?}")),
@@ -167,7 +167,7 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
     let client = &fixture.client;
     may_read_queue(client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
-        let (code, message) = nobody.get(&path, &bearer).await?;
+        let (code, message) = anonymous.get(&path, &bearer).await?;
         ensure!(
             code == 404 && message.contains("could not find the metric queue"),
             "{code} {message}"
@@ -175,7 +175,9 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
         Ok(())
     })
     .await?;
-    let (code, message) = nobody.get(&path.replace("queue", "other"), &bearer).await?;
+    let (code, message) = anonymous
+        .get(&path.replace("queue", "other"), &bearer)
+        .await?;
     ensure!(
         code == 403,
         "the role is about one metric: {code} {message}"
@@ -190,7 +192,7 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
     let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
-    let nobody = format!("system:serviceaccount:{namespace}:default");
+    let anonymous = format!("system:serviceaccount:{namespace}:default");
     let refused = async |who: &[&str]| {
         let answer = fixture
             .kubectl(&[&["get", "--raw", &path], who].concat())
@@ -205,10 +207,10 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
         error.contains("(NotFound)") && error.contains("could not find the metric queue"),
         "{error}"
     );
-    let error = refused(&["--as", &nobody]).await?;
+    let error = refused(&["--as", &anonymous]).await?;
     ensure!(error.contains("(Forbidden)"), "{error}");
 
-    // What the API server says of somebody reaches the adapter whole: here one of several groups
+    // The API server's answer about a user reaches the adapter whole: here one of several groups
     // has the role.
     let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
     may_read_queue(&fixture.client, namespace, &subject).await?;
@@ -223,8 +225,8 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     Ok(())
 }
 
-/// Lets somebody read one external metric of a namespace. No object of it is in discovery, so
-/// `kubectl create role` knows none.
+/// Lets a user read one external metric of a namespace. Discovery lists no object of it, so
+/// `kubectl create role` does not know it.
 async fn may_read_queue(client: &Client, namespace: &str, subject: &Value) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
     let right = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});

@@ -77,7 +77,7 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
         )
         .await?;
         asked.some_more().await?;
-        // So many at once need connections that are not open yet.
+        // This many requests at the same time need new connections.
         try_join_all((0..AT_ONCE).map(|number| {
             let (client, path) = (fixture.client.clone(), path(&fixture.namespace, number));
             async move { question(&client, &path).await }
@@ -102,7 +102,7 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
         let bundle = String::from_utf8(bundle.0)?;
         ensure!(
             bundle.contains(&now.authority),
-            "{name} has not heard of the new authority"
+            "{name} does not know the new authority"
         );
         ensure!(
             bundle.contains(&before.authority),
@@ -137,7 +137,7 @@ impl Pair {
     }
 }
 
-/// When the certificate that each replica shows ends, as it says itself.
+/// Expiry of the certificate that each replica serves, by its own metric.
 async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
     let mut ends = Vec::new();
     for replica in replicas {
@@ -155,7 +155,7 @@ async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
     Ok(ends)
 }
 
-/// Half of the clients ask what there is, the others for a metric that nobody has.
+/// Half of the clients request a metric that exists, the others one that does not.
 fn path(namespace: &str, number: usize) -> String {
     let api = "/apis/external.metrics.k8s.io/v1beta1";
     if number.is_multiple_of(2) {

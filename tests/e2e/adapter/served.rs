@@ -1,5 +1,4 @@
-//! What a client of the API server sees of the two APIs: discovery, descriptions, values and
-//! refusals.
+//! The two APIs for a client of the API server: discovery, descriptions, values and refusals.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -36,7 +35,10 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
             .context("owners")?
             .iter()
             .find(|owner| owner["fieldsV1"]["f:spec"].get("f:caBundle").is_some());
-        assert_eq!(owner.context("somebody")?["manager"], "plimsoll-adapter");
+        assert_eq!(
+            owner.context("a field manager")?["manager"],
+            "plimsoll-adapter"
+        );
     }
 
     let group = fixture.get("/apis/custom.metrics.k8s.io").await?;

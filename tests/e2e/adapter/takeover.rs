@@ -172,7 +172,7 @@ impl<'a> Takeover<'a> {
         all_ready(&self.fixture.client, OTHER).await
     }
 
-    /// As whoever installs another provider does, here with Helm.
+    /// Installs another provider, as Helm does.
     async fn lead_to_the_other_provider(&self) -> Result<()> {
         let patch = json!({
             "metadata": {"annotations": {"meta.helm.sh/release-name": "other"}},
@@ -184,8 +184,8 @@ impl<'a> Takeover<'a> {
         Ok(())
     }
 
-    /// Leaves to the other provider what nobody else knows. There are no names of Services on this
-    /// machine.
+    /// Forwards to the other provider the metrics that no other source has. There are no DNS names
+    /// of Services on this machine.
     async fn write_route(&self) -> Result<()> {
         let other = replicas_of(&self.fixture.client, OTHER, METRICS_PORT).await?;
         let address = other.first().context("it runs")?.address();
@@ -233,7 +233,7 @@ impl<'a> Takeover<'a> {
         .await
     }
 
-    /// What the adapter's program prints, or why it does nothing.
+    /// Output of the adapter's program, or its error.
     async fn command(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(e2e::program("adapter")?)
             .args(arguments)
@@ -268,7 +268,7 @@ impl<'a> Takeover<'a> {
             .context("a Service")
     }
 
-    /// How often all replicas asked the other provider.
+    /// Number of requests of all replicas to the other provider.
     async fn routed(&self) -> Result<f64> {
         let mut sum = 0.0;
         for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
@@ -288,11 +288,11 @@ impl<'a> Takeover<'a> {
         Ok(sum)
     }
 
-    /// The adapters tell people that the object is somebody else's now.
+    /// The adapters report that another owner has changed the object.
     async fn noticed(&self, before: f64) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.fixture.client.clone(), "default");
         eventually(
-            "the adapters say that somebody else has changed the object",
+            "the adapters report that another owner has changed the object",
             PATIENCE,
             async || {
                 let now = self.foreign_changes().await?;

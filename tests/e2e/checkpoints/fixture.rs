@@ -39,7 +39,7 @@ impl Fixture {
         })
     }
 
-    /// A Deployment with one container `app` whose pods use so much.
+    /// A Deployment with one container `app` whose pods use `cpu` and `memory`.
     pub(crate) async fn deploy(
         &self,
         name: &str,
@@ -104,7 +104,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// A checkpoint as somebody else wrote it.
+    /// A checkpoint that another recommender wrote.
     pub(crate) async fn store(
         &self,
         autoscaler: &str,

@@ -1,4 +1,4 @@
-//! What the schema accepts and what it refuses.
+//! Objects that the schema accepts and refuses.
 
 use anyhow::{Context, Result};
 use api::vpa;
@@ -18,7 +18,7 @@ async fn what_upstream_accepts_is_accepted_and_read_back_unchanged() -> Result<(
         example["spec"].clone(),
         spec(json!({})),
         json!({"targetRef": {"kind": "Deployment", "name": "web"}}),
-        spec(json!({"recommenders": [{"name": "nobody-runs-this-one"}]})),
+        spec(json!({"recommenders": [{"name": "not-running"}]})),
         spec(json!({"recommenders": [{"name": "a"}, {"name": "b"}]})),
         spec(json!({"recommenders": [], "resourcePolicy": {"containerPolicies": []}})),
         update_policy(json!({})),

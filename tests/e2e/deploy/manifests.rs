@@ -52,7 +52,7 @@ pub(super) fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
     Ok(rules)
 }
 
-/// The role that a binding gives, and to whom.
+/// Role and subjects of a binding.
 pub(super) fn binding(object: &Value) -> Option<String> {
     if !object["kind"].as_str()?.ends_with("RoleBinding") {
         return None;

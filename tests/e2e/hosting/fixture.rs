@@ -76,7 +76,7 @@ impl Fixture {
         self.create::<Service>(service).await.map(drop)
     }
 
-    /// The pods of the Deployment once exactly so many exist and all are ready.
+    /// The pods of the Deployment once exactly `count` exist and all are ready.
     pub(super) async fn ready(&self, replicas: usize) -> Result<Vec<Pod>> {
         eventually("all replicas are ready", PATIENCE, async || {
             let pods = self

@@ -1,4 +1,4 @@
-//! How a pod is reached, and as whom it reaches others.
+//! Connections to a pod, and the identity of its own requests.
 
 use anyhow::{Result, bail, ensure};
 use e2e::eventually;

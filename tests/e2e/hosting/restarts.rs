@@ -1,4 +1,4 @@
-//! When a process is started again, and how that is told.
+//! Restarts of a process, and their report in the status.
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;

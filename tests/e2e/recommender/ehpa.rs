@@ -1,5 +1,5 @@
-//! Effective autoscalers, kept by the deployed recommender under the RBAC of `deploy/`, with the
-//! control plane's own HPA controller.
+//! EHPAs, reconciled by the deployed recommender under the RBAC of `deploy/`, with the control
+//! plane's own HPA controller.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, PATIENCE};
 
-/// What an effective autoscaler of these tests owns is called so.
+/// Name of the objects that an EHPA of these tests owns.
 const OWNED: &str = "ehpa-php-apache";
 
 struct EhpaFixture(Fixture);
 
 impl EhpaFixture {
-    /// A Deployment of this size whose pods request 100 millicores each and use so much.
+    /// A Deployment of this size whose pods request 100 millicores each and use `cpu`.
     async fn new(prefix: &str, replicas: u32, cpu: &str) -> Result<Self> {
         let fixture = super::fixture(prefix).await?;
         fixture.deploy("php-apache", replicas, cpu, "50Mi").await?;
@@ -100,7 +100,7 @@ impl EhpaFixture {
 
     async fn await_event(&self, reason: &str) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
-        eventually("people are told", PATIENCE, async || {
+        eventually("an event is recorded", PATIENCE, async || {
             let all = events.list(&ListParams::default()).await?;
             let reasons: Vec<_> = all
                 .items
@@ -108,7 +108,7 @@ impl EhpaFixture {
                 .filter_map(|event| event.reason)
                 .collect();
             ensure!(
-                reasons.iter().any(|told| told == reason),
+                reasons.iter().any(|found| found == reason),
                 "{reason} is not among {reasons:?}"
             );
             Ok(())
@@ -182,9 +182,8 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
     let predicted = json!({"status": {"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
     }]}});
-    // Somebody else forecasts this one, from a moment on.
-    let elsewhere =
-        json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "somebody-else"}}});
+    // From now on another recommender forecasts this one.
+    let elsewhere = json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "another"}}});
     let api = fixture.api::<TimeSeriesPrediction>();
     api.patch(OWNED, &PatchParams::default(), &Patch::Merge(&elsewhere))
         .await?;
@@ -259,7 +258,7 @@ async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Resu
 
     fixture.patch_spec(json!({"specificReplicas": 3})).await?;
     fixture
-        .when::<Deployment>("php-apache", "it has as many as it was told", |it| {
+        .when::<Deployment>("php-apache", "it has the requested replicas", |it| {
             it["spec"]["replicas"] == 3
         })
         .await?;

@@ -1,5 +1,5 @@
-//! What the recommender does when what it needs is gone. These tests break their control plane, so
-//! they have one of their own and take turns.
+//! The recommender without its dependencies. These tests break their control plane, so they share
+//! one of their own, one at a time.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{another, eventually};
@@ -12,7 +12,7 @@ use super::deployed::{Replica, deploy, leader, metric, process, recovered, repli
 use super::fixture::{Fixture, PATIENCE, first_container};
 use super::{CPU_OF_240M, deployment};
 
-/// How long the API server is away.
+/// Duration of the API server's outage.
 const OUTAGE_SECONDS: f64 = 30.0;
 /// 680m lies in the bucket of CPU from 664m to 707m, and a margin of 15 % makes that 813m.
 pub(crate) const CPU_OF_680M: &str = "813m";
@@ -123,7 +123,7 @@ impl Turn {
         .await
     }
 
-    /// Waits until the object says whether somebody measures usage.
+    /// Waits until the object reports whether usage is measured.
     async fn await_source_stale(&self, expected: bool) -> Result<()> {
         let says_so = |object: &Value| {
             let mut conditions = object["status"]["conditions"]
@@ -218,7 +218,7 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
 }
 
 #[tokio::test]
-async fn recommendations_freeze_while_nobody_measures_usage_and_a_metric_says_so() -> Result<()> {
+async fn recommendations_freeze_without_usage_and_a_metric_shows_it() -> Result<()> {
     let turn = Turn::take("unmeasured").await?;
     turn.sandbox()?.stop(Component::MetricsServer).await?;
     await_metric(

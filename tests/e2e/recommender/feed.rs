@@ -29,16 +29,16 @@ const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
 fn target(following: &Subscription, uid: &str) -> Option<(String, u64)> {
-    let heard = following.get(uid)?;
-    let container = heard.value.recommendation.containers.first()?;
+    let received = following.get(uid)?;
+    let container = received.value.recommendation.containers.first()?;
     Some((
         container.target.get(&ResourceName::Cpu)?.to_string(),
-        heard.term,
+        received.term,
     ))
 }
 
-/// Waits until the feed is up to date and asks for so much, and gives the term. Until then the
-/// object is never missing again, once it was there, and its term never falls.
+/// Waits until the feed is up to date and recommends this CPU; returns the term. Until then a known
+/// object never disappears, and its term never falls.
 async fn until(
     following: &mut watch::Receiver<Subscription>,
     uid: &str,
@@ -48,14 +48,14 @@ async fn until(
     let mut last = target(&following.borrow(), uid);
     let mut complaint = None;
     let is_so = |now: &Subscription| {
-        let heard = target(now, uid);
-        if heard.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
-            complaint = Some(format!("{last:?}, then {heard:?}"));
+        let received = target(now, uid);
+        if received.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
+            complaint = Some(format!("{last:?}, then {received:?}"));
         }
-        last = heard;
+        last = received;
         let as_expected = last
             .as_ref()
-            .is_some_and(|(heard, term)| heard == cpu && *term > later_than);
+            .is_some_and(|(received, term)| received == cpu && *term > later_than);
         complaint.is_some() || (now.stale_since().is_none() && as_expected)
     };
     let waited = timeout(PATIENCE, following.wait_for(is_so))
@@ -98,9 +98,13 @@ async fn until_young(
 ) -> Result<()> {
     let mut last = None;
     let is_so = |now: &Subscription<Forecast>| {
-        let heard = now.get(uid);
-        last =
-            heard.and_then(|heard| Some((heard.value.metric("resource.cpu")?.clone(), heard.term)));
+        let received = now.get(uid);
+        last = received.and_then(|received| {
+            Some((
+                received.value.metric("resource.cpu")?.clone(),
+                received.term,
+            ))
+        });
         let said = last.as_ref().filter(|(_, term)| *term > later_than);
         now.stale_since().is_none()
             && said.is_some_and(|(metric, _)| {

@@ -39,7 +39,7 @@ impl Fixture {
         }
     }
 
-    /// A Deployment with one container `app` whose pods use so much.
+    /// A Deployment with one container `app` whose pods use `cpu` and `memory`.
     pub(crate) async fn deploy(
         &self,
         name: &str,
@@ -170,7 +170,7 @@ impl Fixture {
         Ok(serde_json::to_value(self.autoscalers.get(name).await?)?)
     }
 
-    /// How many objects that point at `target` have a first container with this CPU target.
+    /// Number of objects for `target` whose first container has this CPU target.
     pub(crate) async fn count_with_target(&self, target: &str, cpu: &str) -> Result<usize> {
         let mut count = 0;
         for object in self.autoscalers.list(&of_target(target)).await? {

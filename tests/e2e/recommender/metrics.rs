@@ -1,5 +1,4 @@
-//! What the leader's metrics say about recommendations and their quality, and that a stand-by says
-//! nothing of them.
+//! The leader's metrics about recommendations and their quality, which a standby does not export.
 
 use std::time::Duration;
 

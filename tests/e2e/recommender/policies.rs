@@ -100,7 +100,7 @@ async fn a_policy_gives_each_workload_its_object_and_touches_no_other() -> Resul
     let taken = json!({"metadata": {"ownerReferences": null}, "spec": {"updatePolicy": {"updateMode": "Initial"}}});
     fixture.patch("plimsoll-deployment-one", &taken).await?;
     fixture
-        .policy_when("web", "it is somebody else's now", |status| {
+        .policy_when("web", "it has another owner now", |status| {
             whole(status, 2, 0, 2, 0)
         })
         .await?;

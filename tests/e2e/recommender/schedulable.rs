@@ -1,6 +1,6 @@
-//! Recommendations held to what can be scheduled: by the node that pods are pinned to, by a quota
-//! and by a limit range; told by condition, event, metric and the feed; and free again when there
-//! is room.
+//! Recommendations limited to schedulable sizes: by the node that pods are pinned to, by a quota
+//! and by a limit range. The limit shows in a condition, an event, a metric and the feed, and ends
+//! when there is space again.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ async fn with_a_limit_range(client: Client) -> Result<Fixture> {
     Ok(fixture)
 }
 
-/// Waits until the target of CPU is held to so much, and checks what is said about it.
+/// Waits until the CPU target is limited to `cpu`, and checks the reports about it.
 async fn check(fixture: &Fixture, cpu: &str, reason: &str, whose: &str) -> Result<()> {
     let message =
         format!("Held to what can be scheduled: cpu of container app to {cpu} by {whose}");

@@ -26,7 +26,7 @@ const REPLICAS: i32 = 2;
 const HEARTBEAT: &str = "vpa-admission-controller";
 /// Well within the timeout of the Lease.
 const BEAT: Duration = Duration::from_millis(500);
-/// What pods ask for at first, and what is recommended.
+/// First requests of the pods, and the recommendation.
 pub(crate) const SMALL: &str = "100m";
 pub(crate) const LARGE: &str = "250m";
 
@@ -123,7 +123,7 @@ impl Fixture {
         .await
     }
 
-    /// What all replicas have counted.
+    /// Sum of a counter over all replicas.
     pub(crate) async fn total(&self, metric: &str) -> Result<f64> {
         total(&self.client, UPDATER, UPDATER_PORT, metric).await
     }
@@ -246,7 +246,7 @@ impl Fixture {
             .collect())
     }
 
-    /// Waits until all pods of a workload ask for the large size, and gives their identifiers.
+    /// Waits until all pods of a workload request the large size; returns their identifiers.
     pub(crate) async fn all_large(&self, workload: &str, replicas: usize) -> Result<Vec<String>> {
         eventually(
             &format!("all pods of {workload} have the new size"),
@@ -301,7 +301,7 @@ impl Heart {
     }
 }
 
-/// What the pod's first container asks for in effect.
+/// Effective requests of the pod's first container.
 pub(crate) fn cpu(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
     Some(

@@ -61,7 +61,7 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
         }
     }
     let renewed = eventually(
-        "the pods on small nodes are made anew",
+        "the pods on small nodes are replaced",
         PATIENCE,
         async || {
             let now = uids(&fixture, "small-node").await?;
@@ -110,7 +110,7 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
             .all(|(_, cpu)| cpu == SMALL),
         "they have the size that they had"
     );
-    told(&fixture).await?;
+    reported(&fixture).await?;
     heart.stop().await
 }
 
@@ -126,7 +126,7 @@ async fn uids(fixture: &Fixture, workload: &str) -> Result<Vec<String>> {
 }
 
 /// Upstream's event.
-async fn told(fixture: &Fixture) -> Result<()> {
+async fn reported(fixture: &Fixture) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns = "custom-columns=REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message";
         let printed = kubectl_in(

@@ -1,4 +1,4 @@
-//! What becomes of pods in each update mode.
+//! Pods in each update mode.
 
 use anyhow::{Result, ensure};
 use e2e::deployed::scrape;
@@ -96,12 +96,12 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         },
     )
     .await?;
-    told(&fixture).await?;
+    reported(&fixture).await?;
     heart.stop().await
 }
 
 /// Upstream's events.
-async fn told(fixture: &Fixture) -> Result<()> {
+async fn reported(fixture: &Fixture) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns =
             "custom-columns=REASON:.reason,KIND:.involvedObject.kind,SOURCE:.reportingComponent,MESSAGE:.message";

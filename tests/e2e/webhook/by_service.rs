@@ -1,5 +1,4 @@
-//! The webhook as it is deployed: two replicas behind a Service, with certificates that nobody
-//! looks after.
+//! The webhook as it is deployed: two replicas behind a Service, with self-managed certificates.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -128,7 +127,7 @@ async fn kill_and_await_restart(client: &Client, replica: &Replica) -> Result<()
     .await
 }
 
-/// Makes pods in dry runs before, while and after something `happens`; gives how many were not
+/// Creates pods in dry runs before, during and after an event; returns the number that were not
 /// resized.
 async fn lost_while(fixture: &Fixture, happens: impl AsyncFnOnce() -> Result<()>) -> Result<usize> {
     let pod = fixture.pod_of_workload().await?;
@@ -183,7 +182,7 @@ fn review(pod: &Pod) -> Value {
     })
 }
 
-/// How many patches a replica answers with, in base64.
+/// Number of patches in a replica's answers, in base64.
 async fn patches(replica: &Client, review: &Value) -> Result<usize> {
     let request = http::Request::post("/")
         .header("content-type", "application/json")

@@ -1,5 +1,5 @@
-//! The webhook registered by URL, with upstream's flags and certificates that somebody else puts
-//! into files. It looks at one namespace only, so that other tests do not meet it.
+//! The webhook registered by URL, with upstream's flags and certificates from files. It watches one
+//! namespace only, so that other tests do not meet it.
 
 use std::fs::File;
 use std::path::PathBuf;

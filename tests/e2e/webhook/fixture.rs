@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Everything comes to pass within this time.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
-/// What the workload asks for, and what is recommended for it.
+/// Requests of the workload, and its recommendation.
 const ASKED: (&str, &str) = ("100m", "100Mi");
 pub(crate) const RECOMMENDED: (&str, &str) = ("296m", "380258472");
 
@@ -82,7 +82,7 @@ impl Fixture {
         objects.create(&PostParams::default(), &object).await
     }
 
-    /// Lets the Deployment have so many pods and gives them.
+    /// Scales the Deployment, and returns its pods.
     pub(crate) async fn scale(&self, replicas: usize) -> Result<Vec<Pod>> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
         let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -101,9 +101,9 @@ impl Fixture {
         .await
     }
 
-    /// Lets the Deployment have so many pods, all born with the recommended size. A machine so busy
-    /// that it holds the webhook up for a second has pods admitted as they are, and may need
-    /// another try.
+    /// Scales the Deployment until all pods are created with the recommended size. A busy machine
+    /// may delay the webhook for a second; then pods are admitted unchanged, and another attempt is
+    /// needed.
     pub(crate) async fn bears_resized(&self, replicas: usize) -> Result<()> {
         let mut outcome = Ok(());
         for _ in 0..3 {
@@ -151,7 +151,7 @@ impl Fixture {
         .await
     }
 
-    /// What a pod would be, without making it.
+    /// A pod as it would be created, by a dry run.
     pub(crate) async fn try_pod(&self, pod: &Pod) -> kube::Result<Pod> {
         let dry = PostParams {
             dry_run: true,
@@ -208,7 +208,7 @@ pub(crate) fn is_resized(pod: &Pod) -> bool {
     resources(pod) == json!([{"requests": requests, "limits": {"cpu": "592m"}}])
 }
 
-/// Each pod was born with the recommended size, and says who did that.
+/// Checks that each pod was created with the recommended size and has the webhook's annotation.
 fn are_born_resized(pods: &[Pod]) -> Result<()> {
     for pod in pods {
         ensure!(is_resized(pod), "{}", resources(pod));

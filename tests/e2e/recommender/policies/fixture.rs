@@ -79,14 +79,14 @@ impl PolicyRoom {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// An autoscaler that somebody wrote, and that no recommender here is in charge of: nobody has a reason to change it.
+    /// A VPA of a user, for a recommender that does not run: no program changes it.
     pub(super) async fn by_hand(&self, name: &str, target: &str) -> Result<Value> {
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
             "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "hand"}},
             "spec": {
                 "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
-                "recommenders": [{"name": "nobody"}],
+                "recommenders": [{"name": "not-running"}],
             },
         });
         let made = self
@@ -216,7 +216,7 @@ impl PolicyRoom {
     /// Waits for an event about a policy of the namespace.
     pub(super) async fn await_event(&self, policy: &str, reason: &str) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        eventually("people are told", PATIENCE, async || {
+        eventually("an event is recorded", PATIENCE, async || {
             let list = events.list(&ListParams::default()).await?;
             let about = |event: &&Event| {
                 event
@@ -230,7 +230,7 @@ impl PolicyRoom {
                 .filter(about)
                 .filter_map(|event| event.reason.as_deref())
                 .collect();
-            ensure!(reasons.contains(&reason), "they are told {reasons:?}");
+            ensure!(reasons.contains(&reason), "the events are {reasons:?}");
             Ok(())
         })
         .await
@@ -281,7 +281,8 @@ async fn now(
     Ok(object)
 }
 
-/// Whether all is done, with so many selected, managed, conflicting and overridden.
+/// Whether the policy is done, with these numbers of selected, managed, conflicting and overridden
+/// workloads.
 pub(super) fn whole(
     status: &Value,
     selected: i64,

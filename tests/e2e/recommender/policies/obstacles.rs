@@ -1,5 +1,5 @@
-//! What may stand between a policy and the objects that it asks for: a quota, and an owner that
-//! should be sized instead.
+//! Obstacles between a policy and the objects that it wants: a quota, and an owner that should be
+//! sized instead.
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -58,14 +58,14 @@ async fn a_workload_under_an_owner_that_can_be_scaled_is_not_the_one_to_size() -
     let rigid = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "name": "rigid", "uid": quota.metadata.uid, "controller": true,
     });
-    own(&fixture, "beside", &rigid).await?;
+    own(&fixture, "second", &rigid).await?;
     fixture.policy("web", &json!({})).await?;
     fixture
         .policy_when("web", "one of the two is made", |status| {
             whole(status, 1, 1, 0, 0)
         })
         .await?;
-    fixture.await_names(&["plimsoll-deployment-beside"]).await
+    fixture.await_names(&["plimsoll-deployment-second"]).await
 }
 
 /// An object with a scale subresource, as the owner of others.

@@ -1,5 +1,5 @@
-//! A recommender of one namespace, with no more rights than a Role of that namespace gives: what
-//! `deploy/` grants, less what lies outside of namespaces.
+//! A recommender of one namespace, with no more rights than a Role of that namespace: the rights of
+//! `deploy/` without those that are cluster-wide.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::fixture::{PolicyRoom, whole};
 use super::process::{kubeconfig, start};
 
 const ACCOUNT: &str = "recommender";
-/// What a Role cannot grant.
+/// Resources that a Role cannot grant.
 const OUTSIDE: [&str; 3] = [
     "namespaces",
     "clustersizingpolicies",

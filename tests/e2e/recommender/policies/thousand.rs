@@ -110,7 +110,7 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     sandbox.down().await
 }
 
-/// As in a cluster of upstream's: the recommender starts where nobody has heard of policies.
+/// As in a cluster of upstream's: the recommender starts without the definitions of policies.
 async fn without_the_kinds(sandbox: &Sandbox) -> Result<()> {
     let kinds = [
         "sizingpolicies.plimsoll.dev",
