@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
+.PHONY: demo test test-times lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
 
 demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -13,6 +13,9 @@ export PROPTEST_RNG_SEED ?= 1
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --locked --workspace --bins --tests --examples
 	RUST_TEST_THREADS=8 cargo test --locked --workspace --no-fail-fast
+
+test-times: ## seconds of building, of clippy and of each test binary, and the slowest tests; PACKAGES="model sizing" for some crates
+	tests/times.sh $(PACKAGES)
 
 fresh: ## both README commands in a new clone with empty caches, as on a new machine; prints the time of each phase
 	tests/fresh.sh
