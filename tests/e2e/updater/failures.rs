@@ -1,10 +1,10 @@
-//! What the updater does when what it needs is gone: the webhook, the leader, answers. And when
-//! somebody stops it.
+//! The updater without its dependencies (webhook, leader, answers), and with the kill switch.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{metric, process, scrape};
+use e2e::measuring::checks_latency;
 use e2e::{Watching, eventually};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,7 +20,7 @@ const REPLICAS: usize = 12;
 const SOME: usize = 3;
 /// Of the workload that waits.
 const WAITING: usize = 3;
-/// Somebody stops the updater with a `ConfigMap` of this name.
+/// Name of the kill switch's `ConfigMap`.
 const SWITCH: &str = "plimsoll-stop";
 
 /// One pod at a time, so that there is time for something to happen.
@@ -101,7 +101,7 @@ async fn is_held(fixture: &Fixture, reason: &str) -> Result<()> {
     .await
 }
 
-/// Throws the switch, and gives how long it took until nothing was under way any more.
+/// Sets the kill switch, and returns the time until no update was under way any more.
 async fn stop(fixture: &Fixture, switches: &Api<ConfigMap>) -> Result<Duration> {
     let switch = serde_json::from_value(json!({"metadata": {"name": SWITCH}}))?;
     switches.create(&PostParams::default(), &switch).await?;
@@ -120,7 +120,7 @@ async fn signal(fixture: &Fixture, signal: &str) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_moves_while_the_webhook_is_silent_or_somebody_stops_it() -> Result<()> {
+async fn nothing_is_updated_without_the_webhook_or_with_the_kill_switch() -> Result<()> {
     let fixture = Fixture::take("held").await?;
     is_held(&fixture, "webhook_gone").await?;
     fixture.workload("later", SOME, &json!({})).await?;
@@ -136,17 +136,12 @@ async fn nothing_moves_while_the_webhook_is_silent_or_somebody_stops_it() -> Res
     some_are_replaced(&fixture).await?;
 
     let switches: Api<ConfigMap> = Api::namespaced(fixture.client.clone(), "plimsoll-system");
-    let mut took = stop(&fixture, &switches).await?;
-    // Something else may keep the machine, or move the Lease: the best of three counts.
-    for _ in 0..2 {
-        println!("the switch worked after {took:.1?}, as far as its metric was looked at");
-        if took < Duration::from_secs(1) {
-            break;
-        }
-        switches.delete(SWITCH, &DeleteParams::default()).await?;
-        took = took.min(stop(&fixture, &switches).await?);
-    }
-    ensure!(took < Duration::from_secs(1), "the switch took {took:?}");
+    let took = stop(&fixture, &switches).await?;
+    println!("the metric showed the kill switch after {took:.1?}");
+    ensure!(
+        !checks_latency() || took < Duration::from_secs(1),
+        "the switch took {took:?}"
+    );
     // What comes now has to wait for the end of that.
     fixture
         .autoscale("later", &json!({"updateMode": "Recreate"}))
@@ -214,7 +209,7 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     waiting_workload(&fixture).await?;
     unmoved_workload(&fixture).await?;
     let watching = Watching::of(fixture.pods.clone()).await?;
-    // A webhook that nobody serves: the API server answers each eviction with 500.
+    // A webhook without a server: the API server answers each eviction with 500.
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "no-evictions"},
