@@ -160,6 +160,8 @@ mod tests {
                 .unwrap()
                 .starts_with("-----BEGIN CERTIFICATE-----")
         );
-        assert!(authority.issue("kwok", subject).is_err());
+        let error = authority.issue("kwok", subject).unwrap_err();
+        let expected = format!("write {}", identity.certificate.display());
+        assert_eq!(error.to_string(), expected);
     }
 }

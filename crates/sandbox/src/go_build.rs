@@ -164,7 +164,7 @@ impl<'a> GoBuild<'a> {
 
     /// Go, without settings of the user that change what is built.
     ///
-    /// Temporary files are kept beside the module, where they are found and removed after a kill.
+    /// Temporary files are kept in the folder of the module, which the next build removes after a kill.
     fn go(&self) -> Command {
         let mut command = exec_wrapper::command(self.sandbox, "go");
         command

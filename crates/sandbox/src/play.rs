@@ -275,8 +275,15 @@ mod tests {
             "deploy/web".parse::<Target>().unwrap().to_string(),
             "Deployment web"
         );
-        for wrong in ["web", "deployment/", "pod/web"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        for (wrong, expected) in [
+            ("web", "target \"web\" must be KIND/NAME"),
+            ("deployment/", "target \"deployment/\" has no name"),
+            (
+                "pod/web",
+                "kind \"pod\" must be deployment, replicaset, statefulset, daemonset or job",
+            ),
+        ] {
+            assert_eq!(wrong.parse::<Target>().unwrap_err().to_string(), expected);
         }
     }
 }

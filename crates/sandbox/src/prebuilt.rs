@@ -49,7 +49,7 @@ impl Folder {
             .find(|path| path.is_file())
     }
 
-    /// The folder of all files of a module: `files` in this folder, or beside it.
+    /// The folder of all files of a module: `files` in this folder or its parent.
     fn files(&self, module: &Module) -> Option<PathBuf> {
         [self.path.join("files"), self.path.join("../files")]
             .into_iter()

@@ -264,8 +264,18 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_is_said() {
-        assert!(probe(json!({"grpc": {"port": 1}})).is_err());
-        assert!(probe(json!({"httpGet": {"port": "absent"}})).is_err());
-        assert!(probe(json!({"tcpSocket": {"port": 70000}})).is_err());
+        let message = |fields| probe(fields).unwrap_err().message;
+        assert_eq!(
+            message(json!({"grpc": {"port": 1}})),
+            "a probe of this kind is not supported in a hosted pod"
+        );
+        assert_eq!(
+            message(json!({"httpGet": {"port": "absent"}})),
+            "container \"c\" has no port String(\"absent\")"
+        );
+        assert_eq!(
+            message(json!({"tcpSocket": {"port": 70000}})),
+            "container \"c\" has no port Int(70000)"
+        );
     }
 }

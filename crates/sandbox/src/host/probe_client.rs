@@ -213,6 +213,10 @@ mod tests {
             .local_addr()
             .unwrap()
             .port();
-        assert!(runtime.block_on(connect("127.0.0.1", closed)).is_err());
+        let error = runtime.block_on(connect("127.0.0.1", closed)).unwrap_err();
+        assert!(
+            error.starts_with(&format!("dial tcp 127.0.0.1:{closed}: ")),
+            "{error}"
+        );
     }
 }
