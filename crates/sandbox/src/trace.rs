@@ -243,7 +243,10 @@ mod tests {
         assert_eq!(trace().usage_at(900.1), None);
         assert_eq!(
             trace().usage_in_loop(900.0 + 310.0),
-            trace().usage_at(310.0).unwrap()
+            Usage {
+                cpu_millicores: Some(100.0),
+                memory_mib: Some(60.0)
+            }
         );
         let single = Trace::parse("unix_seconds,memory_mib\n5,1\n", &Columns::default()).unwrap();
         assert_eq!(

@@ -210,6 +210,6 @@ mod tests {
         assert_eq!(base["KUBERNETES_SERVICE_HOST"], "127.0.0.1");
         assert_eq!(base["KUBERNETES_SERVICE_PORT"], "6443");
         assert_eq!(base["HOSTNAME"], "pod");
-        assert_eq!(base[LISTEN_IP], address().on_loopback().to_string());
+        assert_eq!(base[LISTEN_IP], "127.130.0.1");
     }
 }

@@ -142,7 +142,7 @@ mod tests {
         );
         assert_eq!(
             registry.on_loopback(address.in_status()),
-            Some(address.on_loopback())
+            Some(Ipv4Addr::new(127, 130, 0, 1))
         );
         registry.remove("uid");
         assert_eq!(selected("default", "app", "web"), 0);
