@@ -183,7 +183,7 @@ async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
 }
 
 /// A checkpoint of a container whose last sample is this old.
-fn heard_of(ago: SignedDuration) -> Result<Value> {
+fn last_sample_before(ago: SignedDuration) -> Result<Value> {
     let last = Timestamp::from_second((Timestamp::now() - ago).as_second())?;
     let first = last - SignedDuration::from_hours(48);
     let histogram = json!({"referenceTimestamp": first.to_string(), "bucketWeights": {"20": 10000}, "totalWeight": 1.5});
@@ -200,8 +200,8 @@ async fn only_checkpoints_without_an_autoscaler_are_collected() -> Result<()> {
     fixture.deploy("web", 1, "240m", "300Mi").await?;
     fixture.autoscale("web", &json!({})).await?;
     let (recent, ancient) = (
-        heard_of(SignedDuration::from_hours(1))?,
-        heard_of(SignedDuration::from_hours(9 * 24))?,
+        last_sample_before(SignedDuration::from_hours(1))?,
+        last_sample_before(SignedDuration::from_hours(9 * 24))?,
     );
     fixture.store("web", "renamed", &ancient).await?;
     fixture.store("web", "paused", &recent).await?;
@@ -272,7 +272,11 @@ async fn a_checkpoint_that_was_deleted_is_made_again() -> Result<()> {
     fixture.deploy("web", 0, "1m", "1Mi").await?;
     fixture.autoscale("web", &json!({})).await?;
     fixture
-        .store("web", "app", &heard_of(SignedDuration::from_hours(1))?)
+        .store(
+            "web",
+            "app",
+            &last_sample_before(SignedDuration::from_hours(1))?,
+        )
         .await?;
     let recommender = Recommender::start(&fixture.namespace).await?;
     recommender.await_looks().await?;

@@ -144,7 +144,7 @@ impl Candidate {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_told_to_end_hands_over_at_once() -> Result<()> {
+async fn a_leader_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
     let fixture = Fixture::new().await?;
     let mut first = fixture.candidate("first", AN_HOUR).await?;
     let before = fixture.led_by("first").await?;

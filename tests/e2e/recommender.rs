@@ -315,7 +315,7 @@ async fn objects_of_another_recommender_are_left_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_kill_for_want_of_memory_raises_memory() -> Result<()> {
+async fn an_oom_kill_raises_memory() -> Result<()> {
     let fixture = fixture("oom").await?;
     fixture.deploy("web", 1, "240m", "300Mi").await?;
     fixture
@@ -335,7 +335,7 @@ async fn a_kill_for_want_of_memory_raises_memory() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_eviction_for_want_of_memory_raises_memory() -> Result<()> {
+async fn an_eviction_under_memory_pressure_raises_memory() -> Result<()> {
     let fixture = fixture("evicted").await?;
     fixture.deploy("web", 1, "240m", "300Mi").await?;
     fixture
@@ -345,7 +345,7 @@ async fn an_eviction_for_want_of_memory_raises_memory() -> Result<()> {
         .object_with_target("web", "memory", MEMORY_OF_300MI)
         .await?;
     fixture
-        .tell_of_eviction("web", "app,side", "800Mi,1Gi")
+        .report_eviction("web", "app,side", "800Mi,1Gi")
         .await?;
     // A fifth more than the usage of 800Mi.
     fixture

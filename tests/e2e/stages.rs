@@ -293,7 +293,7 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
 }
 
 #[tokio::test]
-async fn a_crash_loop_goes_on_until_it_is_told_to_stop() -> Result<()> {
+async fn a_crash_loop_goes_on_until_its_annotation_is_removed() -> Result<()> {
     let annotations = json!({
         "sandbox.plimsoll.dev/crash-loop": "true",
         "sandbox.plimsoll.dev/crash-after": "100ms",

@@ -63,7 +63,8 @@ impl Listening {
         )
         .await??;
         let all_heard = |now: &Subscription| {
-            now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some())
+            now.stale_since().is_none()
+                && uids.values().all(|uid| received_target(now, uid).is_some())
         };
         timeout(PATIENCE, following.wait_for(all_heard))
             .await
@@ -96,7 +97,7 @@ impl Listening {
         let mut following = self.following.clone();
         let uid = self.uids.get(name).context("it was listed")?;
         let is_above =
-            |now: &Subscription| heard_target(now, uid).is_some_and(|target| target > before);
+            |now: &Subscription| received_target(now, uid).is_some_and(|target| target > before);
         timeout(PATIENCE, following.wait_for(is_above))
             .await
             .with_context(|| format!("the feed about {name}"))??;
@@ -115,7 +116,7 @@ fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler
     }
 }
 
-fn heard_target(following: &Subscription, uid: &str) -> Option<i64> {
+fn received_target(following: &Subscription, uid: &str) -> Option<i64> {
     let received = following.get(uid)?;
     Some(
         received

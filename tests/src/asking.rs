@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_that_fails_is_told_of() {
+    async fn a_request_that_fails_is_reported() {
         let asked = while_asked(
             Duration::from_millis(1),
             vec![async || bail!("gone")],

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubernetes_is_told_its_own_version() {
+    fn kubernetes_gets_its_own_version() {
         let flags = CONTROL_PLANE.linker_flags();
         let version = required_version(CONTROL_PLANE.go_mod, "k8s.io/kubernetes").unwrap();
         assert!(

@@ -230,7 +230,7 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
 }
 
 #[tokio::test]
-async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Result<()> {
+async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result<()> {
     let fixture = EhpaFixture::new("preview", 2, "200m").await?;
     let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null}));
     fixture

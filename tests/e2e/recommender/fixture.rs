@@ -127,7 +127,7 @@ impl Fixture {
 
     /// Writes the event that a kubelet writes when it evicts a pod of a Deployment because memory
     /// is short.
-    pub(crate) async fn tell_of_eviction(
+    pub(crate) async fn report_eviction(
         &self,
         deployment: &str,
         containers: &str,

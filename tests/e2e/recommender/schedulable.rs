@@ -57,7 +57,7 @@ async fn deploy(fixture: &Fixture, replicas: u32, node: Option<&str>) -> Result<
 }
 
 /// A namespace whose workload shares the node with a daemon that leaves little.
-async fn beside_a_daemon(client: Client) -> Result<Fixture> {
+async fn with_a_daemon_set(client: Client) -> Result<Fixture> {
     let fixture = Fixture::new(client, "node").await?;
     let selector = json!({"matchLabels": {"app": "heavy"}});
     let spec = json!({"selector": selector, "template": pod("heavy", DAEMON_CPU, Some(NODE))});
@@ -172,7 +172,7 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
     let sandbox = another("schedulable").await?;
     e2e::deployed::deploy(&sandbox, "tests/e2e/schedulable").await?;
     let client = sandbox.client().await?;
-    let node = beside_a_daemon(client.clone()).await?;
+    let node = with_a_daemon_set(client.clone()).await?;
     let quota = with_a_quota(client.clone()).await?;
     let range = with_a_limit_range(client.clone()).await?;
 

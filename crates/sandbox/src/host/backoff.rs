@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_starts_anew() {
+    fn a_long_run_resets_the_delay() {
         let mut back_off = BackOff::new(Duration::from_secs(10));
         for _ in 0..5 {
             back_off.after(Duration::from_secs(1));

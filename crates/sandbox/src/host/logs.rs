@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_starts_anew_before_it_is_too_long() {
+    fn a_file_is_replaced_before_it_is_too_long() {
         let folder = tempfile::tempdir().unwrap();
         let line = format!("{}\n", "x".repeat(ENTRY_BYTES - 1));
         copied(folder.path(), line.repeat(700).as_bytes());
