@@ -32,15 +32,15 @@ timed() { # name, log, command...
 timed 'build' build.log cargo build --locked "${packages[@]}" --bins --tests --examples
 timed 'clippy' clippy.log cargo clippy --locked "${packages[@]}" --all-targets -- -D warnings
 
-# Folder of the package, name of the target and path of the binary, of everything with tests.
+# Folder of the package, kind and name of the target, and path of the binary, of everything with tests.
 cargo test --locked "${packages[@]}" --no-run --message-format=json 2>"$logs/list.log" |
-  sed -nE 's/.*"package_id":"path\+file:\/\/([^"#]+)#[^"]*".*"name":"([^"]+)","src_path".*"overflow_checks":[a-z]+,"test":true.*"executable":"([^"]+)".*/\1 \2 \3/p' |
+  sed -nE 's/.*"package_id":"path\+file:\/\/([^"#]+)#[^"]*".*"kind":\["([a-z]+)".*"name":"([^"]+)","src_path".*"overflow_checks":[a-z]+,"test":true.*"executable":"([^"]+)".*/\1 \2 \3 \4/p' |
   sort -u >"$logs/binaries"
 # libtest reports times to nightly toolchains only, or where this variable is set; it must not be set for
 # cargo, which would build everything again.
-while read -r folder target binary; do
-  name=$(basename "$folder")/$target
-  timed "$name" "$(basename "$binary").test" env -C "$folder" CARGO_MANIFEST_DIR="$folder" RUSTC_BOOTSTRAP=1 \
+while read -r folder kind target binary; do
+  crate=$(basename "$folder")
+  timed "$crate: $kind $target" "$crate $kind $target.test" env -C "$folder" CARGO_MANIFEST_DIR="$folder" RUSTC_BOOTSTRAP=1 \
     "$binary" -Z unstable-options --report-time
 done <"$logs/binaries"
 timed 'documentation tests' doc.log cargo test --locked "${packages[@]}" --doc
@@ -48,8 +48,10 @@ timed 'documentation tests' doc.log cargo test --locked "${packages[@]}" --doc
 printf '\nseconds of each step, the longest first:\n'
 printf '%s\n' "${rows[@]}" | sort -rn
 printf '\nslowest tests:\n'
-sed -nE 's/^test (.*) \.\.\. ([a-zA-Z]+) <([0-9.]+)s>$/\3 \2 \1/p' "$logs"/*.test |
-  sort -rn | head -20 | awk '{printf "%9.1f s  %-6s %s\n", $1, $2, $3}'
+for log in "$logs"/*.test; do
+  crate=$(basename "$log" .test)
+  sed -nE "s/^test (.*) \.\.\. ([a-zA-Z]+) <([0-9.]+)s>\$/\3 \2 ${crate%% *}: \1/p" "$log"
+done | sort -rn | head -20 | awk '{printf "%9.1f s  %-6s %s %s\n", $1, $2, $3, $4}'
 if [ $failed -ne 0 ]; then
   printf '\nsome steps failed; their output is in %s\n' "$logs"
   exit 1
