@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
+.PHONY: demo test test-times lint bench accuracy bench-feed bench-latency bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
 
 demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -13,6 +13,9 @@ export PROPTEST_RNG_SEED ?= 1
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --locked --workspace --bins --tests --examples
 	RUST_TEST_THREADS=8 cargo test --locked --workspace --no-fail-fast
+
+test-times: ## seconds of building, of clippy and of each test binary, and the slowest tests; PACKAGES="model sizing" for some crates
+	tests/times.sh $(PACKAGES)
 
 fresh: ## both README commands in a new clone with empty caches, as on a new machine; prints the time of each phase
 	tests/fresh.sh
@@ -29,6 +32,11 @@ accuracy: ## forecasts of recorded series against simple methods and Crane's, as
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading
+
+bench-latency: ## time from an OOM kill to the new target and to the larger pod, and until the kill switch works, with their bounds
+	cargo build --locked --release --workspace --bins
+	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test kills -- --nocapture --test-threads=1
+	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test e2e -- --nocapture --test-threads=1 kill_switch an_oom_kill_is_seen
 
 bench-webhook: ## latency and throughput of the webhook over TLS, with a pod matched among 10,000 VPA objects
 	cargo bench --locked -p webhook --bench load

@@ -20,7 +20,7 @@ export GOPROXY GOSUMDB GOENV=off
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 PATH=$cargo_home/bin:$PATH
 export HOME=$work/home CARGO_HOME=$work/cargo
-unset CARGO_TARGET_DIR
+unset CARGO_TARGET_DIR KUBEBUILDER_ASSETS PLIMSOLL_CONTROL_PLANE
 export GOPATH=$work/go GOMODCACHE=$work/go/pkg/mod GOCACHE=$work/go-build
 export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
 mkdir -p "$HOME" "$CARGO_HOME"

@@ -1,6 +1,6 @@
 //! The third step: a workload whose load rises each day at the same time is scaled before that.
 //! Prometheus has five days of its CPU; the recommender forecasts the next hour, the adapter serves
-//! that, and the control plane's own autoscaler acts on it.
+//! that, and the control plane's HPA acts on it.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;
@@ -16,8 +16,8 @@ use crate::observe::NAMESPACE;
 use crate::replicas::Seen;
 
 const WORKLOAD: &str = "checkout";
-/// What its effective autoscaler owns is called so.
-const NATIVE: &str = "ehpa-checkout";
+/// Name of the objects that the EHPA owns.
+const HPA: &str = "ehpa-checkout";
 const DAY: i64 = 86_400;
 const DAYS: i64 = 5;
 /// The rise comes so soon, every day at the same time, and lasts so long.
@@ -31,22 +31,22 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
     let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
     write_history(sandbox, rise).await?;
     println!(
-        "\n3. The load of {WORKLOAD} rises each day at {} UTC; Prometheus is given {DAYS} days of that. It is scaled before.\n",
+        "\n3. The load of {WORKLOAD} rises each day at {} UTC, as {DAYS} days in Prometheus show. It is scaled up before the rise.\n",
         clock(rise)
     );
     e2e::apply(sandbox, "tests/demo/checkout.yaml").await?;
     println!(
-        "  {}  ehpa/{WORKLOAD} is made, from tests/demo/checkout.yaml",
+        "  {}  created ehpa/{WORKLOAD} from tests/demo/checkout.yaml",
         time()
     );
-    let first = Seen::now(client, WORKLOAD, NATIVE).await?.replicas;
-    let mut told = String::new();
+    let first = Seen::now(client, WORKLOAD, HPA).await?.replicas;
+    let mut printed = String::new();
     let last = eventually("it is scaled", PATIENCE, async || {
-        let seen = Seen::now(client, WORKLOAD, NATIVE).await?;
+        let seen = Seen::now(client, WORKLOAD, HPA).await?;
         let sentence = seen.sentence();
-        if sentence != told {
+        if sentence != printed {
             println!("  {}  {sentence}", time());
-            told.clone_from(&sentence);
+            printed.clone_from(&sentence);
         }
         ensure!(seen.is_settled(), "{sentence}");
         Ok(seen)
@@ -61,20 +61,23 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
         .measured_percent
         .context("the CPU of its pods is known")?;
     let target = last.target_percent.context("the autoscaler has a target")?;
-    ensure!(percent < target, "what is measured asks for more, too");
-    println!(
-        "\n  The native autoscaler's event: {}",
-        without_selector(&own_words(client).await?)
+    ensure!(
+        percent < target,
+        "the measured CPU asks for more replicas, too"
     );
     println!(
-        "  From {first} to {} replicas {minutes} minutes before the rise. What is measured, {percent} % of the requested CPU against a \
-         target of {target} %, asks for no more.",
+        "\n  Event of the HPA: {}",
+        without_selector(&rescale_message(client).await?)
+    );
+    println!(
+        "  Scaled from {first} to {} replicas {minutes} minutes before the rise. The measured CPU, {percent} % of requests with a \
+         target of {target} %, needs no more.",
         last.replicas
     );
     Ok(())
 }
 
-/// The text without what stands in brackets: the labels by which the metric is asked for.
+/// The text without the part in brackets: the labels of the metric's query.
 fn without_selector(message: &str) -> String {
     match (message.split_once('('), message.rsplit_once(')')) {
         (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
@@ -82,22 +85,18 @@ fn without_selector(message: &str) -> String {
     }
 }
 
-/// What the native autoscaler says in its last event about the change.
-async fn own_words(client: &Client) -> Result<String> {
+/// Message of the HPA's last event about the change.
+async fn rescale_message(client: &Client) -> Result<String> {
     let events = Api::<Event>::namespaced(client.clone(), NAMESPACE);
-    let fields = format!("involvedObject.name={NATIVE},reason=SuccessfulRescale");
-    eventually(
-        "the native autoscaler tells of it in an event",
-        PATIENCE,
-        async || {
-            let list = events.list(&ListParams::default().fields(&fields)).await?;
-            list.items
-                .into_iter()
-                .max_by_key(|event| event.last_timestamp.clone())
-                .and_then(|event| event.message)
-                .context("no event")
-        },
-    )
+    let fields = format!("involvedObject.name={HPA},reason=SuccessfulRescale");
+    eventually("the HPA records an event", PATIENCE, async || {
+        let list = events.list(&ListParams::default().fields(&fields)).await?;
+        list.items
+            .into_iter()
+            .max_by_key(|event| event.last_timestamp.clone())
+            .and_then(|event| event.message)
+            .context("no event")
+    })
     .await
 }
 

@@ -1,5 +1,5 @@
-//! The first step: a recorded day of usage, played in two minutes, and what the recommender makes
-//! of it. No pod is moved yet.
+//! The first step: a recorded day of usage, replayed in two minutes, and the resulting
+//! recommendations. No pod is updated yet.
 
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -20,7 +20,8 @@ use crate::report;
 /// `deploy/overlays/demo` expects.
 const SPEED: f64 = 720.0;
 const DAY: Duration = Duration::from_mins(2);
-/// How often the table is drawn; further apart where it cannot be redrawn in place.
+/// Time between two drawings of the table; longer without a terminal, which cannot redraw it in
+/// place.
 const REFRESH: Duration = Duration::from_secs(1);
 const REFRESH_PLAIN: Duration = Duration::from_secs(20);
 
@@ -31,7 +32,7 @@ pub(crate) fn play(client: &Client) -> Result<JoinSet<()>> {
         let (play, client) = (recorded_day(name)?, client.clone());
         players.spawn(async move {
             if let Err(error) = play.run(client, CancellationToken::new()).await {
-                eprintln!("The recorded day is not played any more: {error:#}");
+                eprintln!("The replay of the recorded day stopped: {error:#}");
             }
         });
     }
@@ -41,7 +42,7 @@ pub(crate) fn play(client: &Client) -> Result<JoinSet<()>> {
 /// Draws the table until the first day is over.
 pub(crate) async fn watch(client: &Client) -> Result<()> {
     println!(
-        "\n1. A recorded day of real usage, played in {} s; the recommender finds sizes.\n",
+        "\n1. A recorded day of real usage is replayed in {} s; the recommender computes sizes.\n",
         DAY.as_secs()
     );
     let terminal = io::stdout().is_terminal();

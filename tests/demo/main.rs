@@ -1,10 +1,10 @@
-//! The main job on a real control plane, in three steps: a recorded day of usage is played fast to
-//! three workloads that ask for plainly wrong sizes; their pods are moved to what the day showed;
-//! and a fourth workload is scaled before its daily rise. Recommender, updater, webhook and adapter
-//! are deployed as in production. Every number that is printed is read from the cluster; what does
-//! not come in time ends this with an error.
+//! The main job on a real control plane, in three steps: a recorded day of usage is replayed fast
+//! for three workloads with plainly wrong requests; their pods are updated to the sizes of that
+//! day; and a fourth workload is scaled up before its daily rise. Recommender, updater, webhook and
+//! adapter are deployed as in production. Every printed number is read from the cluster; a missed
+//! deadline ends the demonstration with an error.
 //!
-//! `KEEP=1` leaves everything running and says how to look around.
+//! `KEEP=1` leaves everything running and prints commands to explore it.
 
 mod ahead;
 mod day;
@@ -12,7 +12,7 @@ mod moves;
 mod observe;
 mod replicas;
 mod report;
-mod stage;
+mod setup;
 
 use std::env;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ use crate::observe::NAMESPACE;
 
 /// Name of the sandbox, so that `KEEP=1` leaves something to refer to.
 const NAME: &str = "demo";
-/// What is waited for comes within this time, or something is wrong.
+/// Limit of every wait.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[tokio::main]
@@ -62,11 +62,11 @@ async fn run() -> Result<()> {
         );
         return Err(error);
     }
-    println!("\nShown in {:.0} s.", started.elapsed().as_secs_f64());
+    println!("\nFinished in {:.0} s.", started.elapsed().as_secs_f64());
     if keep {
         sandbox.detach()?;
         println!(
-            "Left running. Look around with\n  eval \"$({} env --name {NAME})\"",
+            "The sandbox keeps running. Explore it with\n  eval \"$({} env --name {NAME})\"",
             sandbox_program.display()
         );
         println!(
@@ -82,14 +82,14 @@ async fn run() -> Result<()> {
 
 async fn show(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
-    stage::set(sandbox, &client)
+    setup::deploy(sandbox, &client)
         .await
         .context("deploy the suite and the workloads")?;
     // Usage goes on with another such day after the first, so that the pods of the second step use
     // something.
     let _players = day::play(&client)?;
-    day::watch(&client).await.context("1. find sizes")?;
-    moves::watch(&client).await.context("2. move pods")?;
+    day::watch(&client).await.context("1. compute sizes")?;
+    moves::watch(&client).await.context("2. update pods")?;
     ahead::watch(sandbox, &client)
         .await
         .context("3. scale before the rise")

@@ -1,5 +1,5 @@
-//! The second step: the VPA objects let their pods be moved. The updater evicts them inside their
-//! budgets, or resizes them where they run, and the webhook sizes those that are made anew.
+//! The second step: the VPA objects allow updates of their pods. The updater evicts pods within
+//! their budgets or resizes them in place, and the webhook sizes the replacements.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::PATIENCE;
 use crate::observe::{self, NAMESPACE};
 use crate::report::{self, Amounts, SizedPod};
 
-/// What each object may do with its pods from now on.
+/// Update mode of each object from now on.
 const MODES: [(&str, &str); 3] = [
     ("web", "Recreate"),
     ("worker", "InPlaceOrRecreate"),
@@ -24,7 +24,9 @@ const MODES: [(&str, &str); 3] = [
 ];
 
 pub(crate) async fn watch(client: &Client) -> Result<()> {
-    println!("2. Pods may be moved now; the updater and the webhook bring them to their size.\n");
+    println!(
+        "2. The VPA objects now allow updates: the updater and the webhook apply the sizes.\n"
+    );
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
     let autoscalers = Api::<VerticalPodAutoscaler>::namespaced(client.clone(), NAMESPACE);
     let before = observe::pods(&pods).await?;
@@ -37,19 +39,15 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
             .await?;
         println!("  vpa/{name:<8} updateMode: Off -> {mode}");
     }
-    let after = eventually(
-        "all pods have the size that is recommended",
-        PATIENCE,
-        async || {
-            let after = observe::pods(&pods).await?;
-            check(&before, &after, &bounds(&autoscalers).await?)?;
-            Ok(after)
-        },
-    )
+    let after = eventually("all pods have the recommended size", PATIENCE, async || {
+        let after = observe::pods(&pods).await?;
+        check(&before, &after, &bounds(&autoscalers).await?)?;
+        Ok(after)
+    })
     .await?;
     let seconds = started.elapsed().as_secs_f64();
     println!("\n{}", report::moves(&before, &after));
-    println!("  It took {seconds:.0} s. Fewest pods of each that were ready meanwhile:");
+    println!("  It took {seconds:.0} s. Least number of ready pods meanwhile:");
     for (name, _) in MODES {
         let uids: Vec<String> = of(&after, name).map(|pod| pod.uid.clone()).collect();
         println!(
@@ -76,7 +74,7 @@ async fn bounds(
     Ok(bounds.collect())
 }
 
-/// Whether all pods are there, within the bounds, and those made anew were sized by the webhook.
+/// Checks that all pods exist, are within the bounds, and that the webhook sized the new ones.
 fn check(
     before: &[SizedPod],
     after: &[SizedPod],
@@ -98,14 +96,14 @@ fn check(
             ensure!(
                 is_within(|amounts| amounts.cpu_millicores)
                     && is_within(|amounts| amounts.memory_bytes),
-                "{} asks for {:?}, which is not from {lower:?} to {upper:?}",
+                "{} requests {:?}, which is not between {lower:?} and {upper:?}",
                 pod.name,
                 pod.request
             );
             let is_old = before.iter().any(|old| old.uid == pod.uid);
             ensure!(
-                is_old || pod.sized_at_birth,
-                "{} was made anew, but not sized by the webhook",
+                is_old || pod.sized_by_webhook,
+                "{} is a replacement, but was not sized by the webhook",
                 pod.name
             );
         }

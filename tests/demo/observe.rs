@@ -1,4 +1,4 @@
-//! What the cluster shows of the demonstration's workloads at this moment.
+//! The current state of the demonstration's workloads in the cluster.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) const NAMESPACE: &str = "shop";
 /// VPA of its own name.
 pub(crate) const WORKLOADS: [&str; 3] = ["web", "worker", "cache"];
 
-/// What the webhook writes into a pod that it sizes.
+/// Annotation of pods that the webhook sized.
 const SIZED_BY_WEBHOOK: &str = "vpaUpdates";
 
 /// One row per workload, in the order of [`WORKLOADS`].
@@ -132,17 +132,17 @@ fn sized(pod: &Pod) -> Option<SizedPod> {
         name: pod.name_any(),
         uid: pod.uid()?,
         request: request(pod)?,
-        sized_at_birth: pod.annotations().contains_key(SIZED_BY_WEBHOOK),
+        sized_by_webhook: pod.annotations().contains_key(SIZED_BY_WEBHOOK),
     })
 }
 
-/// What the pod's only container asks for in effect, as its kubelet says.
+/// Effective request of the pod's only container, as its kubelet reports it.
 fn request(pod: &Pod) -> Option<Amounts> {
     let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
     listed(status.resources.as_ref()?.requests.as_ref()?)
 }
 
-/// What the recommender has found for the workload's only container.
+/// Recommendation for the workload's only container.
 fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&RecommendedContainerResources> {
     autoscaler
         .status

@@ -1,5 +1,5 @@
-//! What the cluster says about the replicas of a workload at one moment: how many there are, how
-//! many its native autoscaler wants, and why.
+//! The replicas of a workload at one moment: their number, the number that its HPA wants, and the
+//! reason.
 
 use std::fmt::Write as _;
 
@@ -14,14 +14,14 @@ use crate::observe::{self, NAMESPACE};
 /// The native autoscaler leaves replicas as they are when a metric is off by no more.
 const TOLERANCE: f64 = 1.1;
 
-/// What the cluster says about the workload at one moment.
+/// State of the workload at one moment.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) replicas: i64,
     ready: i64,
     /// Of the native autoscaler: the replicas that it wants.
     wanted: Option<i64>,
-    /// CPU that pods use, of what they request, and how much it should be.
+    /// CPU usage of the pods in percent of their requests, and its target.
     pub(crate) measured_percent: Option<i64>,
     pub(crate) target_percent: Option<i64>,
     /// Millicores per pod that are forecast, and how many there should be.
@@ -88,11 +88,11 @@ impl Seen {
         if let Some((forecast, target)) = self.forecast.zip(self.forecast_target) {
             let _ = write!(
                 text,
-                "; forecast: {forecast:.0}m per pod, should be {target:.0}m"
+                "; forecast: {forecast:.0}m per pod, target {target:.0}m"
             );
         }
         if let Some(wanted) = self.wanted.filter(|wanted| *wanted > 0) {
-            let _ = write!(text, "; the native autoscaler wants {wanted}");
+            let _ = write!(text, "; the HPA wants {wanted}");
         }
         text
     }
@@ -131,17 +131,14 @@ mod tests {
     fn replicas_are_settled_once_the_forecast_is_shared_by_enough_that_are_ready() {
         let why = "measured: 10 % of requests; forecast:";
         check(2, 2, &Value::Null, "2 of 2 replicas are ready", false);
-        let much = format!(
-            "2 of 2 replicas are ready; {why} 140m per pod, should be 50m; the native autoscaler wants 2"
-        );
+        let much =
+            format!("2 of 2 replicas are ready; {why} 140m per pod, target 50m; the HPA wants 2");
         check(2, 2, &native(2, "140m"), &much, false);
-        let early = format!(
-            "4 of 6 replicas are ready; {why} 47m per pod, should be 50m; the native autoscaler wants 6"
-        );
+        let early =
+            format!("4 of 6 replicas are ready; {why} 47m per pod, target 50m; the HPA wants 6");
         check(6, 4, &native(6, "47m"), &early, false);
-        let right = format!(
-            "6 of 6 replicas are ready; {why} 55m per pod, should be 50m; the native autoscaler wants 6"
-        );
+        let right =
+            format!("6 of 6 replicas are ready; {why} 55m per pod, target 50m; the HPA wants 6");
         check(6, 6, &native(6, "55m"), &right, true);
     }
 }

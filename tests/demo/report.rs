@@ -1,6 +1,5 @@
-//! What the demonstration prints: a table of usage, request and recommendation per workload, what
-//! they come to, and pods before and after they were moved. Plain text from plain values; nothing
-//! here asks the cluster.
+//! Output of the demonstration: a table of usage, request and recommendation per workload, a
+//! summary, and pods before and after their updates. Plain text from plain values, without I/O.
 
 use std::fmt::Write as _;
 
@@ -31,7 +30,7 @@ pub(crate) struct SizedPod {
     pub(crate) uid: String,
     pub(crate) request: Amounts,
     /// Whether the webhook gave it its size when it was made.
-    pub(crate) sized_at_birth: bool,
+    pub(crate) sized_by_webhook: bool,
 }
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -64,10 +63,9 @@ pub(crate) fn table(hour: f64, rows: &[Row]) -> String {
     text
 }
 
-/// What the day showed, in sentences: who asks for too much, who for too little, and what it comes
-/// to.
+/// Result of the day in sentences: requests that are too large or too small, and the sum.
 pub(crate) fn summary(rows: &[Row]) -> String {
-    let mut text = String::from("What one day of real usage showed:\n");
+    let mut text = String::from("Requests and recommendations after one day of real usage:\n");
     let (mut freed, mut missing) = (Amounts::default(), Amounts::default());
     for row in rows {
         let Some(target) = row.target else {
@@ -104,21 +102,20 @@ pub(crate) fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// Each pod that is there, what its workload's pods asked for before, and how it came to its size;
-/// then what that saves.
+/// Each pod with its old and its new request and the way it was updated; then the savings.
 pub(crate) fn moves(before: &[SizedPod], after: &[SizedPod]) -> String {
     let width = after.iter().map(|pod| pod.name.len()).max().unwrap_or(0);
     let mut text = format!(
         "  {:<width$}   {:>16}    {:>16}\n",
-        "POD", "ASKED FOR", "ASKS FOR"
+        "POD", "OLD REQUEST", "NEW REQUEST"
     );
     for pod in after {
         let same = before.iter().find(|old| old.uid == pod.uid);
         let old = same.or_else(|| before.iter().find(|old| old.workload == pod.workload));
         let how = match same {
-            Some(old) if old.request == pod.request => "left as it is",
-            Some(_) => "resized where it runs",
-            None => "evicted and made anew, sized by the webhook",
+            Some(old) if old.request == pod.request => "unchanged",
+            Some(_) => "resized in place",
+            None => "evicted and replaced, sized by the webhook",
         };
         let asked = old.map_or("nothing".to_owned(), |old| pair(old.request));
         let _ = writeln!(
@@ -131,7 +128,7 @@ pub(crate) fn moves(before: &[SizedPod], after: &[SizedPod]) -> String {
     let [before, after] = [before, after].map(total);
     let _ = writeln!(
         text,
-        "  All together  {}, {} -> {}, {}: {}, {}.",
+        "  Total         {}, {} -> {}, {}: {}, {}.",
         cores(before.cpu_millicores),
         bytes(before.memory_bytes),
         cores(after.cpu_millicores),
@@ -158,7 +155,7 @@ fn saved(before: f64, after: f64, what: &str) -> String {
     }
 }
 
-/// How far a request is from the recommendation; within 10 % counts as right, as it does for VPA's
+/// Distance of a request from the recommendation; within 10 % counts as right, as for VPA's
 /// updater.
 fn verdict(request: f64, target: f64) -> String {
     if target <= 0.0 || request <= 0.0 {
@@ -244,7 +241,7 @@ new           1                  waiting                1m, 1 MiB               
     #[test]
     fn the_summary_adds_up_what_is_wasted_and_what_is_missing() {
         let expected = "\
-What one day of real usage showed:
+Requests and recommendations after one day of real usage:
   web      cpu   4000m ->    400m (10.0x too much), memory  4096 MiB ->   512 MiB (8.0x too much)
   worker   cpu    100m ->   1200m (12.0x too little), memory   128 MiB ->  1024 MiB (8.0x too little)
   new      no recommendation
@@ -254,13 +251,13 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
     }
 
     #[test]
-    fn moved_pods_are_told_from_those_resized_and_those_left() {
+    fn replaced_resized_and_unchanged_pods_are_distinguished() {
         let pod = |workload: &str, name: &str, cpu, memory| SizedPod {
             workload: workload.to_owned(),
             name: name.to_owned(),
             uid: name.to_owned(),
             request: amounts(cpu, memory),
-            sized_at_birth: false,
+            sized_by_webhook: false,
         };
         let before = [
             pod("web", "web-a", 4000.0, 4096.0),
@@ -273,11 +270,11 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
             pod("job", "job-a", 1.0, 1.0),
         ];
         let expected = "  \
-  POD              ASKED FOR            ASKS FOR
-  web-b      4000m, 4096 MiB ->    400m, 512 MiB   evicted and made anew, sized by the webhook
-  cache-a      100m, 128 MiB ->  1200m, 8192 MiB   resized where it runs
-  job-a            1m, 1 MiB ->        1m, 1 MiB   left as it is
-  All together  4101m, 4225 MiB -> 1601m, 8705 MiB: 61 % of the CPU saved, 106 % more memory.
+  POD            OLD REQUEST         NEW REQUEST
+  web-b      4000m, 4096 MiB ->    400m, 512 MiB   evicted and replaced, sized by the webhook
+  cache-a      100m, 128 MiB ->  1200m, 8192 MiB   resized in place
+  job-a            1m, 1 MiB ->        1m, 1 MiB   unchanged
+  Total         4101m, 4225 MiB -> 1601m, 8705 MiB: 61 % of the CPU saved, 106 % more memory.
 ";
         assert_eq!(moves(&before, &after), expected);
     }

@@ -1,12 +1,10 @@
 //! The control plane is built by Go, once, and never half.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, program};
@@ -20,7 +18,9 @@ fn up(cache: &Path) -> Result<Command> {
     command
         .args(["up", "--name", "never"])
         .env("XDG_CACHE_HOME", cache)
-        .env("XDG_STATE_HOME", cache.join("state"));
+        .env("XDG_STATE_HOME", cache.join("state"))
+        .env_remove("PLIMSOLL_CONTROL_PLANE")
+        .env_remove("KUBEBUILDER_ASSETS");
     // The compiler's own cache is not in question.
     command
         .env("GOCACHE", go_env("GOCACHE")?)
@@ -40,7 +40,7 @@ fn go_env(name: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// What `sandbox up` says with nothing but this folder in PATH.
+/// Error of `sandbox up` with nothing but this folder in PATH.
 async fn complaint(path: &Path) -> Result<String> {
     let cache = tempfile::tempdir()?;
     let mut command = up(cache.path())?;

@@ -1,8 +1,7 @@
-//! What is remembered across restarts: checkpoints written, loaded and collected on the real API
-//! server.
+//! State across restarts: checkpoints written, loaded and collected on the real API server.
 
+mod fixture;
 mod process;
-mod room;
 
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use e2e::eventually;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use fixture::{Fixture, PATIENCE};
 use process::Recommender;
-use room::{PATIENCE, Room};
 
 /// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a
 /// margin of 15 % makes that 296m.
@@ -20,15 +19,16 @@ const CPU_OF_240M: &str = "296m";
 
 #[tokio::test]
 async fn a_killed_recommender_goes_on_to_the_last_digit_from_what_it_stored() -> Result<()> {
-    let room = Room::new("killed").await?;
-    room.deploy("web", 2, "240m", "300Mi").await?;
-    room.autoscale("web", &json!({})).await?;
-    let recommender = Recommender::start(&room.namespace).await?;
-    room.await_recommendation("web", |containers| {
-        containers[0]["target"]["cpu"] == CPU_OF_240M
-    })
-    .await?;
-    let while_measured = room
+    let fixture = Fixture::new("killed").await?;
+    fixture.deploy("web", 2, "240m", "300Mi").await?;
+    fixture.autoscale("web", &json!({})).await?;
+    let recommender = Recommender::start(&fixture.namespace).await?;
+    fixture
+        .await_recommendation("web", |containers| {
+            containers[0]["target"]["cpu"] == CPU_OF_240M
+        })
+        .await?;
+    let while_measured = fixture
         .await_checkpoint("web-app", "it holds some samples", |status| {
             status["totalSamplesCount"].as_i64() > Some(3)
         })
@@ -40,45 +40,49 @@ async fn a_killed_recommender_goes_on_to_the_last_digit_from_what_it_stored() ->
         "the peak of the window that is open is left out"
     );
 
-    room.use_from_now_on("web", "680m", "400Mi").await?;
-    room.await_checkpoint("web-app", "it holds both usages", |status| {
-        status["cpuHistogram"]["bucketWeights"]
-            .as_object()
-            .is_some_and(|weights| weights.len() >= 2)
-    })
-    .await?;
-    room.scale("web", 0).await?;
-    room.await_checkpoint("web-app", "the windows are over", |status| {
-        status["memoryHistogram"]["bucketWeights"].is_object()
-    })
-    .await?;
+    fixture.use_from_now_on("web", "680m", "400Mi").await?;
+    fixture
+        .await_checkpoint("web-app", "it holds both usages", |status| {
+            status["cpuHistogram"]["bucketWeights"]
+                .as_object()
+                .is_some_and(|weights| weights.len() >= 2)
+        })
+        .await?;
+    fixture.scale("web", 0).await?;
+    fixture
+        .await_checkpoint("web-app", "the windows are over", |status| {
+            status["memoryHistogram"]["bucketWeights"].is_object()
+        })
+        .await?;
     let condition = "NoPodsMatched";
-    room.await_object("web", condition, |object| {
-        object["status"]["conditions"][0]["type"] == condition
-    })
-    .await?;
+    fixture
+        .await_object("web", condition, |object| {
+            object["status"]["conditions"][0]["type"] == condition
+        })
+        .await?;
     recommender.await_looks().await?;
-    let stored = room.checkpoint("web-app").await?;
+    let stored = fixture.checkpoint("web-app").await?;
     recommender.await_looks().await?;
     assert_eq!(
-        room.checkpoint("web-app").await?,
+        fixture.checkpoint("web-app").await?,
         stored,
         "what does not change is not written"
     );
-    let before = room.object("web").await?["status"]["recommendation"].clone();
+    let before = fixture.object("web").await?["status"]["recommendation"].clone();
 
     recommender.kill().await?;
-    room.wipe_status("web").await?;
-    let recommender = Recommender::start(&room.namespace).await?;
-    room.await_recommendation("web", |containers| !containers.is_null())
+    fixture.wipe_status("web").await?;
+    let recommender = Recommender::start(&fixture.namespace).await?;
+    fixture
+        .await_recommendation("web", |containers| !containers.is_null())
         .await?;
     assert_eq!(
-        room.object("web").await?["status"]["recommendation"],
+        fixture.object("web").await?["status"]["recommendation"],
         before
     );
     recommender.await_looks().await?;
     assert_eq!(
-        room.checkpoint("web-app").await?,
+        fixture.checkpoint("web-app").await?,
         stored,
         "what was loaded is what is stored"
     );
@@ -95,7 +99,7 @@ struct Recorded {
 }
 
 fn recorded() -> Vec<Recorded> {
-    let cases: Vec<Value> = recordings::load("vpa/recommend_checkpoint");
+    let cases: Vec<Value> = testing::vectors::load("vpa/recommend_checkpoint");
     let cases = cases.iter().enumerate();
     cases
         .filter_map(|(index, case)| recorded_case(format!("recommend-checkpoint-{index}"), case))
@@ -144,29 +148,30 @@ fn recorded_case(autoscaler: String, case: &Value) -> Option<Recorded> {
 async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
     let recorded = recorded();
     ensure!(recorded.len() > 3, "only {} recorded runs", recorded.len());
-    let room = Room::new("upstream").await?;
-    room.deploy("web", 0, "1m", "1Mi").await?;
+    let fixture = Fixture::new("upstream").await?;
+    fixture.deploy("web", 0, "1m", "1Mi").await?;
     let spec = |run: &Recorded| match &run.resource_policy {
         Value::Null => json!({}),
         policy => json!({"resourcePolicy": policy}),
     };
     let (there_before, later) = recorded.split_at(recorded.len() / 2);
     for run in there_before {
-        room.store(&run.autoscaler, "gone", &run.status).await?;
-        room.autoscale(&run.autoscaler, &spec(run)).await?;
+        fixture.store(&run.autoscaler, "gone", &run.status).await?;
+        fixture.autoscale(&run.autoscaler, &spec(run)).await?;
     }
-    let _recommender = Recommender::start(&room.namespace).await?;
+    let _recommender = Recommender::start(&fixture.namespace).await?;
     if let Some(first) = there_before.first() {
-        room.await_recommendation(&first.autoscaler, |containers| !containers.is_null())
+        fixture
+            .await_recommendation(&first.autoscaler, |containers| !containers.is_null())
             .await?;
     }
     // Upstream reads checkpoints at its start only.
     for run in later {
-        room.autoscale(&run.autoscaler, &spec(run)).await?;
-        room.store(&run.autoscaler, "gone", &run.status).await?;
+        fixture.autoscale(&run.autoscaler, &spec(run)).await?;
+        fixture.store(&run.autoscaler, "gone", &run.status).await?;
     }
     for run in &recorded {
-        let object = room
+        let object = fixture
             .await_recommendation(&run.autoscaler, |containers| {
                 containers[0]["containerName"] == "gone"
             })
@@ -177,8 +182,8 @@ async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
     Ok(())
 }
 
-/// What is stored of a container that was last heard of so long ago.
-fn heard_of(ago: SignedDuration) -> Result<Value> {
+/// A checkpoint of a container whose last sample is this old.
+fn last_sample_before(ago: SignedDuration) -> Result<Value> {
     let last = Timestamp::from_second((Timestamp::now() - ago).as_second())?;
     let first = last - SignedDuration::from_hours(48);
     let histogram = json!({"referenceTimestamp": first.to_string(), "bucketWeights": {"20": 10000}, "totalWeight": 1.5});
@@ -190,84 +195,95 @@ fn heard_of(ago: SignedDuration) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn checkpoints_that_nobody_needs_are_collected_and_no_others() -> Result<()> {
-    let room = Room::new("garbage").await?;
-    room.deploy("web", 1, "240m", "300Mi").await?;
-    room.autoscale("web", &json!({})).await?;
+async fn only_checkpoints_without_an_autoscaler_are_collected() -> Result<()> {
+    let fixture = Fixture::new("garbage").await?;
+    fixture.deploy("web", 1, "240m", "300Mi").await?;
+    fixture.autoscale("web", &json!({})).await?;
     let (recent, ancient) = (
-        heard_of(SignedDuration::from_hours(1))?,
-        heard_of(SignedDuration::from_hours(9 * 24))?,
+        last_sample_before(SignedDuration::from_hours(1))?,
+        last_sample_before(SignedDuration::from_hours(9 * 24))?,
     );
-    room.store("web", "renamed", &ancient).await?;
-    room.store("web", "paused", &recent).await?;
-    room.store("gone", "app", &recent).await?;
+    fixture.store("web", "renamed", &ancient).await?;
+    fixture.store("web", "paused", &recent).await?;
+    fixture.store("gone", "app", &recent).await?;
     // One of a future version, one that no program can read, and one whose VPA object is there but
     // cannot be read.
     let odd = json!({"version": "v9", "lastSampleStart": recent["lastSampleStart"]});
-    room.store("web", "odd", &odd).await?;
-    room.store(
-        "web",
-        "broken",
-        &json!({"version": "v3", "cpuHistogram": {"bucketWeights": {"x": 1}}}),
-    )
-    .await?;
+    fixture.store("web", "odd", &odd).await?;
+    fixture
+        .store(
+            "web",
+            "broken",
+            &json!({"version": "v3", "cpuHistogram": {"bucketWeights": {"x": 1}}}),
+        )
+        .await?;
     let unreadable = json!({"containerName": "*", "minAllowed": {"cpu": "1e1.5"}});
-    room.autoscale(
-        "unreadable",
-        &json!({"resourcePolicy": {"containerPolicies": [unreadable]}}),
-    )
-    .await?;
-    room.store("unreadable", "app", &recent).await?;
+    fixture
+        .autoscale(
+            "unreadable",
+            &json!({"resourcePolicy": {"containerPolicies": [unreadable]}}),
+        )
+        .await?;
+    fixture.store("unreadable", "app", &recent).await?;
 
-    let _recommender = Recommender::start(&room.namespace).await?;
-    room.await_checkpoints("what nobody needs is gone", |names| {
-        names.contains(&"web-app")
-            && !names.contains(&"gone-app")
-            && !names.contains(&"web-renamed")
-    })
-    .await?;
-    room.await_checkpoints("the others are there", |names| {
-        names
-            == [
-                "unreadable-app",
-                "web-app",
-                "web-broken",
-                "web-odd",
-                "web-paused",
-            ]
-    })
-    .await?;
-    room.await_recommendation("web", |containers| {
-        let names = containers
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|container| &container["containerName"]);
-        names.collect::<Vec<_>>() == ["app", "paused"]
-    })
-    .await?;
+    let _recommender = Recommender::start(&fixture.namespace).await?;
+    fixture
+        .await_checkpoints("checkpoints without an autoscaler are gone", |names| {
+            names.contains(&"web-app")
+                && !names.contains(&"gone-app")
+                && !names.contains(&"web-renamed")
+        })
+        .await?;
+    fixture
+        .await_checkpoints("the others are there", |names| {
+            names
+                == [
+                    "unreadable-app",
+                    "web-app",
+                    "web-broken",
+                    "web-odd",
+                    "web-paused",
+                ]
+        })
+        .await?;
+    fixture
+        .await_recommendation("web", |containers| {
+            let names = containers
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|container| &container["containerName"]);
+            names.collect::<Vec<_>>() == ["app", "paused"]
+        })
+        .await?;
 
-    room.delete_autoscaler("web").await?;
+    fixture.delete_autoscaler("web").await?;
     // What cannot be read is not even seen.
-    room.await_checkpoints("they go with their VPA object", |names| {
-        names == ["unreadable-app", "web-broken"]
-    })
-    .await
+    fixture
+        .await_checkpoints("they go with their VPA object", |names| {
+            names == ["unreadable-app", "web-broken"]
+        })
+        .await
 }
 
 #[tokio::test]
 async fn a_checkpoint_that_was_deleted_is_made_again() -> Result<()> {
-    let room = Room::new("again").await?;
-    room.deploy("web", 0, "1m", "1Mi").await?;
-    room.autoscale("web", &json!({})).await?;
-    room.store("web", "app", &heard_of(SignedDuration::from_hours(1))?)
+    let fixture = Fixture::new("again").await?;
+    fixture.deploy("web", 0, "1m", "1Mi").await?;
+    fixture.autoscale("web", &json!({})).await?;
+    fixture
+        .store(
+            "web",
+            "app",
+            &last_sample_before(SignedDuration::from_hours(1))?,
+        )
         .await?;
-    let recommender = Recommender::start(&room.namespace).await?;
+    let recommender = Recommender::start(&fixture.namespace).await?;
     recommender.await_looks().await?;
-    let mut before = room.checkpoint("web-app").await?["status"].clone();
-    room.delete_checkpoint("web-app").await?;
+    let mut before = fixture.checkpoint("web-app").await?["status"].clone();
+    fixture.delete_checkpoint("web-app").await?;
     let after = eventually("it is made again", PATIENCE, async || {
-        room.checkpoint("web-app").await
+        fixture.checkpoint("web-app").await
     })
     .await?;
     before["lastUpdateTime"] = after["status"]["lastUpdateTime"].clone();
@@ -280,5 +296,5 @@ async fn a_checkpoint_that_was_deleted_is_made_again() -> Result<()> {
     Ok(())
 }
 
-/// How long something that happens each second may take on a machine that is busy.
+/// Limit, on a busy machine, for events that happen each second.
 const A_WHILE: Duration = Duration::from_mins(3);

@@ -1,5 +1,5 @@
-//! What the API server accepts, refuses, fills in and prints of Crane's objects, with the
-//! definitions of `deploy/crds`.
+//! Crane's objects on the API server with the definitions of `deploy/crds`: validation, defaults
+//! and printed columns.
 
 #![allow(
     clippy::needless_pass_by_value,
@@ -7,26 +7,22 @@
 )]
 
 use anyhow::{Context, Result};
-use api::{
-    ehpa::{self, EffectiveHorizontalPodAutoscaler},
-    prediction::{self, TimeSeriesPrediction},
-    substitute::{self, Substitute},
-};
+use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
+use api::prediction::{self, TimeSeriesPrediction};
+use api::substitute::{self, Substitute};
 use e2e::{kubectl, namespace, repository, shared};
-use kube::{
-    Api, Client, Error, Resource, ResourceExt,
-    api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
-};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Error, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::crds::refused;
 
-struct Room {
+struct Fixture {
     client: Client,
     namespace: String,
 }
 
-impl Room {
+impl Fixture {
     async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, "crane").await?;
@@ -97,7 +93,7 @@ fn with(mut spec: Value, extra: Value) -> Value {
     spec
 }
 
-/// An effective autoscaler with a target and `extra`.
+/// An EHPA with a target and `extra`.
 fn ehpa(extra: Value) -> Value {
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     with(json!({"scaleTargetRef": target, "maxReplicas": 10}), extra)
@@ -128,13 +124,17 @@ fn cpu_query(identifier: &str) -> Value {
 
 #[tokio::test]
 async fn cranes_objects_are_accepted_with_cranes_defaults() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     for (name, kind) in [("ehpa.json", 0), ("substitute.json", 1), ("tsp.json", 2)] {
         let spec = example(name)?["spec"].clone();
         let created = match kind {
-            0 => room.create::<EffectiveHorizontalPodAutoscaler>(&spec).await,
-            1 => room.create::<Substitute>(&spec).await,
-            _ => room.create::<TimeSeriesPrediction>(&spec).await,
+            0 => {
+                fixture
+                    .create::<EffectiveHorizontalPodAutoscaler>(&spec)
+                    .await
+            }
+            1 => fixture.create::<Substitute>(&spec).await,
+            _ => fixture.create::<TimeSeriesPrediction>(&spec).await,
         };
         assert_eq!(
             created.with_context(|| format!("create {name}"))?.data["spec"],
@@ -142,7 +142,7 @@ async fn cranes_objects_are_accepted_with_cranes_defaults() -> Result<()> {
             "{name}"
         );
     }
-    let bare = room
+    let bare = fixture
         .create::<EffectiveHorizontalPodAutoscaler>(&ehpa(json!({"prediction": {}})))
         .await?;
     let filled = json!({"minReplicas": 1, "scaleStrategy": "Auto", "prediction": {"predictionWindowSeconds": 3600}});
@@ -155,11 +155,12 @@ async fn cranes_objects_are_accepted_with_cranes_defaults() -> Result<()> {
             "metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": 10},
         }})),
     ] {
-        room.create::<EffectiveHorizontalPodAutoscaler>(&spec)
+        fixture
+            .create::<EffectiveHorizontalPodAutoscaler>(&spec)
             .await
             .with_context(|| format!("create {spec}"))?;
     }
-    for object in room
+    for object in fixture
         .api::<EffectiveHorizontalPodAutoscaler>()
         .list(&kube::api::ListParams::default())
         .await?
@@ -171,7 +172,7 @@ async fn cranes_objects_are_accepted_with_cranes_defaults() -> Result<()> {
 
 #[tokio::test]
 async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let cpu = |target: Value| {
         metric(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}))
     };
@@ -277,7 +278,9 @@ async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Res
         ),
     ] {
         refused(
-            room.create::<EffectiveHorizontalPodAutoscaler>(&spec).await,
+            fixture
+                .create::<EffectiveHorizontalPodAutoscaler>(&spec)
+                .await,
             422,
             &expected,
             &spec,
@@ -318,14 +321,14 @@ async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Res
         ),
     ] {
         refused(
-            room.create::<TimeSeriesPrediction>(&spec).await,
+            fixture.create::<TimeSeriesPrediction>(&spec).await,
             422,
             &expected,
             &spec,
         );
     }
     refused(
-        room.create::<Substitute>(&json!({})).await,
+        fixture.create::<Substitute>(&json!({})).await,
         422,
         &["spec.substituteTargetRef: Required value"],
         &json!({}),
@@ -335,15 +338,16 @@ async fn what_could_never_work_is_refused_with_the_field_and_the_reason() -> Res
 
 #[tokio::test]
 async fn kubectl_prints_cranes_columns() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let (autoscaler, series) = (example("ehpa.json")?, example("tsp.json")?);
-    let name = room
+    let name = fixture
         .create::<EffectiveHorizontalPodAutoscaler>(&autoscaler["spec"])
         .await?
         .name_any();
-    room.patch_status::<EffectiveHorizontalPodAutoscaler>(&name, &autoscaler["status"])
+    fixture
+        .patch_status::<EffectiveHorizontalPodAutoscaler>(&name, &autoscaler["status"])
         .await?;
-    let table = room.table(&["get", "ehpa"]).await?;
+    let table = fixture.table(&["get", "ehpa"]).await?;
     assert_eq!(
         table[0],
         [
@@ -357,19 +361,20 @@ async fn kubectl_prints_cranes_columns() -> Result<()> {
         ]
     );
     assert_eq!(table[1][..6], [&name, "Preview", "1", "10", "5", "6"]);
-    let read = room
+    let read = fixture
         .api::<EffectiveHorizontalPodAutoscaler>()
         .get(&name)
         .await?;
     assert_eq!(read.data["status"], autoscaler["status"]);
 
-    let name = room
+    let name = fixture
         .create::<TimeSeriesPrediction>(&series["spec"])
         .await?
         .name_any();
-    room.patch_status::<TimeSeriesPrediction>(&name, &series["status"])
+    fixture
+        .patch_status::<TimeSeriesPrediction>(&name, &series["status"])
         .await?;
-    let table = room.table(&["get", "tsp"]).await?;
+    let table = fixture.table(&["get", "tsp"]).await?;
     assert_eq!(
         table[0],
         [
@@ -381,7 +386,7 @@ async fn kubectl_prints_cranes_columns() -> Result<()> {
         ]
     );
     assert_eq!(table[1][..4], [&name, "php-apache", "Deployment", "3600"]);
-    let read = room.api::<TimeSeriesPrediction>().get(&name).await?;
+    let read = fixture.api::<TimeSeriesPrediction>().get(&name).await?;
     assert_eq!(
         prediction::parse(serde_json::to_value(&read)?)?.status,
         prediction::parse(series)?.status
@@ -391,17 +396,19 @@ async fn kubectl_prints_cranes_columns() -> Result<()> {
 
 #[tokio::test]
 async fn a_substitute_can_be_scaled_and_shows_whose_pods_it_stands_for() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let example = example("substitute.json")?;
-    let name = room
+    let name = fixture
         .create::<Substitute>(&example["spec"])
         .await?
         .name_any();
-    room.patch_status::<Substitute>(&name, &example["status"])
+    fixture
+        .patch_status::<Substitute>(&name, &example["status"])
         .await?;
-    room.kubectl(&["scale", "substitute", &name, "--replicas=4"])
+    fixture
+        .kubectl(&["scale", "substitute", &name, "--replicas=4"])
         .await?;
-    let scale = room.api::<Substitute>().get_scale(&name).await?;
+    let scale = fixture.api::<Substitute>().get_scale(&name).await?;
     let status = scale.status.context("a scale has a status")?;
     let found = (
         scale.spec.and_then(|spec| spec.replicas),
@@ -409,7 +416,7 @@ async fn a_substitute_can_be_scaled_and_shows_whose_pods_it_stands_for() -> Resu
         status.selector.as_deref(),
     );
     assert_eq!(found, (Some(4), 3, Some("run=php-apache")));
-    let table = room.table(&["get", "subs"]).await?;
+    let table = fixture.table(&["get", "subs"]).await?;
     assert_eq!(
         (&table[0][..], &table[1][..2]),
         (
@@ -417,7 +424,7 @@ async fn a_substitute_can_be_scaled_and_shows_whose_pods_it_stands_for() -> Resu
             &[name.clone(), "3".to_owned()][..]
         )
     );
-    let read = room.api::<Substitute>().get(&name).await?;
+    let read = fixture.api::<Substitute>().get(&name).await?;
     assert_eq!(
         substitute::parse(serde_json::to_value(read)?)?
             .spec

@@ -1,36 +1,30 @@
-//! What the API server accepts, refuses and prints of our objects, with the definitions of
-//! `deploy/crds`.
+//! Our objects on the API server with the definitions of `deploy/crds`: validation and printed
+//! columns.
 
 #![allow(
     clippy::needless_pass_by_value,
     reason = "tables of `json!` values read better without references"
 )]
 
-mod room;
+mod fixture;
 mod schema;
 
 use anyhow::{Context, Result};
-use api::{
-    checkpoint::{
-        self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint,
-        VerticalPodAutoscalerCheckpointStatus,
-    },
-    vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerStatus},
+use api::checkpoint::{
+    self, HistogramCheckpoint, VerticalPodAutoscalerCheckpoint,
+    VerticalPodAutoscalerCheckpointStatus,
 };
+use api::vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use e2e::{kubectl, repository, shared};
-use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::Time,
-};
-use kube::{
-    Api, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use room::{Room, spec, update_policy};
+use fixture::{Fixture, spec, update_policy};
 
-pub(crate) use room::refused;
+pub(crate) use fixture::refused;
 
 #[tokio::test]
 async fn the_definitions_are_approved_and_structural() -> Result<()> {
@@ -69,12 +63,12 @@ async fn the_definitions_are_approved_and_structural() -> Result<()> {
 
 #[tokio::test]
 async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
-    let room = Room::new().await?;
-    let name = room.create(&spec(json!({}))).await?.name_any();
+    let fixture = Fixture::new().await?;
+    let name = fixture.create(&spec(json!({}))).await?.name_any();
     let example = std::fs::read(repository().join("crates/api/tests/objects/vpa.json"))?;
     let example = vpa::parse(serde_json::from_slice(&example)?)?;
     let autoscalers: Api<VerticalPodAutoscaler> =
-        Api::namespaced(room.client.clone(), &room.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     // The first patch finds no status, the others one to replace.
     for status in [
         VerticalPodAutoscalerStatus {
@@ -98,7 +92,7 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
         );
         assert_eq!(autoscalers.get(&name).await?.status, Some(status.clone()));
         assert_eq!(
-            room.autoscalers.get(&name).await?.data["status"],
+            fixture.autoscalers.get(&name).await?.data["status"],
             serde_json::to_value(&status)?
         );
     }
@@ -107,10 +101,10 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
 
 #[tokio::test]
 async fn kubectl_prints_upstreams_columns() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let spec =
         update_policy(json!({"updateMode": "Off", "minReplicas": 3, "evictAfterOOMSeconds": 600}));
-    let name = room.create(&spec).await?.name_any();
+    let name = fixture.create(&spec).await?.name_any();
     let status = json!({
         "recommendation": {"containerRecommendations": [
             {"containerName": "app", "target": {"cpu": "126m", "memory": "250Mi"}},
@@ -118,14 +112,14 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
         ]},
         "conditions": [{"type": "RecommendationProvided", "status": "True"}],
     });
-    room.patch_status(&name, &status).await?;
+    fixture.patch_status(&name, &status).await?;
 
     let table = |text: String| -> Vec<Vec<String>> {
         text.lines()
             .map(|line| line.split_whitespace().map(str::to_owned).collect())
             .collect()
     };
-    let short = table(kubectl(&["get", "vpa", "-n", &room.namespace]).await?);
+    let short = table(kubectl(&["get", "vpa", "-n", &fixture.namespace]).await?);
     assert_eq!(short[0], ["NAME", "MODE", "CPU", "MEM", "PROVIDED", "AGE"]);
     assert_eq!(short[1][..5], [&name, "Off", "126m", "250Mi", "True"]);
     let wide = table(
@@ -135,7 +129,7 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
             "-o",
             "wide",
             "-n",
-            &room.namespace,
+            &fixture.namespace,
         ])
         .await?,
     );
@@ -158,8 +152,8 @@ async fn kubectl_prints_upstreams_columns() -> Result<()> {
 
 #[tokio::test]
 async fn only_v1_is_served() -> Result<()> {
-    let room = Room::new().await?;
-    let groups = room.client.list_api_groups().await?;
+    let fixture = Fixture::new().await?;
+    let groups = fixture.client.list_api_groups().await?;
     let group = groups
         .groups
         .into_iter()
@@ -180,7 +174,7 @@ async fn only_v1_is_served() -> Result<()> {
             plural: plural.into(),
         };
         let unserved: Api<DynamicObject> =
-            Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
+            Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &resource);
         refused(
             unserved.list(&ListParams::default()).await,
             404,
@@ -193,9 +187,9 @@ async fn only_v1_is_served() -> Result<()> {
 
 #[tokio::test]
 async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
-        Api::namespaced(room.client.clone(), &room.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let name = checkpoint::object_name("web", "app");
     let spec = serde_json::from_value(json!({"vpaObjectName": "web", "containerName": "app"}))
         .context("a checkpoint's spec")?;
@@ -237,7 +231,7 @@ async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times()
             "vpacheckpoint",
             &name,
             "-n",
-            &room.namespace,
+            &fixture.namespace,
             "-o",
             "json",
         ])

@@ -1,270 +1,17 @@
-//! What `deploy/` installs: accepted by the API server, and granting each program exactly the
-//! writes that are its own.
+//! The manifests of `deploy/`: the API server accepts them, and they grant each program exactly its
+//! own writes.
+
+mod manifests;
+mod tables;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
-use serde::Deserialize as _;
-use serde_json::Value;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 
-/// Program, then what it may write, as `verb group/resource`. The same table as in the documents of
-/// the architecture: the recommender writes VPA status, VPA checkpoints, Events and its Lease, by
-/// its components what sizing policies and EHPAs ask for, and never touches a pod; the updater
-/// evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA;
-/// the webhook writes its registration, its certificates, its heartbeat and Events, and never a
-/// pod; the adapter writes its certificates, the authorities in its own `APIService` objects and
-/// events about these, and asks for reviews of its callers.
-const WRITES: &[(&str, &[&str])] = &[
-    (
-        "adapter",
-        &[
-            "create /secrets",
-            "create authentication.k8s.io/tokenreviews",
-            "create authorization.k8s.io/subjectaccessreviews",
-            "create events.k8s.io/events",
-            "patch /secrets",
-            "patch apiregistration.k8s.io/apiservices",
-            "patch events.k8s.io/events",
-        ],
-    ),
-    (
-        "recommender",
-        &[
-            "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-            "create coordination.k8s.io/leases",
-            "create events.k8s.io/events",
-            "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-            "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-            "patch autoscaling.k8s.io/verticalpodautoscalers/status",
-            "patch events.k8s.io/events",
-            "update coordination.k8s.io/leases",
-        ],
-    ),
-    (
-        "updater",
-        &[
-            "create /pods/eviction",
-            "create coordination.k8s.io/leases",
-            "create events.k8s.io/events",
-            "patch /pods",
-            "patch /pods/resize",
-            "patch events.k8s.io/events",
-            "update coordination.k8s.io/leases",
-        ],
-    ),
-    (
-        "webhook",
-        &[
-            "create /secrets",
-            "create admissionregistration.k8s.io/mutatingwebhookconfigurations",
-            "create coordination.k8s.io/leases",
-            "create events.k8s.io/events",
-            "patch /secrets",
-            "patch admissionregistration.k8s.io/mutatingwebhookconfigurations",
-            "update coordination.k8s.io/leases",
-        ],
-    ),
-];
-
-const READS: [&str; 3] = ["get", "list", "watch"];
-
-fn base() -> PathBuf {
-    e2e::repository().join("deploy/base")
-}
-
-/// Component, then every right that it brings, as `verb group/resource`, and who gets which role by
-/// it.
-const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
-    (
-        "horizontal",
-        &[
-            "create autoscaling.crane.io/substitutes",
-            "create autoscaling/horizontalpodautoscalers",
-            "create prediction.crane.io/timeseriespredictions",
-            "delete autoscaling.crane.io/substitutes",
-            "delete autoscaling/horizontalpodautoscalers",
-            "delete prediction.crane.io/timeseriespredictions",
-            "get autoscaling.crane.io/effectivehorizontalpodautoscalers",
-            "get autoscaling.crane.io/substitutes",
-            "get autoscaling/horizontalpodautoscalers",
-            "get prediction.crane.io/timeseriespredictions",
-            "list /namespaces",
-            "list autoscaling.crane.io/effectivehorizontalpodautoscalers",
-            "list autoscaling.crane.io/substitutes",
-            "list autoscaling/horizontalpodautoscalers",
-            "list prediction.crane.io/timeseriespredictions",
-            "patch autoscaling.crane.io/effectivehorizontalpodautoscalers/status",
-            "patch autoscaling.crane.io/substitutes/status",
-            "patch prediction.crane.io/timeseriespredictions/status",
-            "update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
-            "update autoscaling.crane.io/substitutes",
-            "update autoscaling/horizontalpodautoscalers",
-            "update prediction.crane.io/timeseriespredictions",
-            "watch /namespaces",
-            "watch autoscaling.crane.io/effectivehorizontalpodautoscalers",
-            "watch autoscaling.crane.io/substitutes",
-            "watch autoscaling/horizontalpodautoscalers",
-            "watch prediction.crane.io/timeseriespredictions",
-        ],
-        &["plimsoll-recommender-horizontal: plimsoll-system/plimsoll-recommender"],
-    ),
-    (
-        "metric-routes",
-        &[],
-        &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"],
-    ),
-    (
-        "rules",
-        &[
-            "get /configmaps",
-            "list /namespaces",
-            "list /nodes",
-            "list /pods",
-            "list /services",
-            "watch /pods",
-        ],
-        &[
-            "plimsoll-adapter-rules: plimsoll-system/plimsoll-adapter",
-            "plimsoll-recommender-rules: plimsoll-system/plimsoll-recommender",
-        ],
-    ),
-    (
-        "schedulable",
-        &[
-            "list /limitranges",
-            "list /nodes",
-            "list /resourcequotas",
-            "watch /limitranges",
-            "watch /nodes",
-            "watch /resourcequotas",
-        ],
-        &["plimsoll-recommender-schedulable: plimsoll-system/plimsoll-recommender"],
-    ),
-    (
-        "sizing-policies",
-        &[
-            "create autoscaling.k8s.io/verticalpodautoscalers",
-            "delete autoscaling.k8s.io/verticalpodautoscalers",
-            "list /namespaces",
-            "list plimsoll.dev/clustersizingpolicies",
-            "list plimsoll.dev/sizingpolicies",
-            "patch autoscaling.k8s.io/verticalpodautoscalers",
-            "patch plimsoll.dev/clustersizingpolicies/status",
-            "patch plimsoll.dev/sizingpolicies/status",
-            "watch /namespaces",
-            "watch plimsoll.dev/clustersizingpolicies",
-            "watch plimsoll.dev/sizingpolicies",
-        ],
-        &["plimsoll-recommender-sizing-policies: plimsoll-system/plimsoll-recommender"],
-    ),
-    (
-        "specific-replicas",
-        &["patch */*/scale"],
-        &["plimsoll-recommender-specific-replicas: plimsoll-system/plimsoll-recommender"],
-    ),
-];
-
-/// API groups and resources of the components of the recommender: without them it may not even read these.
-const OPTIONAL: [&str; 6] = [
-    " autoscaling.crane.io/",
-    " autoscaling/",
-    " plimsoll.dev/",
-    " prediction.crane.io/",
-    " /namespaces",
-    " /nodes",
-];
-
-fn rules(program: &str) -> Result<Vec<PolicyRule>> {
-    rules_in(&format!("{program}/rbac.yaml"))
-}
-
-fn rules_in(file: &str) -> Result<Vec<PolicyRule>> {
-    rules_of(&objects_in(&base().join(file))?)
-}
-
-fn objects_in(path: &Path) -> Result<Vec<Value>> {
-    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-    serde_yaml_ng::Deserializer::from_str(&text)
-        .map(|document| Ok(Value::deserialize(document)?))
-        .collect()
-}
-
-fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
-    let mut rules = Vec::new();
-    for object in objects {
-        match object["kind"].as_str() {
-            Some("ClusterRole") => {
-                rules.extend(
-                    serde_json::from_value::<ClusterRole>(object.clone())?
-                        .rules
-                        .unwrap_or_default(),
-                );
-            }
-            Some("Role") => rules.extend(
-                serde_json::from_value::<Role>(object.clone())?
-                    .rules
-                    .unwrap_or_default(),
-            ),
-            _ => {}
-        }
-    }
-    Ok(rules)
-}
-
-/// The role that a binding gives, and to whom.
-fn binding(object: &Value) -> Option<String> {
-    if !object["kind"].as_str()?.ends_with("RoleBinding") {
-        return None;
-    }
-    let subjects = object["subjects"].as_array()?.iter();
-    let subjects: Vec<String> = subjects
-        .filter_map(|subject| {
-            Some(format!(
-                "{}/{}",
-                subject["namespace"].as_str()?,
-                subject["name"].as_str()?
-            ))
-        })
-        .collect();
-    Some(format!(
-        "{}: {}",
-        object["roleRef"]["name"].as_str()?,
-        subjects.join(" ")
-    ))
-}
-
-/// Every right, as `verb group/resource`.
-fn rights(rules: &[PolicyRule]) -> BTreeSet<String> {
-    let mut rights = BTreeSet::new();
-    for rule in rules {
-        for verb in &rule.verbs {
-            for group in rule.api_groups.iter().flatten() {
-                rights.extend(
-                    rule.resources
-                        .iter()
-                        .flatten()
-                        .map(|resource| format!("{verb} {group}/{resource}")),
-                );
-            }
-        }
-    }
-    rights
-}
-
-fn writes(rules: &[PolicyRule]) -> BTreeSet<String> {
-    let reads = |right: &String| {
-        READS
-            .iter()
-            .any(|verb| right.starts_with(&format!("{verb} ")))
-    };
-    rights(rules)
-        .into_iter()
-        .filter(|right| !reads(right))
-        .collect()
-}
+use manifests::{base, binding, objects_in, rights, rules, rules_in, rules_of, writes};
+use tables::{COMPONENTS, OPTIONAL, OWN, WRITES};
 
 #[test]
 fn each_component_brings_the_rights_that_it_needs_and_nothing_else() -> Result<()> {
@@ -300,7 +47,7 @@ fn each_component_brings_the_rights_that_it_needs_and_nothing_else() -> Result<(
             "{name}"
         );
     }
-    // The role that whoever leaves metrics to others has by its component.
+    // The role of clients that read metrics from the component.
     let reader = rights(&rules_in("adapter/readers.yaml")?);
     let groups = ["custom", "external"].map(|group| format!("{group}.metrics.k8s.io/*"));
     let expected = groups
@@ -395,26 +142,6 @@ fn each_program_with_rights_has_a_line_in_the_table() -> Result<()> {
     }
     Ok(())
 }
-
-/// Program, resource, and the only objects of it that the program may name.
-const OWN: &[(&str, &str, &[&str])] = &[
-    (
-        "adapter",
-        "apiservices",
-        &[
-            "v1beta2.custom.metrics.k8s.io",
-            "v1beta1.custom.metrics.k8s.io",
-            "v1beta1.external.metrics.k8s.io",
-        ],
-    ),
-    ("adapter", "secrets", &["plimsoll-adapter-certificates"]),
-    (
-        "webhook",
-        "mutatingwebhookconfigurations",
-        &["vpa-webhook-config"],
-    ),
-    ("webhook", "secrets", &["vpa-tls-certs"]),
-];
 
 #[test]
 fn the_recommender_may_read_the_rules_and_no_other_config_map() -> Result<()> {

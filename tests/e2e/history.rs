@@ -30,18 +30,18 @@ use predicted::Predictions;
 
 const PATIENCE: Duration = Duration::from_mins(3);
 const MINUTES: usize = 8 * 24 * 60;
-/// When the pod that runs took over from the one that is gone.
+/// Time at which the running pod replaced the previous one.
 const TAKEOVER: usize = 5 * 24 * 60;
 const NAMESPACE: &str = "shop";
 const GONE: &str = "web-6d5f-aaaaa";
 const WORKLOAD: &str = "
 apiVersion: v1
 kind: Namespace
-metadata: { name: shop }
+metadata: { name: fixture }
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: { name: web, namespace: shop }
+metadata: { name: web, namespace: fixture }
 spec:
   selector: { matchLabels: { app.kubernetes.io/name: web } }
   template:
@@ -49,7 +49,7 @@ spec:
       labels: { app.kubernetes.io/name: web }
       annotations: { kwok.x-k8s.io/usage-cpu: 10m, kwok.x-k8s.io/usage-memory: 10Mi }
     spec:
-      containers: [{ name: app, image: example.com/shop/web:1 }]
+      containers: [{ name: app, image: example.com/fixture/web:1 }]
 ";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,7 +182,7 @@ async fn kubectl_apply(sandbox: &Sandbox, folder: &Path, objects: &str) -> Resul
     Ok(())
 }
 
-/// Makes the workload and its autoscaler; gives the name of its pod.
+/// Creates the workload and its VPA; returns the name of its pod.
 async fn workload(sandbox: &Sandbox, folder: &Path) -> Result<(Client, String)> {
     kubectl_apply(sandbox, folder, WORKLOAD).await?;
     kubectl_apply(sandbox, folder, &autoscaler("web").to_string()).await?;
@@ -255,7 +255,7 @@ async fn write_history(sandbox: &Sandbox, pod: &str, trace: &[Minute]) -> Result
     Ok(())
 }
 
-/// What an earlier recommender wrote.
+/// Metrics of an earlier recommender.
 async fn publish_earlier_recommendation(autoscalers: &Api<VerticalPodAutoscaler>) -> Result<()> {
     let container = json!({"containerName": "app", "target": {"cpu": "777m", "memory": "777Mi"}});
     let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}}});

@@ -6,41 +6,39 @@
     reason = "`json!` values read better without references"
 )]
 
+mod fixture;
 mod order;
 mod reach;
 mod restarts;
-mod room;
 
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{
-    Api, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
 
-use room::{PATIENCE, Room, describe, echo, process, signal, with};
+use fixture::{Fixture, PATIENCE, describe, echo, process, signal, with};
 
 #[tokio::test]
 async fn logs_are_printed_and_followed_over_a_restart() -> Result<()> {
-    let room = Room::new().await?;
-    room.deploy(1, json!({"containers": [echo(&[])]}), 80)
+    let fixture = Fixture::new().await?;
+    fixture
+        .deploy(1, json!({"containers": [echo(&[])]}), 80)
         .await?;
-    let pod = room.ready(1).await?.remove(0);
+    let pod = fixture.ready(1).await?.remove(0);
     eventually("the log is there", PATIENCE, async || {
-        let log = room.kubectl(&["logs", &pod.name_any()]).await?;
+        let log = fixture.kubectl(&["logs", &pod.name_any()]).await?;
         ensure!(log.starts_with("listening on 127."), "{log}");
         Ok(())
     })
     .await?;
-    let mut follow = room.follow(&pod.name_any()).await?;
+    let mut follow = fixture.follow(&pod.name_any()).await?;
     let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
     let mut next = async || {
         timeout(PATIENCE, lines.next_line())
@@ -58,20 +56,21 @@ async fn logs_are_printed_and_followed_over_a_restart() -> Result<()> {
 
 #[tokio::test]
 async fn a_mounted_secret_follows_its_changes() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let container = with(
         echo(&["--file=/etc/settings/mode"]),
         json!({"volumeMounts": [{"name": "settings", "mountPath": "/etc/settings"}]}),
     );
     let volumes = json!([{"name": "settings", "secret": {"secretName": "settings"}}]);
-    room.deploy(
-        1,
-        json!({"containers": [container], "volumes": volumes}),
-        80,
-    )
-    .await?;
+    fixture
+        .deploy(
+            1,
+            json!({"containers": [container], "volumes": volumes}),
+            80,
+        )
+        .await?;
     eventually("the pod waits for its secret", PATIENCE, async || {
-        let pods = room
+        let pods = fixture
             .pods
             .list(&ListParams::default().labels("app=echo"))
             .await?
@@ -81,16 +80,16 @@ async fn a_mounted_secret_follows_its_changes() -> Result<()> {
         Ok(())
     })
     .await?;
-    room.secret("settings", &[("mode", "fast")]).await?;
-    let pod = format!("pods/{}:8080", room.ready(1).await?.remove(0).name_any());
-    assert_eq!(room.get(&pod, "/file").await?, "fast");
-    let secrets: Api<Secret> = Api::namespaced(room.client.clone(), &room.namespace);
+    fixture.secret("settings", &[("mode", "fast")]).await?;
+    let pod = format!("pods/{}:8080", fixture.ready(1).await?.remove(0).name_any());
+    assert_eq!(fixture.get(&pod, "/file").await?, "fast");
+    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let patch = Patch::Merge(json!({"data": {"mode": ByteString(b"slow".to_vec())}}));
     secrets
         .patch("settings", &PatchParams::default(), &patch)
         .await?;
     eventually("the change arrives", PATIENCE, async || {
-        let seen = room.get(&pod, "/file").await?;
+        let seen = fixture.get(&pod, "/file").await?;
         ensure!(seen == "slow", "{seen:?}");
         Ok(())
     })
@@ -99,17 +98,23 @@ async fn a_mounted_secret_follows_its_changes() -> Result<()> {
 
 #[tokio::test]
 async fn usage_is_that_of_the_process() -> Result<()> {
-    let room = Room::new().await?;
-    room.deploy(1, json!({"containers": [echo(&[])]}), 80)
+    let fixture = Fixture::new().await?;
+    fixture
+        .deploy(1, json!({"containers": [echo(&[])]}), 80)
         .await?;
-    let pod = room.ready(1).await?.remove(0);
+    let pod = fixture.ready(1).await?.remove(0);
     let resident = fs::read_to_string(format!("/proc/{}/statm", process(&pod)?))?;
     ensure!(
         resident.split(' ').nth(1).is_some_and(|pages| pages != "0"),
         "{resident}"
     );
     eventually("the pod says what it uses", PATIENCE, async || {
-        let annotations = room.pods.get(&pod.name_any()).await?.annotations().clone();
+        let annotations = fixture
+            .pods
+            .get(&pod.name_any())
+            .await?
+            .annotations()
+            .clone();
         let memory = annotations
             .get("kwok.x-k8s.io/usage-memory")
             .context("no usage yet")?;

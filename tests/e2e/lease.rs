@@ -1,21 +1,21 @@
-//! Leadership by a Lease on the real API server: who holds it when a leader is told to end, is
-//! killed, or stands still, and beside a candidate of client-go's.
+//! Leadership by a Lease on the real API server: its holder after a leader ends, is killed, or is
+//! suspended, and together with a candidate of client-go's.
 //!
-//! The candidates are the chassis's example program, told apart by the host name in their identity.
+//! The candidates are the chassis's example program, identified by the host name in their identity.
 //! A lease that lasts an hour can only move because it was released; one that lasts seconds also
 //! because it has run out.
 
-use std::{ffi::OsStr, process::Stdio, time::Duration};
+use std::ffi::OsStr;
+use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, namespace, program, shared};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    io::{AsyncBufReadExt as _, BufReader, Lines},
-    process::{Child, ChildStderr, Command},
-};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
 
 const LIMIT: Duration = Duration::from_mins(3);
 
@@ -32,7 +32,7 @@ const SECONDS: [&str; 3] = [
 ];
 
 /// A namespace with the lease that this test is about.
-struct Room {
+struct Fixture {
     namespace: String,
     leases: Api<Lease>,
 }
@@ -43,7 +43,7 @@ struct Candidate {
     lines: Lines<BufReader<ChildStderr>>,
 }
 
-impl Room {
+impl Fixture {
     async fn new() -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, "lease").await?;
@@ -144,15 +144,15 @@ impl Candidate {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_told_to_end_hands_over_at_once() -> Result<()> {
-    let room = Room::new().await?;
-    let mut first = room.candidate("first", AN_HOUR).await?;
-    let before = room.led_by("first").await?;
-    let mut second = room.candidate("second", AN_HOUR).await?;
+async fn a_leader_that_is_asked_to_end_hands_over_at_once() -> Result<()> {
+    let fixture = Fixture::new().await?;
+    let mut first = fixture.candidate("first", AN_HOUR).await?;
+    let before = fixture.led_by("first").await?;
+    let mut second = fixture.candidate("second", AN_HOUR).await?;
     second.says("waiting for leadership").await?;
 
     first.signal(Signal::TERM)?;
-    let after = room.led_by("second").await?;
+    let after = fixture.led_by("second").await?;
     ensure!(
         first.child.wait().await?.success(),
         "the first did not end in order"
@@ -173,7 +173,7 @@ async fn a_leader_that_is_told_to_end_hands_over_at_once() -> Result<()> {
         second.child.wait().await?.success(),
         "the second did not end in order"
     );
-    let left = room
+    let left = fixture
         .leases
         .get("leader")
         .await?
@@ -189,68 +189,71 @@ async fn a_leader_that_is_told_to_end_hands_over_at_once() -> Result<()> {
 
 #[tokio::test]
 async fn a_killed_leader_is_followed_when_its_lease_has_run_out() -> Result<()> {
-    let room = Room::new().await?;
-    let mut first = room.candidate("first", SECONDS).await?;
-    room.led_by("first").await?;
-    let _second = room.candidate("second", SECONDS).await?;
+    let fixture = Fixture::new().await?;
+    let mut first = fixture.candidate("first", SECONDS).await?;
+    fixture.led_by("first").await?;
+    let _second = fixture.candidate("second", SECONDS).await?;
     first.child.kill().await?;
-    let after = room.led_by("second").await?;
+    let after = fixture.led_by("second").await?;
     ensure!(after.lease_transitions == Some(1), "{after:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_leader_that_stood_still_does_not_lead_on() -> Result<()> {
-    let room = Room::new().await?;
-    let mut first = room.candidate("first", SECONDS).await?;
-    room.led_by("first").await?;
+    let fixture = Fixture::new().await?;
+    let mut first = fixture.candidate("first", SECONDS).await?;
+    fixture.led_by("first").await?;
     first.says("\"leading\"").await?;
-    let second = room.candidate("second", SECONDS).await?;
+    let second = fixture.candidate("second", SECONDS).await?;
 
     first.signal(Signal::STOP)?;
-    room.led_by("second").await?;
+    fixture.led_by("second").await?;
     first.signal(Signal::CONT)?;
     first.says("leadership lost").await?;
-    room.led_by("second").await?;
+    fixture.led_by("second").await?;
 
     // It did not exit: it leads again when its turn comes.
     second.signal(Signal::TERM)?;
-    room.led_by("first").await?;
+    fixture.led_by("first").await?;
     first.says("\"leading\"").await
 }
 
 #[tokio::test]
 async fn ours_and_client_gos_exclude_and_follow_each_other() -> Result<()> {
-    let room = Room::new().await?;
-    let mut upstream = room.client_go(AN_HOUR).await?;
-    let before = room
+    let fixture = Fixture::new().await?;
+    let mut upstream = fixture.client_go(AN_HOUR).await?;
+    let before = fixture
         .held_by("client-go", |holder| !holder.is_empty())
         .await?;
     let theirs = before.holder_identity.context("a holder")?;
-    let mut ours = room.candidate("ours", SECONDS).await?;
+    let mut ours = fixture.candidate("ours", SECONDS).await?;
     ours.says("waiting for leadership").await?;
 
     // Killed, client-go's leaves an hour on the lease, which ours keeps to; given three seconds,
     // ours takes it.
     upstream.kill().await?;
-    room.held_by("client-go", |holder| holder == theirs).await?;
-    let mut lease = room.leases.get("leader").await?;
+    fixture
+        .held_by("client-go", |holder| holder == theirs)
+        .await?;
+    let mut lease = fixture.leases.get("leader").await?;
     if let Some(spec) = &mut lease.spec {
         spec.lease_duration_seconds = Some(3);
     }
-    room.leases
+    fixture
+        .leases
         .replace("leader", &kube::api::PostParams::default(), &lease)
         .await?;
-    let after = room.led_by("ours").await?;
+    let after = fixture.led_by("ours").await?;
     ensure!(
         after.lease_transitions == before.lease_transitions.map(|count| count + 1),
         "{after:?}"
     );
 
     // Released, ours is followed by client-go's, which waits for it with periods of its own.
-    let _upstream = room.client_go(SECONDS).await?;
+    let _upstream = fixture.client_go(SECONDS).await?;
     ours.signal(Signal::TERM)?;
-    let last = room
+    let last = fixture
         .held_by("client-go", |holder| {
             !holder.is_empty() && !holder.starts_with("ours_")
         })

@@ -1,18 +1,17 @@
-//! Sandboxes come up, go down, and leave no process behind, whatever happens to whom.
+//! Sandboxes start, stop, and leave no process behind after any failure.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    os::unix::fs::{PermissionsExt as _, symlink},
-    path::Path,
-    process::{self, Child, Command, Stdio},
-    time::Duration,
-};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{self, Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, program};
 use k8s_openapi::api::core::v1::Node;
-use kube::{Api, api::ListParams};
+use kube::Api;
+use kube::api::ListParams;
 use sandbox::{Component, Options, Phase, Process, Record, Sandbox};
 use tokio::task::spawn_blocking;
 
@@ -120,7 +119,10 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
         sandbox.status(Component::KubeApiserver)?.phase,
         Phase::Stopped
     );
-    assert!(node_names(&sandbox).await.is_err(), "nobody answers");
+    assert!(
+        node_names(&sandbox).await.is_err(),
+        "the API server is down"
+    );
     sandbox.stop(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
     sandbox.start(Component::KubeApiserver).await?;
@@ -137,7 +139,7 @@ async fn components_stop_start_hang_and_come_back_from_a_crash() -> Result<()> {
     // The kernel takes a moment to stop a process that runs on another core.
     let is_stopped = async |expected: bool| {
         eventually(
-            "the scheduler stands still, or goes on",
+            "the scheduler is suspended or resumed",
             PATIENCE,
             async || {
                 let state = process_state(process.pid)?;

@@ -2,12 +2,12 @@
 
 mod crowd;
 mod deployed;
-mod effective;
+mod ehpa;
 mod failures;
 mod feed;
+mod fixture;
 mod metrics;
 mod policies;
-mod room;
 mod schedulable;
 mod shards;
 
@@ -20,7 +20,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use room::{Room, conditions, first_container};
+use fixture::{Fixture, conditions, first_container};
 
 /// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a
 /// margin of 15 % makes that 296m.
@@ -50,26 +50,26 @@ const NOT_PROVIDED_WITHOUT_PODS: [&str; 4] = [
 ];
 
 /// A namespace of this test's own in the shared sandbox, where the recommender runs.
-async fn room(prefix: &str) -> Result<Room> {
+async fn fixture(prefix: &str) -> Result<Fixture> {
     static DEPLOYED: OnceCell<()> = OnceCell::const_new();
     let sandbox = shared().await?;
     DEPLOYED
         .get_or_try_init(|| deployed::deploy(sandbox))
         .await?;
-    Room::new(sandbox.client().await?, prefix).await
+    Fixture::new(sandbox.client().await?, prefix).await
 }
 
-/// A namespace that several tests share, with three pods of a Deployment `web` that nobody may
-/// change. The first test waits for metrics-server to notice them, the others need not.
-async fn shared_room() -> Result<Room> {
+/// A namespace that several tests share, with three pods of a Deployment `web` that no test may
+/// change. Only the first test has to wait until metrics-server knows them.
+async fn shared_room() -> Result<Fixture> {
     static NAMESPACE: OnceCell<String> = OnceCell::const_new();
     let make = async || {
-        let room = room("shop").await?;
-        room.deploy("web", 3, "240m", "300Mi").await?;
-        anyhow::Ok(room.namespace)
+        let fixture = fixture("shop").await?;
+        fixture.deploy("web", 3, "240m", "300Mi").await?;
+        anyhow::Ok(fixture.namespace)
     };
     let namespace = NAMESPACE.get_or_try_init(make).await?;
-    Ok(Room::of(shared().await?.client().await?, namespace))
+    Ok(Fixture::of(shared().await?.client().await?, namespace))
 }
 
 fn deployment(name: &str) -> (&str, &str, &str) {
@@ -78,15 +78,16 @@ fn deployment(name: &str) -> (&str, &str, &str) {
 
 #[tokio::test]
 async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
-    let room = shared_room().await?;
-    room.autoscale(
-        "sized",
-        deployment("web"),
-        &json!({"updatePolicy": {"updateMode": "Off"}}),
-    )
-    .await?;
+    let fixture = shared_room().await?;
+    fixture
+        .autoscale(
+            "sized",
+            deployment("web"),
+            &json!({"updatePolicy": {"updateMode": "Off"}}),
+        )
+        .await?;
     // The first sample alone gives no confidence, and so an upper bound without limit.
-    let object = room
+    let object = fixture
         .object_when(
             "sized",
             "the target rests on more than one sample",
@@ -110,7 +111,15 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
     assert!(object["status"]["conditions"][0]["lastTransitionTime"].is_string());
     assert_eq!(object["status"]["observedGeneration"], 1);
 
-    let row = kubectl(&["-n", &room.namespace, "get", "vpa", "sized", "--no-headers"]).await?;
+    let row = kubectl(&[
+        "-n",
+        &fixture.namespace,
+        "get",
+        "vpa",
+        "sized",
+        "--no-headers",
+    ])
+    .await?;
     let columns: Vec<&str> = row.split_whitespace().take(5).collect();
     assert_eq!(
         columns,
@@ -162,12 +171,12 @@ fn bounds_follow_from_one_confidence(container: &Value) -> Result<()> {
 
 #[tokio::test]
 async fn targets_that_cannot_be_used_are_reported_as_upstream_does() -> Result<()> {
-    let room = shared_room().await?;
-    room.deploy("idle", 0, "240m", "300Mi").await?;
-    let child = room.child_of("web").await?;
+    let fixture = shared_room().await?;
+    fixture.deploy("idle", 0, "240m", "300Mi").await?;
+    let child = fixture.child_of("web").await?;
     let missing = format!(
         "Cannot read targetRef. Reason: Deployment {}/gone does not exist",
-        room.namespace
+        fixture.namespace
     );
     let not_topmost = format!(
         "The target apps/v1.ReplicaSet/{child} has a parent controller but it should point to a topmost well-known or \
@@ -175,13 +184,17 @@ async fn targets_that_cannot_be_used_are_reported_as_upstream_does() -> Result<(
     );
     let unknown_kind = "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Nothing / x, last error no \
                         matches for kind \"Nothing\" in group \"example.com\"";
-    room.autoscale("idle", deployment("idle"), &json!({}))
+    fixture
+        .autoscale("idle", deployment("idle"), &json!({}))
         .await?;
-    room.autoscale("missing", deployment("gone"), &json!({}))
+    fixture
+        .autoscale("missing", deployment("gone"), &json!({}))
         .await?;
-    room.autoscale("child", ("apps/v1", "ReplicaSet", &child), &json!({}))
+    fixture
+        .autoscale("child", ("apps/v1", "ReplicaSet", &child), &json!({}))
         .await?;
-    room.autoscale("unknown", ("example.com/v1", "Nothing", "x"), &json!({}))
+    fixture
+        .autoscale("unknown", ("example.com/v1", "Nothing", "x"), &json!({}))
         .await?;
     for (name, message) in [
         ("missing", missing.as_str()),
@@ -189,27 +202,33 @@ async fn targets_that_cannot_be_used_are_reported_as_upstream_does() -> Result<(
         ("unknown", unknown_kind),
     ] {
         let unsupported = ["ConfigUnsupported", "True", "", message];
-        room.await_conditions(name, &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+        fixture
+            .await_conditions(name, &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
             .await?;
     }
-    room.await_conditions("idle", &[NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+    fixture
+        .await_conditions("idle", &[NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
         .await
 }
 
 #[tokio::test]
 async fn a_target_that_comes_to_life_is_taken_up() -> Result<()> {
-    let room = room("later").await?;
-    room.autoscale("web", deployment("web"), &json!({})).await?;
+    let fixture = fixture("later").await?;
+    fixture
+        .autoscale("web", deployment("web"), &json!({}))
+        .await?;
     let missing = format!(
         "Cannot read targetRef. Reason: Deployment {}/web does not exist",
-        room.namespace
+        fixture.namespace
     );
     let unsupported = ["ConfigUnsupported", "True", "", missing.as_str()];
-    room.await_conditions("web", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+    fixture
+        .await_conditions("web", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
         .await?;
-    room.deploy("web", 1, "240m", "300Mi").await?;
-    room.await_conditions("web", &[PROVIDED]).await?;
-    room.object_with_target("web", "cpu", CPU_OF_240M)
+    fixture.deploy("web", 1, "240m", "300Mi").await?;
+    fixture.await_conditions("web", &[PROVIDED]).await?;
+    fixture
+        .object_with_target("web", "cpu", CPU_OF_240M)
         .await
         .map(drop)
 }
@@ -217,122 +236,145 @@ async fn a_target_that_comes_to_life_is_taken_up() -> Result<()> {
 #[tokio::test]
 async fn two_objects_on_one_target_are_both_served_and_a_broken_third_stops_neither() -> Result<()>
 {
-    let room = shared_room().await?;
-    // The definition lets this through: it fits the pattern of quantities, and is none.
+    let fixture = shared_room().await?;
+    // The definition accepts this: it matches the pattern of quantities, but is no quantity.
     let broken = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1e1.5"}}]}});
-    room.autoscale("broken", deployment("web"), &broken).await?;
+    fixture
+        .autoscale("broken", deployment("web"), &broken)
+        .await?;
     for name in ["first", "second"] {
-        room.autoscale(name, deployment("web"), &json!({})).await?;
+        fixture
+            .autoscale(name, deployment("web"), &json!({}))
+            .await?;
     }
     for name in ["first", "second"] {
-        room.object_with_target(name, "cpu", CPU_OF_240M).await?;
-        room.await_conditions(name, &[PROVIDED]).await?;
+        fixture.object_with_target(name, "cpu", CPU_OF_240M).await?;
+        fixture.await_conditions(name, &[PROVIDED]).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_changed_policy_is_taken_up_with_its_generation() -> Result<()> {
-    let room = shared_room().await?;
-    room.autoscale("policy", deployment("web"), &json!({}))
+    let fixture = shared_room().await?;
+    fixture
+        .autoscale("policy", deployment("web"), &json!({}))
         .await?;
-    room.object_with_target("policy", "cpu", CPU_OF_240M)
+    fixture
+        .object_with_target("policy", "cpu", CPU_OF_240M)
         .await?;
     let policy = json!({"containerName": "app", "maxAllowed": {"cpu": "100m"}, "minAllowed": {"memory": "1Gi"}});
-    room.change_autoscaler(
-        "policy",
-        &json!({"resourcePolicy": {"containerPolicies": [policy]}}),
-    )
-    .await?;
-    let object = room.object_with_target("policy", "cpu", "100m").await?;
+    fixture
+        .change_autoscaler(
+            "policy",
+            &json!({"resourcePolicy": {"containerPolicies": [policy]}}),
+        )
+        .await?;
+    let object = fixture.object_with_target("policy", "cpu", "100m").await?;
     assert_eq!(first_container(&object)["target"]["memory"], "1Gi");
     assert_eq!(
         first_container(&object)["uncappedTarget"],
         json!({"cpu": CPU_OF_240M, "memory": MEMORY_OF_300MI})
     );
     assert_eq!(object["status"]["observedGeneration"], 2);
-    room.change_autoscaler(
+    fixture.change_autoscaler(
         "policy",
         &json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}}),
     )
     .await?;
-    room.await_conditions("policy", &[["RecommendationProvided", "False", "", ""]])
+    fixture
+        .await_conditions("policy", &[["RecommendationProvided", "False", "", ""]])
         .await
 }
 
 #[tokio::test]
 async fn objects_of_another_recommender_are_left_alone() -> Result<()> {
-    let room = shared_room().await?;
+    let fixture = shared_room().await?;
     for (name, recommenders) in [
-        ("named", json!([{"name": "somebody-else"}])),
+        ("named", json!([{"name": "another"}])),
         ("unnamed", json!([])),
     ] {
-        room.autoscale(
-            name,
-            deployment("web"),
-            &json!({"recommenders": recommenders}),
-        )
-        .await?;
+        fixture
+            .autoscale(
+                name,
+                deployment("web"),
+                &json!({"recommenders": recommenders}),
+            )
+            .await?;
     }
-    room.autoscale("ours", deployment("web"), &json!({}))
+    fixture
+        .autoscale("ours", deployment("web"), &json!({}))
         .await?;
-    room.object_with_target("ours", "cpu", CPU_OF_240M).await?;
+    fixture
+        .object_with_target("ours", "cpu", CPU_OF_240M)
+        .await?;
     for name in ["named", "unnamed"] {
-        assert_eq!(room.object(name).await?["status"], Value::Null, "{name}");
+        assert_eq!(fixture.object(name).await?["status"], Value::Null, "{name}");
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_kill_for_want_of_memory_raises_memory() -> Result<()> {
-    let room = room("oom").await?;
-    room.deploy("web", 1, "240m", "300Mi").await?;
-    room.autoscale("web", deployment("web"), &json!({})).await?;
-    room.object_with_target("web", "memory", MEMORY_OF_300MI)
+async fn an_oom_kill_raises_memory() -> Result<()> {
+    let fixture = fixture("oom").await?;
+    fixture.deploy("web", 1, "240m", "300Mi").await?;
+    fixture
+        .autoscale("web", deployment("web"), &json!({}))
         .await?;
-    room.annotate_pods("web", &json!({"sandbox.plimsoll.dev/oom-kills": "1"}))
+    fixture
+        .object_with_target("web", "memory", MEMORY_OF_300MI)
+        .await?;
+    fixture
+        .annotate_pods("web", &json!({"sandbox.plimsoll.dev/oom-kills": "1"}))
         .await?;
     // More than the request and the usage of 300Mi by 100Mi, which is more than a fifth.
-    room.object_with_target("web", "memory", MEMORY_OF_400MI)
+    fixture
+        .object_with_target("web", "memory", MEMORY_OF_400MI)
         .await
         .map(drop)
 }
 
 #[tokio::test]
-async fn an_eviction_for_want_of_memory_raises_memory() -> Result<()> {
-    let room = room("evicted").await?;
-    room.deploy("web", 1, "240m", "300Mi").await?;
-    room.autoscale("web", deployment("web"), &json!({})).await?;
-    room.object_with_target("web", "memory", MEMORY_OF_300MI)
+async fn an_eviction_under_memory_pressure_raises_memory() -> Result<()> {
+    let fixture = fixture("evicted").await?;
+    fixture.deploy("web", 1, "240m", "300Mi").await?;
+    fixture
+        .autoscale("web", deployment("web"), &json!({}))
         .await?;
-    room.tell_of_eviction("web", "app,side", "800Mi,1Gi")
+    fixture
+        .object_with_target("web", "memory", MEMORY_OF_300MI)
+        .await?;
+    fixture
+        .report_eviction("web", "app,side", "800Mi,1Gi")
         .await?;
     // A fifth more than the usage of 800Mi.
-    room.object_with_target("web", "memory", MEMORY_OF_960MI)
+    fixture
+        .object_with_target("web", "memory", MEMORY_OF_960MI)
         .await
         .map(drop)
 }
 
 #[tokio::test]
 async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
-    let room = shared_room().await?;
-    let kind = scalable_kind(&room).await?;
+    let fixture = shared_room().await?;
+    let kind = scalable_kind(&fixture).await?;
     let webs: Api<DynamicObject> =
-        Api::namespaced_with(room.client.clone(), &room.namespace, &kind);
+        Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &kind);
     let web = json!({
         "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "mute"}, "spec": {"replicas": 1},
     });
     webs.create(&PostParams::default(), &serde_json::from_value(web)?)
         .await?;
     let target = (kind.api_version.as_str(), kind.kind.as_str(), "mute");
-    room.autoscale("mute", target, &json!({})).await?;
+    fixture.autoscale("mute", target, &json!({})).await?;
     let message = format!(
         "Cannot read targetRef. Reason: unhandled targetRef {} / {} / mute, last error resource {}/mute has an empty \
          selector for scale sub-resource",
-        kind.api_version, kind.kind, room.namespace
+        kind.api_version, kind.kind, fixture.namespace
     );
     let unsupported = ["ConfigUnsupported", "True", "", message.as_str()];
-    room.await_conditions("mute", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
+    fixture
+        .await_conditions("mute", &[unsupported, NO_PODS, NOT_PROVIDED_WITHOUT_PODS])
         .await?;
 
     // Answers are kept for minutes, so the object with a selector is another one.
@@ -344,19 +386,22 @@ async fn a_target_of_any_kind_with_a_scale_is_followed() -> Result<()> {
     let selector = Patch::Merge(json!({"status": {"replicas": 1, "selector": "app in (web)"}}));
     webs.patch_status("whole", &PatchParams::default(), &selector)
         .await?;
-    room.autoscale(
-        "whole",
-        (&kind.api_version, &kind.kind, "whole"),
-        &json!({}),
-    )
-    .await?;
-    room.object_with_target("whole", "cpu", CPU_OF_240M).await?;
-    room.await_conditions("whole", &[PROVIDED]).await
+    fixture
+        .autoscale(
+            "whole",
+            (&kind.api_version, &kind.kind, "whole"),
+            &json!({}),
+        )
+        .await?;
+    fixture
+        .object_with_target("whole", "cpu", CPU_OF_240M)
+        .await?;
+    fixture.await_conditions("whole", &[PROVIDED]).await
 }
 
 /// A kind of this namespace's own that has a scale subresource.
-async fn scalable_kind(room: &Room) -> Result<ApiResource> {
-    let group = format!("{}.example.com", room.namespace);
+async fn scalable_kind(fixture: &Fixture) -> Result<ApiResource> {
+    let group = format!("{}.example.com", fixture.namespace);
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, "v1", "Web"));
     let name = format!("{}.{group}", kind.plural);
     let free_form = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -379,7 +424,7 @@ async fn scalable_kind(room: &Room) -> Result<ApiResource> {
             }],
         },
     });
-    let definitions: Api<CustomResourceDefinition> = Api::all(room.client.clone());
+    let definitions: Api<CustomResourceDefinition> = Api::all(fixture.client.clone());
     definitions
         .create(&PostParams::default(), &serde_json::from_value(definition)?)
         .await?;

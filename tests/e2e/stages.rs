@@ -1,21 +1,19 @@
-//! What a kubelet would do, played: resizes and their refusal, OOM kills, crash loops, and usage.
+//! Simulated work of a kubelet: resizes and their refusal, OOM kills, crash loops, and usage.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, follow, namespace, shared};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{ContainerStatus, Pod, PodCondition},
-};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams, PostParams},
-    runtime::watcher::Event,
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::Event;
+use kube::{Api, Client, ResourceExt as _};
 use sandbox::{Columns, Play, Trace};
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -209,7 +207,7 @@ async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
         .map(drop)
 }
 
-/// What one step of a restart looks like: state, why the last run ended, restarts, readiness.
+/// One step of a restart: state, reason of the last end, restarts, readiness.
 fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
     let status = container(pod, "first");
     let state = status.state.clone().unwrap_or_default();
@@ -231,10 +229,10 @@ fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
 async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Result<()> {
     let annotations = json!({"sandbox.plimsoll.dev/back-off": "500ms", "sandbox.plimsoll.dev/container": "first"});
     let subject = Subject::new("oom", annotations).await?;
-    let (told, mut seen) = watch::channel(Vec::new());
+    let (sender, mut seen) = watch::channel(Vec::new());
     let _watch = follow(subject.pods.clone(), move |event| {
         if let Event::InitApply(pod) | Event::Apply(pod) = event {
-            told.send_modify(|steps| {
+            sender.send_modify(|steps| {
                 steps.push((step(&pod), container(&pod, "second").restart_count));
                 steps.dedup();
             });
@@ -295,7 +293,7 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
 }
 
 #[tokio::test]
-async fn a_crash_loop_goes_on_until_it_is_told_to_stop() -> Result<()> {
+async fn a_crash_loop_goes_on_until_its_annotation_is_removed() -> Result<()> {
     let annotations = json!({
         "sandbox.plimsoll.dev/crash-loop": "true",
         "sandbox.plimsoll.dev/crash-after": "100ms",

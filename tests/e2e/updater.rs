@@ -3,8 +3,8 @@
 //! another size because the template of their `ReplicaSet` was changed meanwhile.
 
 mod failures;
+mod fixture;
 mod in_place;
 mod modes;
 mod oom;
 mod settling;
-mod stage;

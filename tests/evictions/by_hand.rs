@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use eventually::{Pace, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, Client};
+use testing::{Pace, eventually};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -22,11 +22,11 @@ const AT_A_TIME: usize = 64;
 /// Between two looks at all pods, so that looking takes little of the machine.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// When it was done, since the beginning.
+/// Seconds since the start.
 pub(crate) struct Times {
     /// The last pod was evicted.
     pub(crate) evicted: Duration,
-    /// The last pod was made anew.
+    /// The last replacement was created.
     pub(crate) renewed: Duration,
 }
 
@@ -51,14 +51,14 @@ impl Workload {
 struct Evictions {
     pods: Api<Pod>,
     workloads: BTreeMap<String, Workload>,
-    room: Arc<Semaphore>,
+    fixture: Arc<Semaphore>,
     asked: JoinSet<Result<()>>,
     begin: Instant,
     evicted: Duration,
 }
 
 impl Evictions {
-    /// Evicts the next pod of each workload that is whole; gives when it was done once all are.
+    /// Evicts the next pod of each complete workload; returns the time once all are done.
     fn go_on(
         &mut self,
         pods: &BTreeMap<String, BTreeMap<String, Standing>>,
@@ -69,9 +69,9 @@ impl Evictions {
             is_done &= is_whole && workload.left.is_empty();
             if is_whole && let Some(pod) = workload.left.pop() {
                 workload.asked = Some(pod.clone());
-                let (api, room) = (self.pods.clone(), Arc::clone(&self.room));
+                let (api, fixture) = (self.pods.clone(), Arc::clone(&self.fixture));
                 self.asked.spawn(async move {
-                    let _place = room.acquire_owned().await?;
+                    let _place = fixture.acquire_owned().await?;
                     api.evict(&pod, &EvictParams::default()).await?;
                     Ok(())
                 });
@@ -109,7 +109,7 @@ pub(crate) async fn evict_all(
                 )
             })
             .collect(),
-        room: Arc::new(Semaphore::new(AT_A_TIME)),
+        fixture: Arc::new(Semaphore::new(AT_A_TIME)),
         asked: JoinSet::new(),
         begin: Instant::now(),
         evicted: Duration::ZERO,
@@ -119,7 +119,7 @@ pub(crate) async fn evict_all(
         every: PAUSE,
     };
     // What fails fails at once; only what is not done yet is looked at again.
-    let looks = eventually("every pod is evicted and made anew", pace, async || {
+    let looks = eventually("every pod is evicted and replaced", pace, async || {
         evictions
             .go_on(&population.pods())
             .transpose()

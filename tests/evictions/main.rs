@@ -1,11 +1,11 @@
 //! The updater and the webhook, deployed as in production, before 1,000 VPA objects (`VPAS`) with
-//! two pods each that all have to be evicted: how long that takes, until each of them was made anew
+//! two pods each that all have to be evicted: how long that takes, until each of them was replaced
 //! with its new size. One of two pods may be away at a time.
 //!
 //! Upstream's own benchmark of the same says 98.8 s for half of the pods
 //! (`test/benchmark/README.md`, `xxlarge`). The numbers are of the release build;
-//! `make bench-updater` makes it. What bounds the time it says as well: how much of the machine
-//! each process had, and how long the same evictions take when nobody decides about them.
+//! `make bench-updater` makes it. The output also shows the bounds: the processor time of each
+//! process, and the time of the same evictions without any decisions.
 
 mod by_hand;
 mod population;
@@ -96,7 +96,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let evicted = started.elapsed().as_secs_f64();
     timeout(PATIENCE, population.renewed(pods))
         .await
-        .context("all are made anew")??;
+        .context("all are replaced")??;
     let renewed = started.elapsed().as_secs_f64();
     let after = load::processor_seconds(sandbox, &processes)?;
     eventually("the updater has nothing left to do", PATIENCE, async || {
@@ -108,7 +108,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     .await?;
     let count = metric(&updater, "vpa_updater_evicted_pods_total").await?;
     println!(
-        "\n  half of {count} pods evicted after {half:.2} s, all after {evicted:.2} s, the last one made anew with its new size after {renewed:.2} s"
+        "\n  half of {count} pods evicted after {half:.2} s, all after {evicted:.2} s, the last one replaced with its new size after {renewed:.2} s"
     );
     println!(
         "  fewest pods of a workload that were ready at a time: {}",
@@ -147,14 +147,13 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let [evicted_by_hand, renewed_by_hand] =
         [by_hand.evicted, by_hand.renewed].map(|time| time.as_secs_f64());
     println!(
-        "  the same by hand, without the updater: evicted after {evicted_by_hand:.2} s, made anew after {renewed_by_hand:.2} s; with it {:.2} times as long",
+        "  the same by hand, without the updater: evicted after {evicted_by_hand:.2} s, replaced after {renewed_by_hand:.2} s; with it {:.2} times as long",
         renewed / renewed_by_hand
     );
     Ok(())
 }
 
-/// Who used the machine, and how long what is not ours takes even when everything else costs
-/// nothing.
+/// Processor time of each process, and the time that remains when everything of ours costs nothing.
 fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get() as f64;
     println!("  meanwhile, of the machine's {cores} cores");
@@ -180,7 +179,7 @@ fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -
     Ok(())
 }
 
-/// What the updater measured itself.
+/// Durations by the updater's own metrics.
 async fn report(updater: &Replica) -> Result<()> {
     let metrics = scrape(updater).await?;
     let value = |series: &str| -> f64 {

@@ -22,7 +22,7 @@ pub(crate) const REPLICAS: usize = 2;
 /// Requests under way at the same time.
 const PARALLEL: usize = 50;
 const PATIENCE: Duration = Duration::from_mins(10);
-/// What is recommended; upstream's benchmark has its minimum of 25m and 250Mi.
+/// The recommendation; upstream's benchmark has its minimum of 25m and 250Mi.
 const CPU: &str = "25m";
 
 /// The workloads as a watch sees them.
@@ -41,20 +41,20 @@ struct Seen {
     pods: BTreeMap<String, BTreeMap<String, Standing>>,
     /// Old pods that were seen to go.
     gone: BTreeSet<String>,
-    /// How many are ready and have the new size.
+    /// Number of pods that are ready and have the new size.
     renewed: usize,
     is_counting: bool,
-    /// The watch begins anew: not all pods are there yet.
+    /// The watch starts again: not all pods are listed yet.
     is_listing: bool,
     fewest: Option<usize>,
 }
 
-/// Makes so many workloads and waits until their pods run.
+/// Creates `count` workloads and waits until their pods run.
 pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population> {
     let namespace = namespace(client, "benchmark").await?;
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
-    let (told, mut seen) = watch::channel(Seen::default());
-    let noted = told.clone();
+    let (sender, mut seen) = watch::channel(Seen::default());
+    let noted = sender.clone();
     let following = follow(
         Api::<Pod>::namespaced(client.clone(), &namespace),
         move |event| match event {
@@ -104,7 +104,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
         .try_collect::<Vec<()>>()
         .await
         .context("make VPA objects")?;
-    told.send_modify(|seen| seen.is_counting = true);
+    sender.send_modify(|seen| seen.is_counting = true);
     Ok(Population {
         namespace,
         seen,
@@ -206,19 +206,19 @@ fn is_new(pod: &Pod) -> bool {
 }
 
 impl Population {
-    /// Returns once so many old pods were seen to go.
+    /// Returns once this many old pods are gone.
     pub(crate) async fn evicted(&mut self, pods: usize) -> Result<()> {
         self.seen.wait_for(|seen| seen.gone.len() >= pods).await?;
         Ok(())
     }
 
-    /// Returns once so many pods are ready and have the new size.
+    /// Returns once this many pods are ready and have the new size.
     pub(crate) async fn renewed(&mut self, pods: usize) -> Result<()> {
         self.seen.wait_for(|seen| seen.renewed >= pods).await?;
         Ok(())
     }
 
-    /// Where the workloads are.
+    /// Namespace of the workloads.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -228,7 +228,7 @@ impl Population {
         self.seen.borrow().pods.clone()
     }
 
-    /// How few pods of a workload were ever ready.
+    /// Least number of ready pods of a workload.
     pub(crate) fn fewest(&self) -> usize {
         self.seen.borrow().fewest.unwrap_or(REPLICAS)
     }

@@ -7,8 +7,8 @@ use e2e::deployed::{Replica, process, replicas, scrape};
 use e2e::eventually;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
+use crate::fixture::{Fixture, PATIENCE, signal};
 use crate::listening::Listening;
-use crate::stage::{PATIENCE, Stage, signal};
 
 const KILLS: usize = 200;
 /// Requests to the API server at the same time.
@@ -28,11 +28,11 @@ async fn counted(replica: &Replica, result: &str) -> Result<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Result<()> {
-    let stage = Stage::take("burst").await?;
+    let fixture = Fixture::take("burst").await?;
     let names: Vec<String> = (0..KILLS).map(|number| format!("web-{number}")).collect();
-    stage.populate(&names, REQUESTED_MIB).await?;
-    let listening = Listening::to(&stage, &names).await?;
-    let replicas = replicas(&stage.client).await?;
+    fixture.populate(&names, REQUESTED_MIB).await?;
+    let listening = Listening::to(&fixture, &names).await?;
+    let replicas = replicas(&fixture.client).await?;
     let mut before = Vec::new();
     for replica in &replicas {
         before.push([
@@ -42,17 +42,17 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     }
     let targets: Vec<Option<i64>> = names.iter().map(|name| listening.status(name)).collect();
 
-    let pods = stage.pods().await?;
-    // A slow machine takes longer than a second for so many kills. Stopped meanwhile, both replicas
-    // see all of them at once.
+    let pods = fixture.pods().await?;
+    // A slow machine takes longer than a second for all these kills. Both replicas are stopped
+    // meanwhile and see all of them at once.
     let mut processes = Vec::new();
     for replica in &replicas {
-        processes.push(process(&stage.client, replica).await?);
+        processes.push(process(&fixture.client, replica).await?);
     }
     processes
         .iter()
         .try_for_each(|process| signal(*process, "-STOP"))?;
-    let kills = stream::iter(&pods).map(|pod| stage.kill(pod, REQUESTED_MIB));
+    let kills = stream::iter(&pods).map(|pod| fixture.kill(pod, REQUESTED_MIB));
     let killed = kills
         .buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()
@@ -72,7 +72,7 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     );
     // Each container runs again, so that nothing more can be said about its end.
     for name in &names {
-        stage.running(name).await?;
+        fixture.running(name).await?;
     }
     for (replica, [accepted, refused]) in replicas.iter().zip(before) {
         eventually(

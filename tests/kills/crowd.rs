@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::fixture::Fixture;
 use crate::listening::Listening;
-use crate::stage::Stage;
 
 /// At 50 requests per second they take 20 s.
 const CROWD: usize = 1000;
@@ -15,25 +15,25 @@ const MOST: Duration = Duration::from_millis(500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_does_not_wait_behind_a_thousand_statuses() -> Result<()> {
-    let stage = Stage::take("crowd").await?;
+    let fixture = Fixture::take("crowd").await?;
     let names = ["web".to_owned()];
-    stage.populate(&names, 100).await?;
-    let listening = Listening::to(&stage, &names).await?;
-    stage.crowd(CROWD).await?;
+    fixture.populate(&names, 100).await?;
+    let listening = Listening::to(&fixture, &names).await?;
+    fixture.crowd(CROWD).await?;
     let mut overtaking = Vec::new();
     let mut requested_mib = 300;
     for _ in 0..KILLS {
-        let pod = stage.running("web").await?;
+        let pod = fixture.running("web").await?;
         let before = listening.status("web").context("it has one")?;
         let killed = Instant::now();
         let (kill, status) = tokio::join!(
-            stage.kill(&pod, requested_mib),
+            fixture.kill(&pod, requested_mib),
             listening.status_above("web", before)
         );
         kill?;
         let took = status? - killed;
         requested_mib = requested_mib * 5 / 4;
-        let waiting = stage.unsupported().await?;
+        let waiting = fixture.unsupported().await?;
         println!("a kill took {took:.1?}, before {waiting} statuses that still waited");
         if waiting > 0 {
             overtaking.push(took);

@@ -1,4 +1,4 @@
-//! Where a new target can be heard of: the status of the VPA object, seen by a watch, and the feed.
+//! Sources of a new target: the status of the VPA object, seen by a watch, and the feed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::stage::{PATIENCE, Stage, memory_target};
+use crate::fixture::{Fixture, PATIENCE, memory_target};
 
 /// The latest memory target of each object, in bytes.
 type Targets = BTreeMap<String, i64>;
@@ -32,17 +32,17 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Listens from now on, and waits until everything that is there was heard on both.
-    pub(crate) async fn to(stage: &Stage, names: &[String]) -> Result<Self> {
+    /// Subscribes to both, and waits for their current state.
+    pub(crate) async fn to(fixture: &Fixture, names: &[String]) -> Result<Self> {
         let (seen, mut statuses) = watch::channel(Targets::new());
         let objects: Api<VerticalPodAutoscaler> =
-            Api::namespaced(stage.client.clone(), &stage.namespace);
+            Api::namespaced(fixture.client.clone(), &fixture.namespace);
         let watch = follow(objects.clone(), move |event| note_target(&seen, event));
 
         let (found, leader) = watch::channel(None);
-        let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "kube-system");
+        let leases: Api<Lease> = Api::namespaced(fixture.client.clone(), "kube-system");
         tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
-        let config = Arc::clone(&stage.tls);
+        let config = Arc::clone(&fixture.tls);
         let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
         let server_name = ServerName::try_from(FEED_SERVER)?;
         let (mut following, reading) = Reader {
@@ -63,7 +63,8 @@ impl Listening {
         )
         .await??;
         let all_heard = |now: &Subscription| {
-            now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some())
+            now.stale_since().is_none()
+                && uids.values().all(|uid| received_target(now, uid).is_some())
         };
         timeout(PATIENCE, following.wait_for(all_heard))
             .await
@@ -81,7 +82,7 @@ impl Listening {
         self.statuses.borrow().get(name).copied()
     }
 
-    /// When the status shows more than `before`.
+    /// Time at which the status shows more than `before`.
     pub(crate) async fn status_above(&self, name: &str, before: i64) -> Result<Instant> {
         let mut statuses = self.statuses.clone();
         let is_above = |targets: &Targets| targets.get(name).is_some_and(|target| *target > before);
@@ -91,12 +92,12 @@ impl Listening {
         Ok(Instant::now())
     }
 
-    /// When the feed tells more than `before`.
+    /// Time at which the feed sends more than `before`.
     pub(crate) async fn feed_above(&self, name: &str, before: i64) -> Result<Instant> {
         let mut following = self.following.clone();
         let uid = self.uids.get(name).context("it was listed")?;
         let is_above =
-            |now: &Subscription| heard_target(now, uid).is_some_and(|target| target > before);
+            |now: &Subscription| received_target(now, uid).is_some_and(|target| target > before);
         timeout(PATIENCE, following.wait_for(is_above))
             .await
             .with_context(|| format!("the feed about {name}"))??;
@@ -115,10 +116,10 @@ fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler
     }
 }
 
-fn heard_target(following: &Subscription, uid: &str) -> Option<i64> {
-    let heard = following.get(uid)?;
+fn received_target(following: &Subscription, uid: &str) -> Option<i64> {
+    let received = following.get(uid)?;
     Some(
-        heard
+        received
             .value
             .recommendation
             .containers

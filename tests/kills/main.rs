@@ -1,10 +1,10 @@
-//! How fast a kill for want of memory becomes a new target, and a pod with more memory, and that
-//! none is lost. In a binary of its own, so that no other test runs at the same time.
+//! From an OOM kill to a new target, and to a pod with more memory; no kill is lost. In a binary of
+//! its own, so that no other test runs at the same time. `make bench-latency` measures the times.
 
 mod before_start;
 mod burst;
 mod crowd;
+mod fixture;
 mod latency;
 mod listening;
 mod moved;
-mod stage;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::objects;
 
-/// What was asked and sent so far.
+/// Requests and bytes so far.
 #[derive(Default)]
 struct State {
     watches: BTreeSet<String>,
@@ -41,7 +41,7 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// With so many objects of each kind that tenants write.
+    /// An API server with this many objects of each kind that tenants write.
     pub(crate) fn start(count: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");

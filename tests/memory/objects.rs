@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-/// Bytes of what is large in an object.
+/// Bytes of the large part of an object.
 const LARGE: usize = 1_400_000;
 /// The API server takes annotations of this size together.
 const ANNOTATIONS: usize = 250_000;
@@ -72,7 +72,7 @@ static SAMPLES: LazyLock<String> = LazyLock::new(|| {
     (0..POINTS).map(sample).collect::<Vec<_>>().join(",")
 });
 
-/// What follows the metadata, and whether labels rather than annotations are large.
+/// The fields after the metadata, and whether labels rather than annotations are large.
 fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
     let (selector, template) = (
         r#","spec":{"selector":{"matchLabels":{"app":"a"}},"replicas":0,"template":{"spec":"#,
@@ -179,7 +179,7 @@ pub(crate) fn is_known(plural: &str) -> bool {
     rest(plural, 0).is_some()
 }
 
-/// How many objects there are of a kind, where there are so many of each that tenants write.
+/// Number of objects of a kind, for this number of each kind that tenants write.
 pub(crate) fn count(plural: &str, objects: usize) -> usize {
     match plural {
         _ if OF_THE_CLUSTER.contains(&plural) => objects.min(10),

@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_mins(20);
 /// written.
 const LOAD: &str = "LoadMetrics";
 const UPDATE: &str = "UpdateVPAs";
-/// Runs beside the loop, at its own pace.
-const BESIDE: &str = "MaintainCheckpoints";
+/// Step that runs outside the loop, at its own pace.
+const OUTSIDE_LOOP: &str = "MaintainCheckpoints";
 const LATENCY: &str = "vpa_recommender_execution_latency_seconds";
 const STATUS_WRITES: &str = "vpa_recommender_status_writes_total";
 const CHECKPOINT_WRITES: &str = "vpa_recommender_checkpoint_writes_total";
@@ -114,14 +114,14 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         let times = step.count - earlier.count;
         if times > 0.0 {
             let average = (step.sum - earlier.sum) / times;
-            if name != BESIDE {
+            if name != OUTSIDE_LOOP {
                 full_loop += average;
             }
             println!("    {name:<22} {average:>8.3}   ({times} times)");
         }
     }
     println!(
-        "    {:<22} {full_loop:>8.3}   (without {BESIDE}, which runs beside it)",
+        "    {:<22} {full_loop:>8.3}   (without {OUTSIDE_LOOP}, which runs outside it)",
         "full loop"
     );
     let containers = metric(&leader, "vpa_recommender_aggregate_container_states_count").await?;
@@ -151,7 +151,7 @@ struct Step {
     count: f64,
 }
 
-/// How long the steps of the loop took up to now, by name.
+/// Seconds of each step of the loop so far, by name.
 fn steps(metrics: &str) -> Result<BTreeMap<String, Step>> {
     let mut steps: BTreeMap<String, Step> = BTreeMap::new();
     for line in metrics.lines() {

@@ -21,7 +21,7 @@ const PAGE: u32 = 500;
 /// The controllers make pods at their own pace.
 const PATIENCE: Duration = Duration::from_mins(30);
 
-/// Makes so many workloads and waits until their pods run.
+/// Creates `count` workloads and waits until their pods run.
 pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
     let mut namespaces = Vec::new();
     for _ in 0..NAMESPACES {

@@ -12,7 +12,7 @@ use crate::eventually;
 /// Many more questions are answered within this time, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// What is asked meanwhile.
+/// Progress of the clients.
 #[derive(Debug)]
 pub struct Asked {
     clients: usize,
@@ -20,8 +20,8 @@ pub struct Asked {
     is_enough: Cell<bool>,
 }
 
-/// Lets each client ask, from the beginning of one question to that of its next so much time at
-/// least, until what `happens` has happened. No question may fail.
+/// Lets each client send requests, at least `every` apart, until `happens` is done. No request may
+/// fail.
 pub async fn while_asked<C>(
     every: Duration,
     clients: Vec<C>,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_that_fails_is_told_of() {
+    async fn a_request_that_fails_is_reported() {
         let asked = while_asked(
             Duration::from_millis(1),
             vec![async || bail!("gone")],

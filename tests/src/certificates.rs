@@ -1,4 +1,4 @@
-//! Certificates for the recommender's feed and for its readers, made anew in each run.
+//! New certificates for the recommender's feed and its readers in each run.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub const FEED_SERVER: &str = "plimsoll-recommender";
 /// Names that the feed lets in, of programs that read it.
 const READERS: [&str; 3] = ["plimsoll-updater", "plimsoll-webhook", "plimsoll-adapter"];
 
-/// Puts the certificates of the server and of the suite's readers into their Secrets, and gives
-/// what a client needs.
+/// Puts the certificates of the server and of the suite's readers into their Secrets; returns the
+/// TLS configuration of a reader.
 pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     let authority = Authority::new("feed")?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");

@@ -4,12 +4,9 @@
 //! that comes to. Its name holds the process id, so that runs side by side do not meet. Its logs
 //! stay until the next run.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -21,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use crate::eventually;
 
-/// What the names of these sandboxes start with; the process id follows.
+/// Prefix of the sandboxes' names; the process id follows.
 const NAME: &str = "e2e-";
 
 static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
@@ -78,7 +75,7 @@ async fn sweep(sandbox: &Sandbox) -> Result<()> {
         .context("a sandbox has a folder among others")?;
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let name = entry?.file_name().into_string().unwrap_or_default();
-        // Lock files lie beside the folders.
+        // Lock files are in the same folder.
         let name = name.trim_end_matches(".lock");
         let process = name
             .strip_prefix(NAME)

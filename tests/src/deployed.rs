@@ -77,14 +77,14 @@ pub async fn all_ready(client: &Client, labels: &str) -> Result<()> {
 pub struct Replica {
     /// The name of its pod.
     pub pod: String,
-    /// Where its process listens: the address in the pod's status, spelled as a loopback address.
+    /// Listening address of its process: the address in the pod's status, in its loopback form.
     address: Ipv4Addr,
-    /// Where it serves metrics.
+    /// Port of its metrics.
     port: u16,
 }
 
 impl Replica {
-    /// Where its process listens.
+    /// Listening address of its process.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
@@ -182,7 +182,7 @@ pub async fn scrape(replica: &Replica) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// How often the pod's container was restarted.
+/// Restarts of the pod's container.
 pub async fn restarts(client: &Client, replica: &Replica) -> Result<i32> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let status = pods

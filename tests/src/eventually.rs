@@ -4,23 +4,22 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
-use eventually::Pace;
+use testing::Pace;
 
 /// From one look to the next: each is a question to the API server, at least.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Looks again and again until `look` succeeds, and hands back what it found. After `limit` the
-/// last look's error is the error: it should say what was seen instead. The folder of the sandbox's
-/// logs is named with it.
+/// Polls until `look` succeeds, and returns its value. After `limit` the last error of `look` is
+/// returned, which should say what it saw instead, with the folder of the sandbox's logs.
 pub async fn eventually<T>(
     what: &str,
     limit: Duration,
     look: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
-    eventually::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
+    testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
 }
 
-/// What was waited for, and where to look for why it did not come.
+/// A condition, and the folder of the logs.
 struct WithLogs<'a>(&'a str);
 
 impl fmt::Display for WithLogs<'_> {

@@ -17,7 +17,7 @@ pub async fn apply(sandbox: &Sandbox, path: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Runs kubectl with all rights in the shared sandbox, and hands back what it printed.
+/// Runs kubectl with all rights in the shared sandbox, and returns its output.
 pub async fn kubectl(arguments: &[&str]) -> Result<String> {
     kubectl_in(crate::shared().await?, arguments).await
 }

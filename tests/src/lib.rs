@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: one sandbox per run with our resource definitions in it, a
-//! namespace of their own per test, and waiting on conditions instead of sleeping.
+//! Shared parts of the end-to-end tests: one sandbox per run with our resource definitions, a
+//! namespace per test, and waiting for conditions instead of sleeping.
 
 mod address;
 mod asking;

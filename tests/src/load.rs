@@ -1,5 +1,4 @@
-//! What the processes of a measurement use: processor time and resident memory, from `/proc`
-//! (proc(5)).
+//! Resources that processes use: processor time and resident memory, from `/proc` (proc(5)).
 
 use std::collections::BTreeMap;
 use std::fs;

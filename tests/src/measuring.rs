@@ -1,4 +1,4 @@
-//! How a program begins and ends that shows or measures something in a sandbox of its own.
+//! Start and end of a program that demonstrates or measures something in its own sandbox.
 
 use std::env;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use sandbox::{Options, Sandbox};
 
-/// Runs until the end, or until somebody interrupts it; its sandbox goes down with the process.
+/// Runs until the end or an interrupt; the sandbox goes down with the process.
 pub async fn exit_code(run: impl Future<Output = Result<()>>) -> ExitCode {
     tokio::select! {
         result = run => match result {
@@ -20,7 +20,13 @@ pub async fn exit_code(run: impl Future<Output = Result<()>>) -> ExitCode {
     }
 }
 
-/// How many VPA objects the environment asks for.
+/// Whether tests measure latencies and check their bounds, which needs a machine of its own:
+/// `make bench-latency` sets `PLIMSOLL_LATENCY`. Other runs check the results only.
+pub fn checks_latency() -> bool {
+    env::var_os("PLIMSOLL_LATENCY").is_some_and(|value| !value.is_empty())
+}
+
+/// Number of VPA objects, from the environment.
 pub fn vpas(default: usize) -> Result<usize> {
     env::var("VPAS").map_or(Ok(default), |text| {
         text.parse().with_context(|| format!("VPAS={text}"))

@@ -12,8 +12,8 @@ use crate::eventually;
 /// The controller manager looks after a new namespace well within this, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(4);
 
-/// Makes a new namespace in which pods can be made, and hands back its name: `prefix` and some
-/// letters. It goes with the sandbox.
+/// Creates a namespace that admits pods, and returns its name: `prefix` and some letters. It is
+/// deleted with the sandbox.
 pub async fn namespace(client: &Client, prefix: &str) -> Result<String> {
     let wanted = Namespace {
         metadata: ObjectMeta {

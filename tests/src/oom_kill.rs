@@ -1,4 +1,4 @@
-//! OOM kills, told as a kubelet tells them.
+//! OOM kills, reported as by a kubelet.
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;

@@ -26,7 +26,7 @@ pub struct DailyCpu<'a> {
     pub container: &'a str,
     /// A moment of some day when the load rises, in seconds since 1970.
     pub rise: i64,
-    /// How many seconds it is high after that.
+    /// Seconds of high load after that.
     pub busy: i64,
     /// Cores before and after.
     pub low: f64,

@@ -20,8 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 #[derive(Debug, Default)]
 struct Seen {
     is_listed: bool,
-    /// What a list has shown so far, while it goes on. A watch that was cut off begins with a list
-    /// again.
+    /// Pods of the list that is being read. An interrupted watch starts with a list again.
     listing: Pods,
     pods: Pods,
     fewest: BTreeMap<String, usize>,
@@ -39,8 +38,10 @@ pub struct Watching {
 impl Watching {
     /// From now on.
     pub async fn of(pods: Api<Pod>) -> Result<Self> {
-        let (told, mut seen) = watch::channel(Seen::default());
-        let watch = follow(pods, move |event| told.send_modify(|seen| seen.take(event)));
+        let (sender, mut seen) = watch::channel(Seen::default());
+        let watch = follow(pods, move |event| {
+            sender.send_modify(|seen| seen.take(event));
+        });
         seen.wait_for(|seen| seen.is_listed).await?;
         Ok(Self {
             seen,
@@ -48,8 +49,8 @@ impl Watching {
         })
     }
 
-    /// How few pods of a workload were ever available, up to the moment when all of these are,
-    /// which are known to be there: the watch may be behind what a list has shown.
+    /// Least number of available pods of a workload, up to the moment when all of `live` are
+    /// available. These are known to exist; the watch may be behind the list that showed them.
     pub async fn fewest(&self, workload: &str, live: &[String]) -> Result<usize> {
         let mut seen = self.seen.clone();
         let caught_up =
@@ -111,7 +112,7 @@ impl Seen {
     }
 }
 
-/// Notes whether a pod is available, and gives its workload.
+/// Records whether a pod is available, and returns its workload.
 fn apply(pods: &mut Pods, pod: &Pod) -> Option<String> {
     let workload = pod.labels().get("app")?;
     let conditions = pod

@@ -1,11 +1,11 @@
 //! Two tenants on one control plane: the time until one gets its recommendation, forecast,
-//! admission and metric answers, alone and beside a hostile one.
+//! admission and metric answers, alone and together with a hostile one.
 //!
-//! The hostile tenant may write in one namespace only, and makes there whatever the API server lets
-//! it make that is large, numerous or slow. Fails where an answer takes more than [`MOST`] times
-//! its usual time. The same answers without the webhook and without the adapter are printed, but
-//! not bounded: they show the load of the API server and of Prometheus.
-//! `make bench-tenants` runs the release build.
+//! The hostile tenant may write in one namespace only, and makes there every large, numerous or slow
+//! object that the API server accepts. Fails where an answer takes more than [`MOST`] times its
+//! usual time. The same answers without the webhook and without the adapter are printed, but not
+//! bounded: they show the load of the API server and of Prometheus. `make bench-tenants` runs the
+//! release build.
 
 mod hostile;
 mod user;
@@ -23,9 +23,9 @@ use sandbox::{Options, Sandbox};
 
 use usual::{Measured, Tenant};
 
-/// How many times its usual time an answer may take.
+/// Largest accepted ratio of an answer's time to its usual time.
 const MOST: f64 = 2.0;
-/// What is waited for comes within this time.
+/// Limit of every wait.
 const PATIENCE: Duration = Duration::from_mins(5);
 const SYSTEM: &str = "plimsoll-system";
 const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
@@ -77,8 +77,8 @@ async fn measure(sandbox: &Sandbox) -> Result<()> {
 
     let hostile = hostile::Hostile::new(sandbox).await?;
     hostile.make().await.context("make hostile objects")?;
-    let beside = hostile.while_asking(tenant.measure("beside")).await?;
-    println!("  {:<34} {}", "beside a hostile tenant", row(&beside));
+    let loaded = hostile.while_asking(tenant.measure("hostile")).await?;
+    println!("  {:<34} {}", "with a hostile tenant", row(&loaded));
     restart(sandbox, &client)
         .await
         .context("restart the suite")?;
@@ -90,7 +90,7 @@ async fn measure(sandbox: &Sandbox) -> Result<()> {
     );
     memory(&client).await?;
     for (name, now) in [
-        ("beside a hostile tenant", &beside),
+        ("with a hostile tenant", &loaded),
         ("after a restart", &after),
     ] {
         for (what, usual, now) in alone.against(now) {

@@ -63,7 +63,7 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// Makes its namespace and its workload, and gives Prometheus a history of both.
+    /// Creates the tenant's namespace and workload, and writes a history of both to Prometheus.
     pub(crate) async fn new(sandbox: &Sandbox, prefix: &str) -> Result<Self> {
         let namespace = namespace(&sandbox.client().await?, prefix).await?;
         let client = user::in_namespace(sandbox, &namespace).await?;

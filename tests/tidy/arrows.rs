@@ -46,9 +46,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("sandbox", &["runtime", "serving"]),
     // For tests.
-    ("recordings", &[]),
-    ("eventually", &[]),
-    ("e2e", &["api", "sandbox", "eventually"]),
+    ("testing", &[]),
+    ("e2e", &["api", "sandbox", "testing"]),
 ];
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.

@@ -1,4 +1,4 @@
-//! What cargo knows about our crates and all that they depend on.
+//! Cargo's metadata about our crates and their dependencies.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -52,7 +52,7 @@ struct DependencyKind {
 }
 
 impl Dependency {
-    /// Part of what ships: neither a dev- nor a build-dependency.
+    /// Whether it is a normal dependency: neither a dev- nor a build-dependency.
     fn is_normal(&self) -> bool {
         self.dep_kinds.iter().any(|kind| kind.kind.is_none())
     }

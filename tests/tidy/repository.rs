@@ -1,4 +1,4 @@
-//! Which files there are, and what stands at the top.
+//! Files of the repository, and the entries of its root.
 
 use std::fs;
 use std::path::{Path, PathBuf};

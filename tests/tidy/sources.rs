@@ -129,7 +129,7 @@ fn source_files_stay_small() {
     if let Some((lines, path)) = lengths.last() {
         assert!(
             *lines <= MAX_LINES,
-            "{} has {lines} lines: is it one room, or several?",
+            "{} has {lines} lines: does it have one subject?",
             path.display()
         );
     }

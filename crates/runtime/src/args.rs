@@ -178,7 +178,9 @@ pub(crate) mod tests {
             "--log-format=xml",
             "--v=-1",
         ] {
-            assert!(parse(line).is_err(), "{line}");
+            let flag = line.split('=').next().unwrap();
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(flag), "{line}: {error}");
         }
     }
 }

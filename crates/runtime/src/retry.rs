@@ -198,7 +198,11 @@ mod tests {
                 tries += 1;
                 std::future::ready(Err::<(), _>(refusal(code, 0)))
             };
-            assert!(BACKOFF.retry(&mut request).await.is_err());
+            let error = BACKOFF.retry(&mut request).await.unwrap_err();
+            assert!(
+                matches!(&error, kube::Error::Api(status) if status.code == code),
+                "{error}"
+            );
             assert_eq!(tries, expected_tries, "{code}");
         }
     }

@@ -1,24 +1,23 @@
 //! The command line; every flag has an environment twin.
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::{
-    commands,
-    component::Component,
-    echo::{self, EchoArgs},
-    play::Target,
-    shim, supervisor,
-};
+use crate::component::Component;
+use crate::echo::{self, EchoArgs};
+use crate::play::Target;
+use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
 #[derive(Debug, Parser)]
 #[command(name = "sandbox", version)]
 pub struct Args {
-    /// Name of the sandbox; any number can be up side by side.
+    /// Name of the sandbox. Several sandboxes can run at the same time.
     #[arg(
         long,
         global = true,
@@ -32,9 +31,9 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Bring a sandbox up; does nothing when it is up.
+    /// Start a sandbox; does nothing when it runs.
     Up(UpArgs),
-    /// Take a sandbox down; does nothing when it is down.
+    /// Stop a sandbox and remove its files; does nothing when it does not run.
     Down,
     /// Show the components of all sandboxes.
     Status,
@@ -43,9 +42,9 @@ enum Verb {
         /// Component whose log is printed.
         component: Option<Component>,
     },
-    /// Print what a shell needs: eval "$(sandbox env)".
+    /// Print KUBECONFIG and PATH for a shell: eval "$(sandbox env)".
     Env,
-    /// Stop a component and keep it down.
+    /// Stop a component; it is not restarted.
     Stop {
         /// Component to stop.
         component: Component,
@@ -55,14 +54,14 @@ enum Verb {
         /// Component to start.
         component: Component,
     },
-    /// Freeze a component, as if its machine hung.
+    /// Suspend a component with SIGSTOP, as if its machine hung.
     Pause {
-        /// Component to freeze.
+        /// Component to suspend.
         component: Component,
     },
-    /// Let a frozen component go on.
+    /// Resume a suspended component.
     Resume {
-        /// Component to thaw.
+        /// Component to resume.
         component: Component,
     },
     /// Play a CSV trace as the usage of a workload's pods.
@@ -73,14 +72,14 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Run a sandbox; its plan comes over standard input.
+    /// Run a sandbox; its configuration comes over standard input.
     #[command(hide = true)]
     Supervise,
-    /// Say what this was started with, for trying out how pods are hosted.
+    /// Serve the arguments and environment of this process, to try out hosted pods.
     #[command(hide = true, name = echo::SUBCOMMAND)]
     EchoServer(EchoArgs),
-    /// Become a program that dies with its parent.
-    #[command(hide = true, name = shim::SUBCOMMAND)]
+    /// Replace this process by a program that is killed when its parent ends.
+    #[command(hide = true, name = exec_wrapper::SUBCOMMAND)]
     Exec {
         parent: i32,
         #[arg(last = true, required = true)]
@@ -88,24 +87,24 @@ enum Verb {
     },
 }
 
-/// What `sandbox up` takes.
+/// Arguments of `sandbox up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
     /// Number of nodes.
     #[arg(long, env = "PLIMSOLL_SANDBOX_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) nodes: u16,
-    /// Bring a Prometheus up as well.
+    /// Run a Prometheus too.
     #[arg(long, env = "PLIMSOLL_SANDBOX_PROMETHEUS")]
     pub(crate) prometheus: bool,
-    /// Stay in the foreground; the sandbox goes down with this process.
+    /// Stay in the foreground; the sandbox stops with this process.
     #[arg(long, env = "PLIMSOLL_SANDBOX_FOREGROUND")]
     pub(crate) foreground: bool,
-    /// Folder of the programs that hosted pods run [default: where this program is].
+    /// Folder of the programs that hosted pods run [default: the folder of this program].
     #[arg(long, env = "PLIMSOLL_SANDBOX_HOSTED_PROGRAMS")]
     pub(crate) hosted_programs: Option<PathBuf>,
 }
 
-/// What `sandbox play` takes.
+/// Arguments of `sandbox play`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlayArgs {
     /// CSV file; its first column is `unix_seconds`, an empty cell keeps the last value.
@@ -121,28 +120,28 @@ pub(crate) struct PlayArgs {
         default_value = "default"
     )]
     pub(crate) namespace: String,
-    /// Seconds of the trace per second.
+    /// Seconds of the trace per second of real time.
     #[arg(long, env = "PLIMSOLL_SANDBOX_SPEED", default_value_t = 1.0)]
     pub(crate) speed: f64,
-    /// Column with CPU in millicores [default: `cpu_millicores`, if it is there].
+    /// Column with CPU in millicores [default: `cpu_millicores`, if present].
     #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_COLUMN")]
     pub(crate) cpu_column: Option<String>,
-    /// Column with memory in MiB [default: `memory_mib`, if it is there].
+    /// Column with memory in MiB [default: `memory_mib`, if present].
     #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_COLUMN")]
     pub(crate) memory_column: Option<String>,
-    /// Factor that makes millicores of the CPU column.
+    /// Factor from the CPU column to millicores.
     #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_SCALE", default_value_t = 1.0)]
     pub(crate) cpu_scale: f64,
-    /// Factor that makes MiB of the memory column.
+    /// Factor from the memory column to MiB.
     #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_SCALE", default_value_t = 1.0)]
     pub(crate) memory_scale: f64,
-    /// Begin again at the end of the trace.
+    /// Start again at the end of the trace.
     #[arg(long = "loop", env = "PLIMSOLL_SANDBOX_LOOP")]
     pub(crate) repeat: bool,
 }
 
 impl Args {
-    /// Does what was asked for.
+    /// Runs the subcommand.
     pub fn run(self) -> ExitCode {
         match self.try_run() {
             Ok(code) => code,
@@ -162,7 +161,7 @@ impl Args {
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec { parent, program } => {
                 let (program, arguments) = program.split_first().context("no program")?;
-                shim::become_program(parent, program, arguments)
+                exec_wrapper::become_program(parent, program, arguments)
             }
             Verb::EchoServer(args) => Runtime::new()
                 .context("start the runtime")?

@@ -2,12 +2,10 @@
 //! that the controller manager signs. ECDSA P-256 throughout; keys are readable by their owner
 //! only.
 
-use std::{
-    fs,
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -24,7 +22,7 @@ pub(crate) struct Identity {
     pub(crate) key: PathBuf,
 }
 
-/// Who a certificate is for.
+/// Subject of a certificate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Subject<'a> {
     /// Common name: the user name, for a client of the API server.
@@ -108,7 +106,7 @@ impl Authority {
     }
 }
 
-/// Where a certificate of this name lies in a folder of certificates.
+/// Paths of the certificate of this name in a folder of certificates.
 pub(crate) fn identity(folder: &Path, file: &str) -> Identity {
     Identity {
         certificate: folder.join(format!("{file}.crt")),
@@ -162,6 +160,8 @@ mod tests {
                 .unwrap()
                 .starts_with("-----BEGIN CERTIFICATE-----")
         );
-        assert!(authority.issue("kwok", subject).is_err());
+        let error = authority.issue("kwok", subject).unwrap_err();
+        let expected = format!("write {}", identity.certificate.display());
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -1,16 +1,12 @@
-//! How each component of the control plane is started.
+//! Command lines of the components of the control plane.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use crate::{
-    certificates::{Identity, identity},
-    component::Component,
-    layout::Layout,
-    ports::Ports,
-};
+use crate::certificates::{Identity, identity};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
 
 /// Addresses of Services; nothing routes to them, they are only names for the proxy.
 const SERVICE_RANGE: &str = "10.96.0.0/16";
@@ -25,16 +21,16 @@ pub(crate) struct CommandLine {
     pub(crate) log: PathBuf,
 }
 
-/// What all command lines are made from.
+/// Input of all command lines.
 #[derive(Clone, Copy)]
-pub(crate) struct Setting<'a> {
+pub(crate) struct CommandContext<'a> {
     pub(crate) sandbox: &'a Path,
     pub(crate) programs: &'a Path,
     pub(crate) layout: &'a Layout,
     pub(crate) ports: &'a Ports,
 }
 
-impl Setting<'_> {
+impl CommandContext<'_> {
     /// The command line of one component.
     pub(crate) fn command_line(self, component: Component) -> CommandLine {
         let flags = match component {
@@ -138,8 +134,8 @@ impl Setting<'_> {
             Component::KubeControllerManager,
             self.ports.controller_manager,
         )
-        // After an outage it may take a busy machine longer than usual until a node is heard again;
-        // its pods ran all the time.
+        // After an outage a busy machine may take longer than usual until a node's status is
+        // renewed; its pods ran all the time.
         .with("node-monitor-grace-period", "10m")
         .with("use-service-account-credentials", "true")
         .with(
@@ -166,7 +162,7 @@ impl Setting<'_> {
             .with("kube-api-burst", "1000")
     }
 
-    /// What the controller manager and the scheduler have in common.
+    /// Flags that the controller manager and the scheduler share.
     fn control_loop(self, component: Component, port: u16) -> Flags {
         let kubeconfig = self.layout.kubeconfig_of(component);
         let serving = self.identity("loopback");

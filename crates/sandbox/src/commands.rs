@@ -1,33 +1,27 @@
-//! What each subcommand does and prints.
+//! The subcommands and their output.
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    io::{copy, stdout},
-    os::unix::process::CommandExt,
-    process::Command,
-};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{copy, stdout};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use anyhow::{Context, Result};
-use tokio::signal::{
-    ctrl_c,
-    unix::{SignalKind, signal},
-};
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    args::{PlayArgs, UpArgs},
-    component::Component,
-    layout::Layout,
-    play::Play,
-    programs::this_program,
-    record::{Phase, Record},
-    sandbox::{Options, Sandbox},
-    take_down,
-    trace::{Columns, Trace},
-};
+use crate::args::{PlayArgs, UpArgs};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::play::Play;
+use crate::programs::this_program;
+use crate::record::{Phase, Record};
+use crate::sandbox::{Options, Sandbox};
+use crate::take_down;
+use crate::trace::{Columns, Trace};
 
-/// What a shell shows for a program that Ctrl-C ended.
+/// Exit code that a shell shows for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
 pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
@@ -47,7 +41,7 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     let started = std::time::Instant::now();
     let mut up = tokio::select! {
         up = Sandbox::up(options, |step| eprintln!("  {step}")) => up?,
-        // Whatever was begun ends with this process; a sandbox that is half way up is waited for.
+        // Everything that was started ends with this process; a half-started sandbox is waited for.
         _ = ctrl_c() => give_up(&name).await,
         _ = terminated.recv() => give_up(&name).await,
     };
@@ -77,7 +71,7 @@ async fn give_up(name: &str) -> ! {
             1
         }
     };
-    // A build, or a wait for another process, cannot be abandoned in any other way.
+    // A build, or a wait for another process, cannot be aborted in any other way.
     std::process::exit(code)
 }
 
@@ -223,7 +217,7 @@ pub(crate) fn env(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// For a POSIX shell.
+/// Quotes text for a POSIX shell.
 fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

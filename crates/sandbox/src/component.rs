@@ -1,4 +1,4 @@
-//! The processes that make up a sandbox, by the names that their users know.
+//! The processes of a sandbox, by the names that users know.
 
 use std::fmt;
 
@@ -23,12 +23,12 @@ pub enum Component {
     Kwok,
     /// Serves metrics.k8s.io from what KWOK reports.
     MetricsServer,
-    /// A Prometheus, when asked for.
+    /// A Prometheus, if requested.
     Prometheus,
 }
 
 impl Component {
-    /// Every component, in the order in which they need each other.
+    /// Every component, in the order of their dependencies.
     pub const ALL: [Self; 7] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -39,7 +39,7 @@ impl Component {
         Self::Prometheus,
     ];
 
-    /// The name in flags, log files and status, and of the program that is run.
+    /// Name in flags, log files and status, and file name of the program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",

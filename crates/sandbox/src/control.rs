@@ -1,59 +1,57 @@
-//! Orders to a running supervisor: one JSON line each way over its socket.
+//! Requests to a running supervisor: one JSON line each way over its socket.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
-};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 
 use crate::component::Component;
 
-/// An order is short.
+/// Longest request.
 const LINE_BYTES: u64 = 4096;
 
-/// What a supervisor can be told.
+/// A request to a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Order {
+pub(crate) enum ControlRequest {
     /// Start a component that was stopped.
     Start(Component),
-    /// End a component and keep it down.
+    /// End a component; it is not restarted.
     Stop(Component),
-    /// Freeze a component, as if its machine hung.
+    /// Suspend a component with SIGSTOP.
     Pause(Component),
-    /// Let a frozen component go on.
+    /// Resume a suspended component.
     Resume(Component),
     /// End everything.
     Down,
 }
 
-/// Sends an order and waits until it is carried out.
-pub(crate) async fn send(socket: &Path, order: Order) -> Result<()> {
+/// Sends a request and waits until it is done.
+pub(crate) async fn send(socket: &Path, request: ControlRequest) -> Result<()> {
     let mut stream = UnixStream::connect(socket)
         .await
         .with_context(|| format!("reach the sandbox at {}", socket.display()))?;
-    write_line(&mut stream, &order).await?;
+    write_line(&mut stream, &request).await?;
     match read_line::<Result<(), String>>(&mut stream).await? {
         Ok(()) => Ok(()),
         Err(message) => bail!(message),
     }
 }
 
-/// Reads the one order of a connection.
-pub(crate) async fn receive(stream: &mut UnixStream) -> Result<Order> {
+/// Reads the only request of a connection.
+pub(crate) async fn receive(stream: &mut UnixStream) -> Result<ControlRequest> {
     read_line(stream).await
 }
 
-/// Answers an order.
+/// Answers a request.
 pub(crate) async fn answer(stream: &mut UnixStream, outcome: Result<()>) -> Result<()> {
     write_line(stream, &outcome.map_err(|error| format!("{error:#}"))).await
 }
 
 async fn write_line(stream: &mut UnixStream, value: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_vec(value).context("render an order")?;
+    let mut line = serde_json::to_vec(value).context("render a request")?;
     line.push(b'\n');
     stream
         .write_all(&line)

@@ -1,35 +1,30 @@
-//! A small server for trying out how pods are hosted: it says what it was started with and what it
-//! sees. As an image it is `plimsoll/sandbox` with the argument `echo-server`.
+//! A small server to try out hosted pods: it serves its own arguments, environment and files. As an
+//! image it is `plimsoll/sandbox` with the argument `echo-server`.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use axum::{
-    Json, Router,
-    http::StatusCode,
-    routing::{get, post},
-};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{Api, Client, api::PostParams};
-use runtime::{
-    ListenAddress, address::listen_ip_from_environment, client::install_crypto_provider,
-};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use runtime::ListenAddress;
+use runtime::address::listen_ip_from_environment;
+use runtime::client::install_crypto_provider;
 use serde_json::{Value, json};
-use serving::{
-    serve::{Limits, serve},
-    tls::{ServingTls, TlsFiles},
-};
+use serving::serve::{Limits, serve};
+use serving::tls::{ServingTls, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "echo-server";
 
-/// What the server takes.
+/// Arguments of the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EchoArgs {
     /// Address to listen on.
@@ -38,7 +33,7 @@ pub(crate) struct EchoArgs {
     /// Serve HTTPS with tls.crt and tls.key of this folder.
     #[arg(long, env = "PLIMSOLL_SANDBOX_ECHO_TLS_FOLDER")]
     tls_folder: Option<PathBuf>,
-    /// File that is answered at /file.
+    /// File served at /file.
     #[arg(long, env = "PLIMSOLL_SANDBOX_ECHO_FILE")]
     file: Option<PathBuf>,
 }

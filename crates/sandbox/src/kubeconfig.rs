@@ -1,6 +1,8 @@
-//! One kubeconfig per identity, with certificates inside, so that a file can be carried elsewhere.
+//! One kubeconfig per identity, with the certificates inside, so that the file can be copied
+//! elsewhere.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use kube::config::{

@@ -1,17 +1,17 @@
-//! KWOK's configuration: its options, the stages of its own module and ours, and where usage comes
-//! from. Pods that the sandbox hosts as processes are left to their host.
+//! KWOK's configuration: its options, the stages of its own module and ours, and the source of
+//! usage. Stages leave pods alone that the sandbox hosts as processes.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    certificates::Identity,
-    host::{image::HOSTED_IMAGE_JQ, kwok::ENABLED_CRDS},
-    ports::Ports,
-};
+use crate::certificates::Identity;
+use crate::host::image::HOSTED_IMAGE_JQ;
+use crate::host::kwok::ENABLED_CRDS;
+use crate::ports::Ports;
 
 /// Files of KWOK's module that are used as they are, except that hosted pods are left alone.
 const MODULE_FILES: [&str; 6] = [
@@ -23,7 +23,7 @@ const MODULE_FILES: [&str; 6] = [
     "usage-from-annotation.yaml",
 ];
 
-/// Our stages; each file says what it plays and which annotations choose it.
+/// Our stages; each file names what it simulates and the annotations that choose it.
 const STAGES: [&str; 7] = [
     include_str!("../stages/pod-ready.yaml"),
     include_str!("../stages/pod-resize.yaml"),
@@ -70,9 +70,9 @@ fn options(ports: &Ports, serving: &Identity) -> Value {
             "nodePort": ports.kwok,
             "tlsCertFile": serving.certificate,
             "tlsPrivateKeyFile": serving.key,
-            // A restarted KWOK waits for its leases to run out before it acts.
+            // A restarted KWOK waits until its leases have expired.
             "nodeLeaseDurationSeconds": 10,
-            // Serves logs and port-forwards; like the next ones without a default in a
+            // Serves logs and port-forwards; like the next options, it has no default in a
             // configuration file.
             "enableDebuggingHandlers": true,
             // KWOK exits when one of these is zero.
@@ -80,8 +80,8 @@ fn options(ports: &Ports, serving: &Identity) -> Value {
             "nodePlayStageParallelism": 4,
             "podPlayStageParallelism": 16,
             "podsOnNodeSyncParallelism": 4,
-            // `kubectl logs` and `kubectl port-forward` for hosted pods: their host says where each
-            // one's are.
+            // `kubectl logs` and `kubectl port-forward` of hosted pods read custom resources that
+            // `host` writes.
             "enableCRDs": ENABLED_CRDS,
         },
     })

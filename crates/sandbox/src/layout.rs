@@ -1,11 +1,9 @@
-//! Where a sandbox keeps its things: one state folder per name, and one short runtime folder for
-//! sockets, whose paths must stay below 108 bytes.
+//! Folders of a sandbox: one for its state, and one with a short path for sockets, whose paths must
+//! be below 108 bytes.
 
-use std::{
-    env, fs,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -78,12 +76,12 @@ impl Layout {
         &self.name
     }
 
-    /// Everything but the sockets.
+    /// Folder of everything but the sockets.
     pub(crate) fn state(&self) -> PathBuf {
         self.states.join(&self.name)
     }
 
-    /// Held while a sandbox of this name is started or taken down; outlives the state folder.
+    /// Lock of starting and stopping a sandbox of this name; outlives the state folder.
     pub(crate) fn lock(&self) -> PathBuf {
         self.states.join(format!("{}.lock", self.name))
     }
@@ -138,12 +136,12 @@ impl Layout {
         self.state().join("data").join(component.name())
     }
 
-    /// Where the supervisor takes orders.
+    /// The supervisor's socket for requests.
     pub(crate) fn control_socket(&self) -> PathBuf {
         self.sockets().join("control")
     }
 
-    /// Where the API server sends what is meant for pods and Services.
+    /// The proxy's socket for the API server's connections to pods and Services.
     pub(crate) fn proxy_socket(&self) -> PathBuf {
         self.sockets().join("proxy")
     }
@@ -152,7 +150,7 @@ impl Layout {
         self.runtime.join(&self.name)
     }
 
-    /// Makes all folders, readable by their owner only.
+    /// Creates all folders, readable by their owner only.
     pub(crate) fn create(&self) -> Result<()> {
         own_folder(&self.runtime)?;
         let folders = [
@@ -166,7 +164,7 @@ impl Layout {
         folders.iter().try_for_each(|folder| own_folder(folder))
     }
 
-    /// Makes the folder that the lock is in.
+    /// Creates the folder of the lock.
     pub(crate) fn create_root(&self) -> Result<()> {
         own_folder(&self.states)
     }
@@ -177,7 +175,7 @@ impl Layout {
         remove(&self.sockets())
     }
 
-    /// Removes what an attempt to start left behind: all but the logs and the sockets.
+    /// Removes the remains of an attempt to start: all but the logs and the sockets.
     pub(crate) fn forget_attempt(&self) -> Result<()> {
         let Ok(entries) = fs::read_dir(self.state()) else {
             return Ok(());
@@ -227,10 +225,10 @@ fn own_folder(path: &Path) -> Result<()> {
         .mode(0o700)
         .create(path)
         .with_context(|| format!("create {}", path.display()))?;
-    let owner =
-        fs::symlink_metadata(path).with_context(|| format!("look at {}", path.display()))?;
+    let owner = fs::symlink_metadata(path)
+        .with_context(|| format!("read the metadata of {}", path.display()))?;
     if owner.uid() != rustix::process::geteuid().as_raw() || !owner.is_dir() {
-        bail!("{} belongs to someone else", path.display());
+        bail!("{} belongs to another user", path.display());
     }
     Ok(())
 }

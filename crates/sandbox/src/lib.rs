@@ -1,21 +1,26 @@
 //! A real Kubernetes control plane on one Linux machine, without a container engine: etcd,
 //! kube-apiserver, kube-controller-manager, kube-scheduler, KWOK as the kubelet of every node,
-//! metrics-server and, on demand, Prometheus, as processes on the loopback address. They are built
-//! once from pinned Go modules; see [`Sandbox::up`].
+//! metrics-server and, on request, Prometheus, as processes on the loopback address. They are built
+//! once from pinned Go modules, or taken from a folder that `PLIMSOLL_CONTROL_PLANE` or
+//! `KUBEBUILDER_ASSETS` names; see [`Sandbox::up`].
 //!
 //! Pods with an image `[REGISTRY/]plimsoll/PROGRAM[:TAG]` run as local processes ([`host`]). All
-//! others are played: they are ready at once, a resize is carried out at once, and annotations of
-//! the pod (or of its template) make them behave otherwise:
+//! others are simulated: they are ready at once, a resize is applied at once, and annotations of
+//! the pod (or of its template) change their behaviour:
 //!
 //! | annotation | effect |
 //! |---|---|
-//! | `kwok.x-k8s.io/usage-cpu`, `kwok.x-k8s.io/usage-memory` | what each container uses, as a quantity; 1m and 1Mi without |
-//! | `sandbox.plimsoll.dev/resize`: `Deferred` or `Infeasible` | resizes are refused with that reason, until it is taken away |
+//! | `kwok.x-k8s.io/usage-cpu`, `kwok.x-k8s.io/usage-memory` | usage of each container, as a
+//! quantity; default 1m and 1Mi |
+//! | `sandbox.plimsoll.dev/resize`: `Deferred` or `Infeasible` | resizes are refused with that
+//! reason while the annotation is set |
 //! | `sandbox.plimsoll.dev/oom-kills`: a number | containers are OOM-killed until their restart count is that number |
-//! | `sandbox.plimsoll.dev/crash-loop`: `true` | containers end with exit code 1 again and again |
-//! | `sandbox.plimsoll.dev/crash-after`: a duration | how long they run each time; 1s without |
-//! | `sandbox.plimsoll.dev/back-off`: a duration | pause before a restart; a kubelet's (10s, doubled up to 5m) without |
-//! | `sandbox.plimsoll.dev/container`: a name | only this container is killed or crashes; all without |
+//! | `sandbox.plimsoll.dev/crash-loop`: `true` | containers exit with code 1 again and again |
+//! | `sandbox.plimsoll.dev/crash-after`: a duration | time until each exit; default 1s |
+//! | `sandbox.plimsoll.dev/back-off`: a duration | delay before a restart; default as a kubelet
+//! (10s, doubled up to 5m) |
+//! | `sandbox.plimsoll.dev/container`: a name | only this container is killed or crashes; default
+//! all |
 //! | `sandbox.plimsoll.dev/keep-running`: anything | a Job's pod does not complete by itself |
 //!
 //! Durations are Go's, such as `500ms`.
@@ -28,20 +33,22 @@ mod commands;
 mod component;
 mod control;
 mod echo;
+mod exec_wrapper;
+mod go_build;
 pub mod host;
 mod kubeconfig;
 mod kwok;
 mod layout;
-mod leash;
 mod lock;
 mod log_tail;
-mod member;
-mod members;
+mod managed_process;
+mod managed_processes;
 mod module;
 mod objects;
-mod plan;
+mod parent_pipe;
 mod play;
 mod ports;
+mod prebuilt;
 mod preparation;
 mod process;
 mod programs;
@@ -49,9 +56,9 @@ mod progress;
 mod prometheus;
 mod record;
 mod sandbox;
-mod shim;
 mod start;
 mod supervisor;
+mod supervisor_protocol;
 mod take_down;
 mod toolchain;
 mod trace;

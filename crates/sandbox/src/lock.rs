@@ -1,16 +1,14 @@
-//! One process at a time brings a sandbox of a name up or clears it away. The lock is free again
-//! when its file is closed, also by a kill.
+//! Lock of a sandbox's name: one process at a time starts a sandbox or removes its files. The
+//! kernel releases the lock when its file is closed, also after a kill.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::MetadataExt,
-};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 
 use anyhow::{Context, Result};
 
 use crate::layout::Layout;
 
-/// Held while a sandbox of this name is brought up or its traces are removed.
+/// Takes the lock; waits until it is free.
 pub(crate) fn lock(layout: &Layout) -> Result<File> {
     loop {
         let file = lock_file(layout)?;
@@ -22,7 +20,7 @@ pub(crate) fn lock(layout: &Layout) -> Result<File> {
     }
 }
 
-/// The lock, unless somebody holds it.
+/// Takes the lock if it is free.
 pub(crate) fn try_lock(layout: &Layout) -> Result<Option<File>> {
     let file = lock_file(layout)?;
     Ok((file.try_lock().is_ok() && is_in_place(&file, layout)?).then_some(file))
@@ -33,9 +31,9 @@ fn lock_file(layout: &Layout) -> Result<File> {
     File::create(layout.lock()).with_context(|| format!("create {}", layout.lock().display()))
 }
 
-/// Whoever held the lock before may have removed its file; then a lock on it means nothing.
+/// Whether a locked file is still the lock: the last owner may have removed it.
 fn is_in_place(file: &File, layout: &Layout) -> Result<bool> {
-    let locked = file.metadata().context("look at the lock")?;
+    let locked = file.metadata().context("read the metadata of the lock")?;
     Ok(fs::metadata(layout.lock()).is_ok_and(|there| there.ino() == locked.ino()))
 }
 

@@ -1,12 +1,10 @@
-//! The last lines of a log, for the message about a failure.
+//! The last lines of a log, for error messages.
 
-use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
-    path::Path,
-};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 
-/// Read at most this much from the end of the file.
+/// Bytes that are read from the end of the file.
 const WINDOW_BYTES: u64 = 16 * 1024;
 
 /// The last `lines` lines of a file; empty when it cannot be read.

@@ -1,33 +1,68 @@
-//! The two pinned Go modules that a sandbox is built from, and how each is compiled.
+//! The two pinned Go modules of the control plane, and their build flags.
 
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use crate::prebuilt::Release;
+
 /// A Go module whose `tool` lines name the programs to build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Module {
-    /// What the cache folder is called, before the hash.
+    /// Name of the cache folder, before the hash.
     pub(crate) name: &'static str,
-    /// What is said while it is built.
-    pub(crate) announcement: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
-    /// Files that the module's dependencies carry and the sandbox reads: module, folder in it,
-    /// files.
+    /// Files of dependencies that the sandbox reads: module, then paths in it.
     pub(crate) files: &'static [(&'static str, &'static [&'static str])],
     tags: &'static str,
-    /// Programs whose package name is not what they are called.
-    pub(crate) renames: &'static [(&'static str, &'static str)],
-    /// What must have been built.
-    pub(crate) programs: &'static [&'static str],
+    /// Programs to build.
+    pub(crate) programs: &'static [Program],
+    /// Go module whose version the linker flags give to all programs.
     version: Option<&'static str>,
 }
+
+/// A program and the Go package that it is built from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    /// File name of the program.
+    pub(crate) name: &'static str,
+    /// Path of its main package.
+    pub(crate) package: &'static str,
+    /// Go module whose version is the program's.
+    module: &'static str,
+}
+
+impl Program {
+    /// File name that `go build` gives the program: the last element of the package's path that is
+    /// no version.
+    pub(crate) fn built_name(&self) -> &'static str {
+        let is_version = |part: &str| {
+            part.strip_prefix('v')
+                .is_some_and(|v| v.parse::<u32>().is_ok())
+        };
+        self.package
+            .rsplit('/')
+            .find(|part| !is_version(part))
+            .unwrap_or(self.package)
+    }
+
+    /// Arguments that make the program print its version.
+    pub(crate) fn version_arguments(&self) -> &'static [&'static str] {
+        if self.name == "kubectl" {
+            &["version", "--client"]
+        } else {
+            &["--version"]
+        }
+    }
+}
+
+const KUBERNETES: &str = "k8s.io/kubernetes";
+const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
 /// Kubernetes, etcd, KWOK and metrics-server.
 pub(crate) const CONTROL_PLANE: Module = Module {
     name: "control-plane",
-    announcement: "Building etcd, Kubernetes, KWOK and metrics-server from their Go modules: once per machine, about 5 minutes",
     go_mod: include_str!("../control-plane/go.mod"),
     go_sum: include_str!("../control-plane/go.sum"),
     files: &[(
@@ -44,60 +79,125 @@ pub(crate) const CONTROL_PLANE: Module = Module {
         ],
     )],
     tags: "",
-    renames: &[("server", "etcd")],
     programs: &[
-        "etcd",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kubectl",
-        "kwok",
-        "metrics-server",
+        Program {
+            name: "etcd",
+            package: "go.etcd.io/etcd/server/v3",
+            module: "go.etcd.io/etcd/server/v3",
+        },
+        Program {
+            name: "kube-apiserver",
+            package: "k8s.io/kubernetes/cmd/kube-apiserver",
+            module: KUBERNETES,
+        },
+        Program {
+            name: "kube-controller-manager",
+            package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+            module: KUBERNETES,
+        },
+        Program {
+            name: "kube-scheduler",
+            package: "k8s.io/kubernetes/cmd/kube-scheduler",
+            module: KUBERNETES,
+        },
+        Program {
+            name: "kubectl",
+            package: "k8s.io/kubernetes/cmd/kubectl",
+            module: KUBERNETES,
+        },
+        Program {
+            name: "kwok",
+            package: "sigs.k8s.io/kwok/cmd/kwok",
+            module: "sigs.k8s.io/kwok",
+        },
+        Program {
+            name: "metrics-server",
+            package: "sigs.k8s.io/metrics-server/cmd/metrics-server",
+            module: "sigs.k8s.io/metrics-server",
+        },
     ],
-    version: Some("k8s.io/kubernetes"),
+    version: Some(KUBERNETES),
 };
 
-/// Prometheus; its dependencies disagree with those of the control plane.
+/// Prometheus; its dependencies conflict with those of the control plane.
 pub(crate) const PROMETHEUS: Module = Module {
     name: "prometheus",
-    announcement: "Building Prometheus from its Go module: once per machine, about 2 minutes",
     go_mod: include_str!("../prometheus/go.mod"),
     go_sum: include_str!("../prometheus/go.sum"),
     files: &[],
     tags: "remove_all_sd,enable_kubernetes_sd",
-    renames: &[],
-    programs: &["prometheus"],
+    programs: &[Program {
+        name: "prometheus",
+        package: "github.com/prometheus/prometheus/cmd/prometheus",
+        module: PROMETHEUS_MODULE,
+    }],
     version: None,
 };
 
 impl Module {
     /// Name of the cache folder: any other pin or flag gives another name.
     pub(crate) fn folder(&self) -> String {
+        let names: Vec<&str> = self.programs.iter().map(|program| program.name).collect();
         let mut hash = Sha256::new();
         for part in [
             self.go_mod,
             self.go_sum,
             &self.arguments().join(" "),
-            &format!("{:?}{:?}", self.files, self.programs),
+            &format!("{:?}{:?}", self.files, names),
         ] {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        let digest = hash
-            .finalize()
-            .iter()
-            .take(8)
-            .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        format!("{}-{digest}", self.name)
+        format!("{}-{}", self.name, hex(&hash.finalize()))
     }
 
-    /// What `go build` is told, except for the output folder.
+    /// Arguments of `go build`, except for the output folder and the packages.
     pub(crate) fn arguments(&self) -> Vec<String> {
+        let command = ["build", "-v"].map(str::to_owned);
+        command.into_iter().chain(self.flags()).collect()
+    }
+
+    /// Flags that decide what is built.
+    pub(crate) fn flags(&self) -> [String; 4] {
         let tags = format!("-tags={}", self.tags);
         let linker = format!("-ldflags={}", self.linker_flags());
-        ["build", "-v", "-mod=readonly", "-trimpath", &tags, &linker]
-            .map(str::to_owned)
-            .to_vec()
+        [
+            "-mod=readonly".to_owned(),
+            "-trimpath".to_owned(),
+            tags,
+            linker,
+        ]
+    }
+
+    /// Names of the files that the sandbox reads.
+    pub(crate) fn file_names(&self) -> impl Iterator<Item = &'static str> {
+        let files = self.files.iter().flat_map(|(_, files)| files.iter());
+        files.filter_map(|file| file.rsplit('/').next())
+    }
+
+    /// Whether a folder has all files that the sandbox reads.
+    pub(crate) fn has_files(&self, folder: &Path) -> bool {
+        self.file_names().all(|name| folder.join(name).is_file())
+    }
+
+    /// Releases of a program that may be used: the pinned one, and the one that builds of this
+    /// module print.
+    pub(crate) fn releases(&self, program: &Program) -> Vec<Release> {
+        let pinned = |module| required_version(self.go_mod, module).and_then(Release::find);
+        let own = pinned(program.module).map(|release| match (program.module, release) {
+            // Release 3.5 of Prometheus is version 0.305 of its Go module.
+            (PROMETHEUS_MODULE, Release { major: 0, minor }) if minor >= 300 => Release {
+                major: minor / 100,
+                minor: minor % 100,
+            },
+            _ => release,
+        });
+        let mut releases: Vec<Release> = own.into_iter().collect();
+        if program.name == "metrics-server" {
+            // Our build prints the version that the linker flags set for Kubernetes.
+            releases.extend(self.version.and_then(pinned));
+        }
+        releases
     }
 
     /// The text of `go.mod`.
@@ -112,7 +212,7 @@ impl Module {
         std::fs::write(folder.join("go.sum"), self.go_sum)
     }
 
-    /// Without these, Kubernetes reports version v0.0.0.
+    /// Linker flags that set the version; without them Kubernetes reports v0.0.0.
     fn linker_flags(&self) -> String {
         let strip = "-s -w".to_owned();
         let Some(version) = self
@@ -134,6 +234,14 @@ impl Module {
     }
 }
 
+/// The first eight bytes of a digest as text.
+pub(crate) fn hex(digest: &[u8]) -> String {
+    digest
+        .iter()
+        .take(8)
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
 /// The version of a module that a `go.mod` requires.
 fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     go_mod.lines().find_map(|line| {
@@ -149,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kubernetes_is_told_its_own_version() {
+    fn kubernetes_gets_its_own_version() {
         let flags = CONTROL_PLANE.linker_flags();
         let version = required_version(CONTROL_PLANE.go_mod, "k8s.io/kubernetes").unwrap();
         assert!(
@@ -160,12 +268,34 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_the_tools_of_the_go_mod() {
+        for module in [CONTROL_PLANE, PROMETHEUS] {
+            for program in module.programs {
+                let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
+                assert!(module.go_mod.lines().any(line), "{}", program.package);
+                assert!(!module.releases(program).is_empty(), "{}", program.name);
+            }
+        }
+        assert_eq!(CONTROL_PLANE.programs[0].built_name(), "server");
+        assert_eq!(CONTROL_PLANE.programs[1].built_name(), "kube-apiserver");
+    }
+
+    #[test]
+    fn a_prometheus_release_follows_from_the_version_of_its_go_module() {
+        let releases = PROMETHEUS.releases(&PROMETHEUS.programs[0]);
+        assert_eq!(releases.len(), 1);
+        assert_eq!(releases[0].major, 3, "{}", releases[0]);
+    }
+
+    #[test]
     fn another_pin_is_another_folder() {
         let other = Module {
             go_sum: "",
             ..CONTROL_PLANE
         };
         assert_ne!(other.folder(), CONTROL_PLANE.folder());
-        assert_eq!(CONTROL_PLANE.folder(), CONTROL_PLANE.folder());
+        let hash = CONTROL_PLANE.folder();
+        let hash = hash.strip_prefix("control-plane-").unwrap();
+        assert_eq!(hash.len(), 16, "{hash}");
     }
 }

@@ -1,39 +1,35 @@
-//! What a new cluster is given: its nodes, the custom resources that KWOK reads, and
-//! metrics-server's place in the API.
+//! Objects of a new cluster: its nodes, the custom resources that KWOK reads, and metrics-server's
+//! API registration.
 
-use std::{fs, path::Path, time::Duration};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::{
-    ByteString,
-    api::{
-        authorization::v1::SubjectAccessReview,
-        core::v1::{Node, ServiceAccount},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
-    core::GroupVersionKind,
-    discovery::{Scope, pinned_kind},
-    runtime::wait::{await_condition, conditions},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{Scope, pinned_kind};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::ports::Ports;
 
-/// Who owns the fields that are applied.
+/// Field manager of applied objects.
 const MANAGER: &str = "plimsoll-sandbox";
-/// Pause between two looks.
+/// Pause between two access reviews.
 const POLL: Duration = Duration::from_millis(20);
-/// Nodes are made side by side.
+/// Nodes that are created at the same time.
 const PARALLEL: usize = 8;
 
-/// Makes the nodes `node-0`, `node-1`, ... and waits until KWOK has made them ready.
+/// Creates the nodes `node-0`, `node-1`, ...
 pub(crate) async fn create_nodes(client: &Client, count: u16) -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
     let made = (0..count).map(|number| {
@@ -52,8 +48,8 @@ pub(crate) async fn create_nodes(client: &Client, count: u16) -> Result<()> {
         .map(drop)
 }
 
-/// Waits until pods can be created in namespace `default`: the controller manager has to have made
-/// their `ServiceAccount`.
+/// Waits until the controller manager has created the `ServiceAccount` without which no pod can be
+/// created in namespace `default`.
 pub(crate) async fn await_default_service_account(client: &Client) -> Result<()> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
     let is_there = |account: Option<&ServiceAccount>| account.is_some();
@@ -89,15 +85,15 @@ fn is_ready(node: Option<&Node>) -> bool {
 fn node(number: u16) -> Result<Node> {
     let name = format!("node-{number}");
     let size = json!({"cpu": "32", "memory": "128Gi", "ephemeral-storage": "1Ti", "pods": "1000"});
-    // KWOK sets a node's state anew when it was not ready for a while, and takes away addresses
-    // that lack a hostname.
+    // KWOK renews the status of a node that was not ready for a while, and removes addresses of a
+    // node that lacks a hostname.
     let addresses = json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
     let node = json!({
         "metadata": {
             "name": name,
             "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "type": "kwok"},
-            // Where metrics-server finds this node's usage at the kubelet that KWOK plays for all
-            // nodes.
+            // Path at which metrics-server finds this node's usage at the kubelet that KWOK
+            // simulates for all nodes.
             "annotations": {"metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource")},
         },
         "status": {"addresses": addresses, "allocatable": size, "capacity": size},
@@ -127,7 +123,7 @@ pub(crate) async fn define(client: &Client, files: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// Gives metrics-server its rights and its place in the API.
+/// Gives metrics-server its rights and registers its API.
 pub(crate) async fn register_metrics_server(
     client: &Client,
     ports: &Ports,
@@ -146,8 +142,7 @@ pub(crate) async fn register_metrics_server(
     await_rights(client).await
 }
 
-/// The API server takes a moment to know of new rights, and metrics-server gives up at once without
-/// them.
+/// The API server applies new rights after a moment; without them metrics-server ends at once.
 async fn await_rights(client: &Client) -> Result<()> {
     let question: SubjectAccessReview = serde_json::from_value(json!({
         "spec": {

@@ -1,33 +1,34 @@
-//! Plays a trace as the usage of a workload's pods: KWOK reports what two annotations of a pod say,
-//! as the usage of each of its containers. Pods that appear while the trace plays get the current
-//! value too.
+//! Plays a trace as the usage of a workload's pods. KWOK reports the values of two annotations of a
+//! pod as the usage of each of its containers. Pods that appear while the trace plays get the
+//! current value too.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, stream};
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::LabelSelector};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind, Selector},
-};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind, Selector};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::trace::{Trace, Usage};
 
-/// What KWOK reads.
+/// Annotations that KWOK reads.
 const CPU_ANNOTATION: &str = "kwok.x-k8s.io/usage-cpu";
 const MEMORY_ANNOTATION: &str = "kwok.x-k8s.io/usage-memory";
-/// How often the pods are looked at; metrics-server does so every 10 s.
+/// Time between two updates; metrics-server reads every 10 s.
 const TICK: Duration = Duration::from_secs(1);
-/// At most this many pods are changed per second, side by side as far as the second number goes.
+/// Patches per second at most, and how many at the same time.
 const PATCHES_PER_SECOND: u32 = 100;
 const PARALLEL: usize = 8;
 
-/// A workload whose pods are driven.
+/// The workload whose pods play a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     kind: Kind,
@@ -90,15 +91,15 @@ impl fmt::Display for Target {
 /// A trace and the pods that play it.
 #[derive(Clone, Debug)]
 pub struct Play {
-    /// What is played.
+    /// The usage over time.
     pub trace: Trace,
-    /// Whose pods play it.
+    /// The workload of the pods.
     pub target: Target,
-    /// Where they are.
+    /// The workload's namespace.
     pub namespace: String,
-    /// Seconds of the trace per second.
+    /// Seconds of the trace per second of real time.
     pub speed: f64,
-    /// Whether it begins again at its end.
+    /// Whether the trace starts again at its end.
     pub repeat: bool,
 }
 
@@ -124,10 +125,9 @@ impl Play {
                 return Ok(());
             };
             tokio::select! {
-                // The API server may be away for a while, which is a test's matter; the trace goes
-                // on.
+                // The API server may be down for a while, as tests want; the trace goes on.
                 played = set_usage(&pods, &selector, usage) => if let Err(error) = played {
-                    tracing::debug!("{error:#}");
+                    tracing::debug!(error = format!("{error:#}"), "cannot set the usage of pods");
                 },
                 () = cancel.cancelled() => return Ok(()),
             }
@@ -159,11 +159,10 @@ impl Play {
     }
 }
 
-/// Brings the annotations of all selected pods to this usage; touches only pods that say something
-/// else.
+/// Sets the annotations of all selected pods to this usage; patches only pods with other values.
 async fn set_usage(pods: &Api<Pod>, selector: &str, usage: Usage) -> Result<()> {
     let wanted = annotations(usage);
-    // From the API server's memory, as often as it is asked for.
+    // Served from the API server's cache, which makes frequent lists cheap.
     let list = ListParams::default().labels(selector).match_any();
     let found = pods.list(&list).await.context("list the pods")?;
     let stale = found
@@ -190,7 +189,7 @@ async fn set_usage(pods: &Api<Pod>, selector: &str, usage: Usage) -> Result<()> 
     let mut outcomes = Box::pin(patches.buffer_unordered(PARALLEL));
     while let Some(outcome) = outcomes.next().await {
         match outcome {
-            // Gone meanwhile.
+            // The pod is gone.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             outcome => outcome.context("set the usage of a pod")?,
         }
@@ -204,7 +203,7 @@ fn has(pod: &Pod, wanted: &Map<String, Value>) -> bool {
         .all(|(key, value)| pod.annotations().get(key).map(String::as_str) == value.as_str())
 }
 
-/// As quantities: whole microcores and whole bytes, in the larger unit where that is exact.
+/// Annotations in whole microcores and whole bytes, in the larger unit where that is exact.
 fn annotations(usage: Usage) -> Map<String, Value> {
     let mut annotations = Map::new();
     if let Some(millicores) = usage.cpu_millicores {
@@ -276,8 +275,15 @@ mod tests {
             "deploy/web".parse::<Target>().unwrap().to_string(),
             "Deployment web"
         );
-        for wrong in ["web", "deployment/", "pod/web"] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        for (wrong, expected) in [
+            ("web", "target \"web\" must be KIND/NAME"),
+            ("deployment/", "target \"deployment/\" has no name"),
+            (
+                "pod/web",
+                "kind \"pod\" must be deployment, replicaset, statefulset, daemonset or job",
+            ),
+        ] {
+            assert_eq!(wrong.parse::<Target>().unwrap_err().to_string(), expected);
         }
     }
 }

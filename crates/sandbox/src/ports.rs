@@ -1,18 +1,18 @@
-//! Free ports of the loopback address, chosen by the kernel. All are held at once while choosing,
-//! so that they differ; another program may still take one before its component listens, which is
-//! why starting is tried again with other ports.
+//! Free ports of the loopback address, chosen by the kernel. All are bound at the same time while
+//! they are chosen, so that they differ. Another program may still take one before its component
+//! listens; then the start is repeated with other ports.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// Who listens where on 127.0.0.1.
+/// Ports of the components on 127.0.0.1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
     /// etcd for its clients.
     pub etcd: u16,
-    /// etcd for its peers (it has none, but insists).
+    /// etcd for its peers; it has none, but requires the port.
     pub etcd_peer: u16,
     /// kube-apiserver.
     pub api_server: u16,

@@ -1,4 +1,4 @@
-//! Everything that lies on disk before the first component starts: certificates, kubeconfigs and
+//! The files that exist before the first component starts: certificates, kubeconfigs and
 //! configuration files.
 
 use std::fs;
@@ -6,15 +6,12 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::{
-    certificates::{Authority, Subject, identity},
-    component::Component,
-    kubeconfig, kwok,
-    layout::Layout,
-    plan::Plan,
-    ports::Ports,
-    prometheus,
-};
+use crate::certificates::{Authority, Subject, identity};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
+use crate::supervisor_protocol::SandboxConfig;
+use crate::{kubeconfig, kwok, prometheus};
 
 /// Every certificate's file, user name, group and further host names.
 const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
@@ -58,8 +55,8 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
     ("metrics-server", "metrics-server", None, &[]),
 ];
 
-/// Writes all files; gives the authority's certificate in PEM.
-pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<String> {
+/// Writes all files; returns the authority's certificate in PEM.
+pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) -> Result<String> {
     layout.create()?;
     let authority = Authority::create(&layout.certificates())?;
     let issue = |file: &str, name, group, hosts: &[&str]| {
@@ -78,7 +75,7 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
     for (file, name, group, hosts) in SUBJECTS {
         issue(file, name, group, hosts)?;
     }
-    // The kubelet of all nodes; the Node authorizer lets a kubelet see one node only.
+    // KWOK is the kubelet of all nodes, and the Node authorizer lets a kubelet see one node only.
     let kwok = issue("kwok", "kwok", Some("system:masters"), &[])?;
     authority.signing_key("service-accounts")?;
     kubeconfig::write(
@@ -115,16 +112,16 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
     write(
         layout,
         "kwok.yaml",
-        &kwok::configuration(&plan.control_plane.join("files"), ports, &serving)?,
+        &kwok::configuration(&config.control_plane.join("files"), ports, &serving)?,
     )?;
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
-    if plan.prometheus.is_some() {
+    if config.prometheus.is_some() {
         write(
             layout,
             "prometheus.yaml",
             &yaml(&prometheus::configuration(
                 ports,
-                plan.nodes,
+                config.nodes,
                 &authority.own(),
             ))?,
         )?;
@@ -137,7 +134,8 @@ pub(crate) fn prepare(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<Str
     Ok(authority.pem())
 }
 
-/// What the API server sends to pods, Services and nodes goes through the host's proxy.
+/// Egress configuration: connections of the API server to pods, Services and nodes go through the
+/// host's proxy.
 fn egress(layout: &Layout) -> Value {
     let transport = json!({"uds": {"udsName": layout.proxy_socket()}});
     json!({

@@ -1,6 +1,6 @@
-//! Processes of this machine, told apart for certain: a pid alone may belong to someone else after
-//! a while, a pid together with its start time (clock ticks since boot, field 22 of
-//! `/proc/PID/stat`) and the boot id never does.
+//! Unambiguous identities of processes of this machine: the kernel reuses a pid after a while, but
+//! never a pid together with its start time (clock ticks since boot, field 22 of `/proc/PID/stat`)
+//! and the boot id.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ impl Process {
         (!matches!(state, 'Z' | 'X')).then_some(Self { pid, started, boot })
     }
 
-    /// Whether this very process still runs.
+    /// Whether this process still runs.
     pub fn is_alive(&self) -> bool {
         Self::find(self.pid).as_ref() == Some(self)
     }
@@ -40,8 +40,7 @@ impl Process {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw)
             && self.is_alive()
         {
-            // The only other failure is that the process went away meanwhile, which is what a
-            // caller wants.
+            // The only other failure is that the process has ended meanwhile, as the caller wants.
             let _ = rustix::process::kill_process(pid, signal);
         }
     }

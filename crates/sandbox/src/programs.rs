@@ -1,48 +1,119 @@
-//! The control plane's programs in the user's cache folder. They are built aside and renamed when
-//! whole, under a lock, so that a half built set is never used, two processes never build at once,
-//! and what a killed builder left behind is removed by the next one.
+//! The control plane's programs in the user's cache folder: links to prebuilt programs, and builds
+//! of the pinned Go modules. A folder is filled under another name and renamed when it is complete,
+//! under a lock. So no process uses an incomplete set, two processes never build at the same time,
+//! and the next build removes the remains of one that was killed.
 
-use std::{
-    env, fs,
-    fs::File,
-    io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 
-use crate::{layout, module::Module, progress::Progress, shim, toolchain};
+use crate::go_build::GoBuild;
+use crate::layout;
+use crate::module::{Module, Program};
+use crate::prebuilt::{self, Prebuilt};
 
-/// How much of a failed build's output is shown.
-const SHOWN_LINES: usize = 20;
-
-/// The folder of a built module, with the programs in `bin` and files of its dependencies in
-/// `files`. Builds it when it is not there: blocks for minutes.
+/// The folder with a module's programs in `bin` and files of its dependencies in `files`. Builds
+/// programs that are neither prebuilt nor in the cache, which blocks for minutes.
 pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
     let cache = layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox");
-    let whole = cache.join(module.folder());
-    if whole.is_dir() {
-        return Ok(whole);
-    }
-    fs::create_dir_all(&cache).with_context(|| format!("create {}", cache.display()))?;
-    let _lock = lock(&cache.join(format!("{}.lock", module.folder())))?;
-    if whole.is_dir() {
-        return Ok(whole);
-    }
-    let aside_prefix = format!("{}.building-", module.folder());
-    remove_leftovers(&cache, &aside_prefix)?;
-    let aside = tempfile::Builder::new()
-        .prefix(&aside_prefix)
-        .tempdir_in(&cache)
-        .context("create a folder to build in")?;
-    build(module, aside.path(), sandbox)?;
-    fs::rename(aside.path(), &whole)
-        .with_context(|| format!("move the programs to {}", whole.display()))?;
-    Ok(whole)
+    let prebuilt = Prebuilt::find(module, &prebuilt::folders()?)?;
+    ensure_in(&cache, module, &prebuilt, sandbox)
 }
 
-/// Waits until no other process builds; freed when the file is closed, also by a kill.
+fn ensure_in(
+    cache: &Path,
+    module: &Module,
+    prebuilt: &Prebuilt,
+    sandbox: &Path,
+) -> Result<PathBuf> {
+    let built = cache.join(module.folder());
+    let name = if prebuilt.programs.is_empty() {
+        module.folder()
+    } else {
+        prebuilt.folder(module)
+    };
+    let complete = cache.join(&name);
+    if is_complete(&complete, module) {
+        return Ok(complete);
+    }
+    fs::create_dir_all(cache).with_context(|| format!("create {}", cache.display()))?;
+    let _lock = lock(&cache.join(format!("{name}.lock")))?;
+    if is_complete(&complete, module) {
+        return Ok(complete);
+    }
+    let aside_prefix = format!("{name}.building-");
+    remove_leftovers(cache, &aside_prefix)?;
+    let aside = tempfile::Builder::new()
+        .prefix(&aside_prefix)
+        .tempdir_in(cache)
+        .context("create a folder to build in")?;
+    fill(aside.path(), module, prebuilt, &built, sandbox)?;
+    if complete.exists() {
+        fs::remove_dir_all(&complete).with_context(|| format!("remove {}", complete.display()))?;
+    }
+    fs::rename(aside.path(), &complete)
+        .with_context(|| format!("move the programs to {}", complete.display()))?;
+    Ok(complete)
+}
+
+/// Fills a new folder: with links to prebuilt programs and to those of an earlier build, else by
+/// building the rest.
+fn fill(
+    folder: &Path,
+    module: &Module,
+    prebuilt: &Prebuilt,
+    built: &Path,
+    sandbox: &Path,
+) -> Result<()> {
+    let bin = folder.join("bin");
+    fs::create_dir_all(&bin).context("create the programs' folder")?;
+    for (name, (path, _)) in &prebuilt.programs {
+        link(path, &bin.join(name))?;
+    }
+    let mut missing = prebuilt.missing(module);
+    let mut files = prebuilt.files.clone();
+    if is_complete(built, module) {
+        for program in missing.drain(..) {
+            link(
+                &built.join("bin").join(program.name),
+                &bin.join(program.name),
+            )?;
+        }
+        files = files.or_else(|| Some(built.join("files")));
+    }
+    if let Some(files) = &files {
+        link(files, &folder.join("files"))?;
+    }
+    if missing.is_empty() && files.is_some() {
+        return Ok(());
+    }
+    for remark in &prebuilt.remarks {
+        eprintln!("{remark}");
+    }
+    let go = GoBuild::prepare(module, folder.join("source"), sandbox)?;
+    go.programs(&missing, &bin)?;
+    if files.is_none() {
+        go.copy_files(&folder.join("files"))?;
+    }
+    Ok(())
+}
+
+/// Whether all programs and files exist; the target of a link may be gone.
+fn is_complete(folder: &Path, module: &Module) -> bool {
+    let has = |program: &Program| folder.join("bin").join(program.name).is_file();
+    module.programs.iter().all(has) && module.has_files(&folder.join("files"))
+}
+
+fn link(target: &Path, link: &Path) -> Result<()> {
+    symlink(target, link)
+        .with_context(|| format!("link {} to {}", link.display(), target.display()))
+}
+
+/// Waits until no other process builds. The lock is released when the file is closed, also after a
+/// kill.
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     if file.try_lock().is_err() {
@@ -64,119 +135,7 @@ fn remove_leftovers(cache: &Path, prefix: &str) -> Result<()> {
     Ok(())
 }
 
-fn build(module: &Module, folder: &Path, sandbox: &Path) -> Result<()> {
-    let source = folder.join("source");
-    let bin = folder.join("bin");
-    module.write(&source).context("write go.mod and go.sum")?;
-    fs::create_dir_all(&bin).context("create the programs' folder")?;
-    fs::create_dir_all(temporary(&source)).context("create a folder for temporary files")?;
-    toolchain::check(&source, module.go_mod())?;
-    compile(module, &source, &bin, sandbox)?;
-    for (package, program) in module.renames {
-        fs::rename(bin.join(package), bin.join(program))
-            .with_context(|| format!("rename {package} to {program}"))?;
-    }
-    for program in module.programs {
-        ensure!(
-            bin.join(program).is_file(),
-            "building {} made no program {program}",
-            module.name
-        );
-    }
-    take_files(module, &source, &folder.join("files"))
-}
-
-fn compile(module: &Module, source: &Path, bin: &Path, sandbox: &Path) -> Result<()> {
-    let mut progress = Progress::start(module.announcement);
-    let mut child = go(shim::command(sandbox, "go"), source)
-        .args(module.arguments())
-        .arg("-o")
-        .arg(format!("{}/", bin.display()))
-        .arg("tool")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("start `go build`")?;
-    let output = child.stderr.take().context("no output of `go build`")?;
-    let last_lines = follow(output, &mut progress);
-    let status = child.wait().context("wait for `go build`")?;
-    if !status.success() {
-        bail!(
-            "`go build` of {} failed with {status}:\n{}",
-            module.name,
-            last_lines.join("\n")
-        );
-    }
-    progress.done(&format!("Built {}", module.programs.join(", ")));
-    Ok(())
-}
-
-/// `go build -v` prints a line per package.
-fn follow(output: impl Read, progress: &mut Progress) -> Vec<String> {
-    let mut last = Vec::new();
-    for (count, line) in BufReader::new(output)
-        .lines()
-        .map_while(Result::ok)
-        .enumerate()
-    {
-        progress.step(&format!("{} packages, now {line}", count + 1));
-        if last.len() == SHOWN_LINES {
-            last.remove(0);
-        }
-        last.push(line);
-    }
-    last
-}
-
-/// The user's own settings must not change what is built.
-///
-/// Temporary files are kept beside the module, where they are found and removed after a kill.
-fn go(mut command: Command, source: &Path) -> Command {
-    command
-        .current_dir(source)
-        .env("CGO_ENABLED", "0")
-        .env("GOFLAGS", "-mod=readonly")
-        .env("GOWORK", "off")
-        .env("GOTMPDIR", temporary(source))
-        .env_remove("GOOS")
-        .env_remove("GOARCH");
-    command
-}
-
-fn temporary(source: &Path) -> PathBuf {
-    source.join("tmp")
-}
-
-/// Copies files out of the module cache, where their versions are those of `go.mod`.
-fn take_files(module: &Module, source: &Path, target: &Path) -> Result<()> {
-    for (dependency, files) in module.files {
-        let mut command = go(Command::new("go"), source);
-        let output = command
-            .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", dependency])
-            .output()
-            .context("run `go list`")?;
-        ensure!(
-            output.status.success(),
-            "`go list -m {dependency}` failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        fs::create_dir_all(target).context("create the folder for files")?;
-        for file in *files {
-            let from = folder.join(file);
-            let name = from
-                .file_name()
-                .with_context(|| format!("{file} is no file"))?;
-            let text = fs::read(&from).with_context(|| format!("read {}", from.display()))?;
-            fs::write(target.join(name), text)
-                .with_context(|| format!("write {}", name.display()))?;
-        }
-    }
-    Ok(())
-}
-
-/// This very program, which also plays the part of supervisor and shim.
+/// Path of this program, which is also the supervisor and the exec wrapper.
 pub(crate) fn this_program() -> Result<PathBuf> {
     env::current_exe().context("find this program's own path")
 }
@@ -184,9 +143,20 @@ pub(crate) fn this_program() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::module::{CONTROL_PLANE, PROMETHEUS};
+    use crate::prebuilt::Release;
+
+    /// One prebuilt program.
+    fn prebuilt(name: &'static str, path: &Path) -> Prebuilt {
+        fs::write(path, "prebuilt").unwrap();
+        let mut prebuilt = Prebuilt::default();
+        let release = Release { major: 3, minor: 6 };
+        prebuilt.programs.insert(name, (path.to_owned(), release));
+        prebuilt
+    }
 
     #[test]
-    fn leftovers_of_a_killed_builder_go_and_others_stay() {
+    fn leftovers_of_a_killed_builder_are_removed_and_others_stay() {
         let cache = tempfile::tempdir().unwrap();
         for folder in ["a-1.building-x", "a-1", "a-2.building-y"] {
             fs::create_dir(cache.path().join(folder)).unwrap();
@@ -198,5 +168,43 @@ mod tests {
             .collect();
         left.sort();
         assert_eq!(left, ["a-1", "a-2.building-y"]);
+    }
+
+    #[test]
+    fn missing_programs_are_linked_from_an_earlier_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        let built = cache.join(CONTROL_PLANE.folder());
+        for path in ["bin", "files"] {
+            fs::create_dir_all(built.join(path)).unwrap();
+        }
+        for program in CONTROL_PLANE.programs {
+            fs::write(built.join("bin").join(program.name), "built").unwrap();
+        }
+        for name in CONTROL_PLANE.file_names() {
+            fs::write(built.join("files").join(name), "").unwrap();
+        }
+        let prebuilt = prebuilt("etcd", &folder.path().join("etcd"));
+        let chosen = ensure_in(&cache, &CONTROL_PLANE, &prebuilt, Path::new("unused")).unwrap();
+        let read = |name: &str| fs::read_to_string(chosen.join("bin").join(name)).unwrap();
+        assert_eq!(
+            (read("etcd"), read("kwok")),
+            ("prebuilt".to_owned(), "built".to_owned())
+        );
+        assert!(CONTROL_PLANE.has_files(&chosen.join("files")));
+    }
+
+    #[test]
+    fn a_module_that_is_prebuilt_entirely_needs_no_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut prebuilt = prebuilt("prometheus", &folder.path().join("prometheus"));
+        prebuilt.files = Some(folder.path().to_owned());
+        let ensure = || ensure_in(folder.path(), &PROMETHEUS, &prebuilt, Path::new("unused"));
+        let chosen = ensure().unwrap();
+        assert_eq!(
+            fs::read_to_string(chosen.join("bin/prometheus")).unwrap(),
+            "prebuilt"
+        );
+        assert_eq!(ensure().unwrap(), chosen);
     }
 }

@@ -1,9 +1,10 @@
-//! Prometheus' configuration: takes samples of any age in by remote write, serves over TLS, and
-//! scrapes what KWOK reports per node.
+//! Prometheus' configuration: it accepts samples of any age by remote write, serves over TLS, and
+//! scrapes KWOK's usage per node.
 
 use serde_json::{Value, json};
 
-use crate::{certificates::Identity, ports::Ports};
+use crate::certificates::Identity;
+use crate::ports::Ports;
 
 /// Samples may arrive this much later than newer ones, so that history can be written into it.
 const OUT_OF_ORDER_WINDOW: &str = "400d";
@@ -28,7 +29,7 @@ pub(crate) fn configuration(ports: &Ports, nodes: u16, authority: &Identity) -> 
     })
 }
 
-/// The file that turns TLS on.
+/// The configuration file of TLS.
 pub(crate) fn web_configuration(serving: &Identity) -> Value {
     json!({"tls_server_config": {"cert_file": serving.certificate, "key_file": serving.key}})
 }

@@ -1,42 +1,47 @@
-//! What a running sandbox writes down about itself: which processes, which ports, how each
-//! component fares. Everybody else learns from this file, also after the supervisor was killed.
+//! The record of a running sandbox: processes, ports and the state of each component. It outlives
+//! the supervisor, and every other process reads it.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{component::Component, layout::Layout, ports::Ports, process::Process};
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::ports::Ports;
+use crate::process::Process;
 
 /// A sandbox as its supervisor last saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The process that all others belong to.
+    /// The parent of all other processes.
     pub supervisor: Process,
-    /// Who listens where.
+    /// Ports of the components.
     pub ports: Ports,
     /// Folder of the control plane's programs.
     pub programs: PathBuf,
-    /// Whether everything came up.
+    /// Whether all components are up.
     pub ready: bool,
     /// Each component's state.
     pub components: BTreeMap<Component, Status>,
 }
 
-/// How one component fares.
+/// State of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
     /// Its process, while it has one.
     pub process: Option<Process>,
-    /// How often it was started again after it had ended by itself.
+    /// Restarts after it ended by itself.
     pub restarts: u32,
-    /// How it last ended by itself.
+    /// The last exit by itself.
     pub last_exit: Option<String>,
 }
 
-/// What a component is doing.
+/// Phase of a component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -45,9 +50,9 @@ pub enum Phase {
     Stopped,
     /// Its process runs.
     Running,
-    /// Its process is frozen on purpose.
+    /// Its process is suspended on purpose.
     Paused,
-    /// It ended by itself and is started again after a pause.
+    /// It ended by itself and is restarted after a pause.
     BackingOff,
 }
 
@@ -62,7 +67,7 @@ impl Record {
         serde_json::from_slice(&fs::read(layout.record()).ok()?).ok()
     }
 
-    /// Replaces the record; a reader sees the old or the new one, never half of one.
+    /// Replaces the record atomically: a reader sees the old or the new one.
     pub(crate) fn write(&self, layout: &Layout) -> Result<()> {
         let path = layout.record();
         let aside = path.with_extension("json.new");

@@ -1,57 +1,52 @@
-//! A sandbox as its user holds it: brought up, used, and taken down. One that was brought up here
-//! goes down with this process, whatever end that comes to, unless it is detached.
+//! A sandbox for its users: brought up, used, and taken down. A sandbox that this process brought
+//! up goes down with it, unless it is detached.
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kube::Client;
-use tokio::{
-    task::spawn_blocking,
-    time::{sleep, timeout},
-};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
-use crate::{
-    bring_up::{Owned, bring_up},
-    component::Component,
-    control::{self, Order},
-    layout::Layout,
-    log_tail::log_tail,
-    record::{Record, Status},
-    start,
-    take_down::take_down,
-};
+use crate::bring_up::{OwnedSupervisor, bring_up};
+use crate::component::Component;
+use crate::control::{self, ControlRequest};
+use crate::layout::Layout;
+use crate::log_tail::log_tail;
+use crate::record::{Record, Status};
+use crate::start;
+use crate::take_down::take_down;
 
-/// Pause between two looks at an API.
+/// Pause between two requests to an API.
 const POLL: Duration = Duration::from_millis(50);
-/// metrics-server is ready after its first rounds of 10 s.
-const METRICS_PATIENCE: Duration = Duration::from_mins(2);
-/// A component that was started again, the API server above all, is ready within this time.
-const READY_PATIENCE: Duration = Duration::from_mins(1);
-/// How much of a log is shown with a failure.
+/// Limit for metrics-server, which is ready after its first rounds of 10 s.
+const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
+/// Limit for a restarted component, above all the API server.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
+/// Lines of a log in an error message.
 const SHOWN_LINES: usize = 12;
 
-/// What to bring up.
+/// Options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
     pub name: String,
     /// Number of nodes.
     pub nodes: u16,
-    /// Whether a Prometheus is wanted.
+    /// Whether to run a Prometheus.
     pub prometheus: bool,
     /// The `sandbox` program, which also runs as supervisor.
     pub program: PathBuf,
     /// Folder of the programs that hosted pods run.
     pub hosted_programs: PathBuf,
-    /// First wait of a hosted container that ends again and again; a kubelet's is ten seconds.
+    /// First restart delay of a hosted container that ends again and again; a kubelet's is ten
+    /// seconds.
     pub restart_back_off: Duration,
 }
 
 impl Options {
-    /// Three nodes, no Prometheus, hosted programs beside `program`.
+    /// Three nodes, no Prometheus, hosted programs in the folder of `program`.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         let hosted_programs = program.parent().map(Path::to_owned).unwrap_or_default();
@@ -72,12 +67,12 @@ impl Options {
 pub struct Sandbox {
     layout: Layout,
     record: Record,
-    owned: Option<Owned>,
+    owned: Option<OwnedSupervisor>,
 }
 
 impl Sandbox {
-    /// Brings a sandbox up, or takes the one of this name that is up already. Builds the control
-    /// plane first when it has to, which takes minutes. `step` is told what happens.
+    /// Brings a sandbox up, or attaches to the one of this name that is up already. Builds the
+    /// control plane first if necessary, which takes minutes. Passes each step to `step`.
     pub async fn up(options: Options, mut step: impl FnMut(&str) + Send + 'static) -> Result<Self> {
         let layout = Layout::of(&options.name)?;
         spawn_blocking(move || {
@@ -92,7 +87,7 @@ impl Sandbox {
         .context("join")?
     }
 
-    /// Takes the running sandbox of this name.
+    /// Attaches to the running sandbox of this name.
     pub fn attach(name: &str) -> Result<Self> {
         let layout = Layout::of(name)?;
         match Record::read(&layout) {
@@ -105,14 +100,14 @@ impl Sandbox {
         }
     }
 
-    /// Whether this very value brought the sandbox up, so that it goes down with this process.
+    /// Whether this value brought the sandbox up, so that it goes down with this process.
     pub fn is_owned(&self) -> bool {
         self.owned.is_some()
     }
 
-    /// Lets the sandbox live on after this process.
+    /// Keeps the sandbox running after this process.
     pub fn detach(&mut self) -> Result<()> {
-        self.owned.take().map_or(Ok(()), Owned::detach)
+        self.owned.take().map_or(Ok(()), OwnedSupervisor::detach)
     }
 
     /// Takes the sandbox down and waits until all its processes are gone.
@@ -170,8 +165,7 @@ impl Sandbox {
         self.layout.pods()
     }
 
-    /// Where Prometheus is reached, when the sandbox has one. Its certificate is signed by
-    /// [`Self::authority`].
+    /// URL of Prometheus, if the sandbox has one. [`Self::authority`] signed its certificate.
     pub fn prometheus_url(&self) -> Option<String> {
         self.record
             .components
@@ -184,7 +178,7 @@ impl Sandbox {
         Record::read(&self.layout).context("the sandbox is gone")
     }
 
-    /// How a component fares now.
+    /// Current state of a component.
     pub fn status(&self, component: Component) -> Result<Status> {
         self.record()?
             .components
@@ -194,30 +188,30 @@ impl Sandbox {
 
     /// Starts a component that was stopped; the API server is ready when this returns.
     pub async fn start(&self, component: Component) -> Result<()> {
-        self.order(Order::Start(component)).await?;
+        self.request(ControlRequest::Start(component)).await?;
         self.await_api_server(component).await
     }
 
-    /// Ends a component at once and keeps it down.
+    /// Kills a component; it is not restarted.
     pub async fn stop(&self, component: Component) -> Result<()> {
-        self.order(Order::Stop(component)).await
+        self.request(ControlRequest::Stop(component)).await
     }
 
-    /// Freezes a component, as if its machine hung.
+    /// Suspends a component with SIGSTOP, as if its machine hung.
     pub async fn pause(&self, component: Component) -> Result<()> {
-        self.order(Order::Pause(component)).await
+        self.request(ControlRequest::Pause(component)).await
     }
 
-    /// Lets a frozen component go on.
+    /// Resumes a suspended component.
     pub async fn resume(&self, component: Component) -> Result<()> {
-        self.order(Order::Resume(component)).await
+        self.request(ControlRequest::Resume(component)).await
     }
 
-    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after it
-    /// has started.
+    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after its
+    /// start.
     pub async fn wait_metrics(&self) -> Result<()> {
         let client = self.client().await?;
-        let deadline = Instant::now() + METRICS_PATIENCE;
+        let deadline = Instant::now() + METRICS_TIMEOUT;
         while Instant::now() < deadline {
             let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/pods?limit=1")
                 .body(Vec::new())
@@ -230,26 +224,26 @@ impl Sandbox {
         let log = self.log(Component::MetricsServer);
         bail!(
             "metrics.k8s.io did not answer for {} s; the end of {}:\n{}",
-            METRICS_PATIENCE.as_secs(),
+            METRICS_TIMEOUT.as_secs(),
             log.display(),
             log_tail(&log, SHOWN_LINES)
         )
     }
 
-    async fn order(&self, order: Order) -> Result<()> {
-        control::send(&self.layout.control_socket(), order).await
+    async fn request(&self, request: ControlRequest) -> Result<()> {
+        control::send(&self.layout.control_socket(), request).await
     }
 
     async fn await_api_server(&self, component: Component) -> Result<()> {
         if !matches!(component, Component::KubeApiserver | Component::Etcd) {
             return Ok(());
         }
-        let ready = timeout(READY_PATIENCE, start::ready_client(&self.layout)).await;
+        let ready = timeout(READY_TIMEOUT, start::ready_client(&self.layout)).await;
         ready
             .with_context(|| {
                 format!(
                     "the API server was not ready {} s after {component} was started",
-                    READY_PATIENCE.as_secs()
+                    READY_TIMEOUT.as_secs()
                 )
             })?
             .map(drop)

@@ -1,56 +1,55 @@
-//! Brings a control plane up: what does not need each other starts at the same time, and every wait
-//! is for a condition.
+//! Starts a control plane: independent components at the same time, and every wait is for a
+//! condition.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api, Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-    runtime::wait::await_condition,
-};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, Config};
 use tokio::time::sleep;
 
-use crate::{
-    command_line::Setting, component::Component, layout::Layout, members::Members, objects,
-    plan::Plan,
-};
+use crate::command_line::CommandContext;
+use crate::component::Component;
+use crate::layout::Layout;
+use crate::managed_processes::ManagedProcesses;
+use crate::objects;
+use crate::supervisor_protocol::SandboxConfig;
 
-/// Pause between two looks at the API server.
+/// Pause between two requests to the API server.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Starts the components one after the other as far as they need each other. `step` is told what
-/// has come up.
+/// Starts the components in the order of their dependencies. Passes each step to `step`.
 pub(crate) async fn start(
-    plan: &Plan,
-    setting: Setting<'_>,
-    members: &mut Members,
+    config: &SandboxConfig,
+    context: CommandContext<'_>,
+    processes: &mut ManagedProcesses,
     authority_pem: &str,
     mut step: impl FnMut(&str),
 ) -> Result<()> {
-    members.start(setting, Component::Etcd);
-    members.start(setting, Component::KubeApiserver);
-    if let Some(folder) = &plan.prometheus {
+    processes.start(context, Component::Etcd);
+    processes.start(context, Component::KubeApiserver);
+    if let Some(folder) = &config.prometheus {
         let programs = folder.join("bin");
-        members.start(
-            Setting {
+        processes.start(
+            CommandContext {
                 programs: &programs,
-                ..setting
+                ..context
             },
             Component::Prometheus,
         );
     }
-    let failure = members.first_failure(setting.layout);
+    let failure = processes.first_failure(context.layout);
     let client = tokio::select! {
-        client = ready_client(setting.layout) => client?,
+        client = ready_client(context.layout) => client?,
         failure = failure => return Err(failure),
     };
     step("etcd and kube-apiserver are ready");
-    members.start(setting, Component::KubeControllerManager);
-    members.start(setting, Component::KubeScheduler);
-    let files = plan.control_plane.join("files");
-    let failure = members.first_failure(setting.layout);
+    processes.start(context, Component::KubeControllerManager);
+    processes.start(context, Component::KubeScheduler);
+    let files = config.control_plane.join("files");
+    let failure = processes.first_failure(context.layout);
     let register = async {
         await_condition(
             Api::<Namespace>::all(client.clone()),
@@ -59,7 +58,7 @@ pub(crate) async fn start(
         )
         .await
         .context("wait for namespace kube-system")?;
-        objects::register_metrics_server(&client, setting.ports, authority_pem).await
+        objects::register_metrics_server(&client, context.ports, authority_pem).await
     };
     let fill = async {
         let definitions = [
@@ -68,7 +67,7 @@ pub(crate) async fn start(
         ];
         let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
         tokio::try_join!(
-            objects::create_nodes(&client, plan.nodes),
+            objects::create_nodes(&client, config.nodes),
             objects::define(&client, &definitions),
             register
         )
@@ -78,18 +77,18 @@ pub(crate) async fn start(
         filled = fill => filled?,
         failure = failure => return Err(failure),
     }
-    members.start(setting, Component::Kwok);
-    members.start(setting, Component::MetricsServer);
+    processes.start(context, Component::Kwok);
+    processes.start(context, Component::MetricsServer);
     step("the controllers run, the nodes are made");
-    let failure = members.first_failure(setting.layout);
+    let failure = processes.first_failure(context.layout);
     tokio::select! {
-        ready = futures::future::try_join(objects::await_nodes(&client, plan.nodes), objects::await_default_service_account(&client)) => drop(ready?),
+        ready = futures::future::try_join(objects::await_nodes(&client, config.nodes), objects::await_default_service_account(&client)) => drop(ready?),
         failure = failure => return Err(failure),
     }
     Ok(())
 }
 
-/// A client of the administrator.
+/// A client with the administrator's rights.
 pub(crate) async fn client(layout: &Layout) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(layout.kubeconfig()).context("read the kubeconfig")?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -98,7 +97,7 @@ pub(crate) async fn client(layout: &Layout) -> Result<Client> {
     Client::try_from(config).context("make a client")
 }
 
-/// A client of the administrator, once the API server says that it is ready.
+/// A client with the administrator's rights, once the API server is ready.
 pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
     let client = client(layout).await?;
     loop {

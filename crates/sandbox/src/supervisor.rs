@@ -1,86 +1,82 @@
-//! The process that all of a sandbox's processes belong to. It brings them up, keeps them up, takes
-//! orders, and ends them all when it is told to, when its owner is gone, or, through the kernel,
-//! when it is killed itself.
+//! The parent of all processes of a sandbox. It starts them, restarts them, handles requests, and
+//! ends them all on request, when its owner is gone, or, through the kernel, when it is killed
+//! itself.
 
-use std::{
-    collections::BTreeMap,
-    fs::OpenOptions,
-    io::{BufRead, BufReader, Write, stdin, stdout},
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use tokio::{
-    net::UnixListener,
-    runtime,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-    time::timeout,
-};
+use tokio::net::UnixListener;
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{
-    command_line::Setting,
-    control::{self, Order},
-    host,
-    layout::Layout,
-    leash::Leash,
-    members::Members,
-    plan::{News, Plan},
-    ports::Ports,
-    preparation::prepare,
-    process::Process,
-    record::Record,
-    start::{client, ready_client, start},
-};
+use crate::command_line::CommandContext;
+use crate::control::{self, ControlRequest};
+use crate::host;
+use crate::layout::Layout;
+use crate::managed_processes::ManagedProcesses;
+use crate::parent_pipe::ParentPipe;
+use crate::ports::Ports;
+use crate::preparation::prepare;
+use crate::process::Process;
+use crate::record::Record;
+use crate::start::{client, ready_client, start};
+use crate::supervisor_protocol::{SandboxConfig, StartEvent};
 
-/// Another program may take a chosen port before its component does; then all are chosen anew.
+/// Attempts to start: another program may take a chosen port before its component does.
 const ATTEMPTS: usize = 3;
-/// What Go programs say about a port that is taken.
+/// Message of Go programs about a port that is taken.
 const PORT_TAKEN: &str = "address already in use";
 
-/// An order is expected at once on a connection.
-const ORDER_PATIENCE: Duration = Duration::from_secs(2);
+/// Limit for the request after a connection is accepted.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Hosted pods end within this time when the sandbox goes down, or are killed.
-const HOSTING_PATIENCE: Duration = Duration::from_secs(10);
+/// Limit for hosted pods to end when the sandbox goes down; then they are killed.
+const HOSTING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a sandbox came to its end.
+/// Cause of a sandbox's end.
 enum End {
-    /// It was told to.
-    Ordered,
-    /// Its owner is gone.
-    Orphaned,
+    /// A request.
+    Requested,
+    /// The end of its owner.
+    OwnerGone,
 }
 
-/// Runs a sandbox until its end. The plan is the first line of standard input; the rest of it is
-/// the leash.
+/// Runs a sandbox until its end. The configuration is the first line of standard input, which then
+/// serves as parent pipe.
 pub(crate) fn supervise() -> Result<()> {
-    // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the leash.
+    // In a session of its own: Ctrl-C is for the owner, whose end closes the parent pipe.
     let _ = rustix::process::setsid();
     let mut input = BufReader::new(stdin());
     let mut line = String::new();
-    input.read_line(&mut line).context("read the plan")?;
-    let plan: Plan = serde_json::from_str(&line).context("parse the plan")?;
-    let layout = Layout::of(&plan.name)?;
+    input
+        .read_line(&mut line)
+        .context("read the configuration")?;
+    let config: SandboxConfig = serde_json::from_str(&line).context("parse the configuration")?;
+    let layout = Layout::of(&config.name)?;
     layout.create()?;
     log_to(&layout)?;
-    let leash = Leash::hold(input);
+    let parent_pipe = ParentPipe::watch(input);
     // One thread for everything: children are tied to the thread that starts them, and this one
     // stays to the end.
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(live(&plan, &layout, leash));
+    let outcome = runtime.block_on(run_with_retries(&config, &layout, parent_pipe));
     match &outcome {
-        Ok(End::Ordered) => layout.remove()?,
-        Ok(End::Orphaned) => layout.remove_all_but_logs()?,
+        Ok(End::Requested) => layout.remove()?,
+        Ok(End::OwnerGone) => layout.remove_all_but_logs()?,
         Err(error) => {
             layout.remove_all_but_logs()?;
-            tell(&News::Failed(format!(
+            send_event(&StartEvent::Failed(format!(
                 "{error:#}\nAll logs are in {}",
                 layout.logs().display()
             )));
@@ -89,19 +85,26 @@ pub(crate) fn supervise() -> Result<()> {
     outcome.map(drop)
 }
 
-async fn live(plan: &Plan, layout: &Layout, mut leash: Leash) -> Result<End> {
+async fn run_with_retries(
+    config: &SandboxConfig,
+    layout: &Layout,
+    mut parent_pipe: ParentPipe,
+) -> Result<End> {
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let listener = UnixListener::bind(layout.control_socket()).context("listen for orders")?;
+    let listener = UnixListener::bind(layout.control_socket()).context("listen for requests")?;
     let mut attempt = 1;
     loop {
         let outcome = tokio::select! {
-            outcome = attempt_once(plan, layout, &listener, &mut leash) => outcome,
-            _ = terminated.recv() => Ok(End::Ordered),
+            outcome = run_attempt(config, layout, &listener, &mut parent_pipe) => outcome,
+            _ = terminated.recv() => Ok(End::Requested),
         };
         match outcome {
             Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
-                tracing::warn!("{error:#}");
-                tell(&News::Step(
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "a port was taken; starting again"
+                );
+                send_event(&StartEvent::Step(
                     "a port was taken; starting again with others".to_owned(),
                 ));
                 attempt += 1;
@@ -111,69 +114,69 @@ async fn live(plan: &Plan, layout: &Layout, mut leash: Leash) -> Result<End> {
     }
 }
 
-async fn attempt_once(
-    plan: &Plan,
+async fn run_attempt(
+    config: &SandboxConfig,
     layout: &Layout,
     listener: &UnixListener,
-    leash: &mut Leash,
+    parent_pipe: &mut ParentPipe,
 ) -> Result<End> {
     layout.forget_attempt()?;
     let ports = Ports::choose()?;
-    let authority_pem = prepare(plan, layout, &ports)?;
-    let record = Arc::new(watch::Sender::new(new_record(plan, &ports)?));
+    let authority_pem = prepare(config, layout, &ports)?;
+    let record = Arc::new(watch::Sender::new(new_record(config, &ports)?));
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
-    let mut members = Members::new(Arc::clone(&record));
-    let programs = plan.control_plane.join("bin");
-    let setting = Setting {
-        sandbox: &plan.sandbox,
+    let mut processes = ManagedProcesses::new(Arc::clone(&record));
+    let programs = config.control_plane.join("bin");
+    let context = CommandContext {
+        sandbox: &config.sandbox,
         programs: &programs,
         layout,
         ports: &ports,
     };
     let cancel = CancellationToken::new();
     let mut hosting = tokio::spawn(host_pods(
-        host_config(plan, layout, &ports).await?,
+        host_config(config, layout, &ports).await?,
         layout.clone(),
         cancel.clone(),
     ));
     let outcome = tokio::select! {
-        outcome = run(plan, setting, &mut members, &authority_pem, listener, &record) => outcome,
-        () = leash.cut() => Ok(End::Orphaned),
-        hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
+        outcome = run(config, context, &mut processes, &authority_pem, listener, &record) => outcome,
+        () = parent_pipe.closed() => Ok(End::OwnerGone),
+        hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended unexpectedly"))),
     };
     record.send_modify(|record| record.ready = false);
     cancel.cancel();
-    if !hosting.is_finished() && timeout(HOSTING_PATIENCE, &mut hosting).await.is_err() {
-        tracing::warn!("hosted pods did not end in time and are killed");
+    if !hosting.is_finished() && timeout(HOSTING_TIMEOUT, &mut hosting).await.is_err() {
+        tracing::warn!("hosted pods did not end in time; killing them");
         hosting.abort();
     }
-    members.end().await;
+    processes.end().await;
     writer.abort();
     outcome
 }
 
-/// Brings everything up and carries out orders until the one to go down.
+/// Starts all components and handles requests until the one to go down.
 async fn run(
-    plan: &Plan,
-    setting: Setting<'_>,
-    members: &mut Members,
+    config: &SandboxConfig,
+    context: CommandContext<'_>,
+    processes: &mut ManagedProcesses,
     authority_pem: &str,
     listener: &UnixListener,
     record: &watch::Sender<Record>,
 ) -> Result<End> {
-    Box::pin(start(plan, setting, members, authority_pem, |step| {
-        tell(&News::Step(step.to_owned()));
+    Box::pin(start(config, context, processes, authority_pem, |step| {
+        send_event(&StartEvent::Step(step.to_owned()));
     }))
     .await?;
     record.send_modify(|record| record.ready = true);
-    record.borrow().write(setting.layout)?;
-    tell(&News::Ready);
-    obey_until_down(listener, members, setting.layout, record).await;
-    Ok(End::Ordered)
+    record.borrow().write(context.layout)?;
+    send_event(&StartEvent::Ready);
+    handle_requests(listener, processes, context.layout, record).await;
+    Ok(End::Requested)
 }
 
-/// Hosts pods as soon as there is an API server to ask for them.
+/// Hosts pods once the API server is ready.
 async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationToken) -> Result<()> {
     tokio::select! {
         client = ready_client(&layout) => drop(client?),
@@ -184,21 +187,25 @@ async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationTok
         .context("host pods")
 }
 
-async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host::Config> {
+async fn host_config(
+    config: &SandboxConfig,
+    layout: &Layout,
+    ports: &Ports,
+) -> Result<host::Config> {
     Ok(host::Config {
         client: client(layout).await?,
-        binaries: plan.hosted_programs.clone(),
+        binaries: config.hosted_programs.clone(),
         dir: layout.pods(),
         proxy_socket: layout.proxy_socket(),
         api_server_port: ports.api_server,
-        restart_back_off: plan.restart_back_off,
-        shim: plan.sandbox.clone(),
+        restart_back_off: config.restart_back_off,
+        exec_wrapper: config.sandbox.clone(),
     })
 }
 
-async fn obey_until_down(
+async fn handle_requests(
     listener: &UnixListener,
-    members: &Members,
+    processes: &ManagedProcesses,
     layout: &Layout,
     record: &watch::Sender<Record>,
 ) {
@@ -206,30 +213,33 @@ async fn obey_until_down(
         let Ok((mut stream, _)) = listener.accept().await else {
             continue;
         };
-        let Ok(Ok(order)) = timeout(ORDER_PATIENCE, control::receive(&mut stream)).await else {
+        let Ok(Ok(request)) = timeout(REQUEST_TIMEOUT, control::receive(&mut stream)).await else {
             continue;
         };
-        let outcome = if order == Order::Down {
+        let outcome = if request == ControlRequest::Down {
             Ok(())
         } else {
-            members.obey(order).await
+            processes.handle(request).await
         };
-        // Whoever reads the record after the answer sees what has become of the order.
+        // The record shows the result before the answer is sent.
         let outcome = outcome.and_then(|()| record.borrow().write(layout));
         if let Err(error) = control::answer(&mut stream, outcome).await {
-            tracing::warn!("{error:#}");
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "cannot answer a control request"
+            );
         }
-        if order == Order::Down {
+        if request == ControlRequest::Down {
             return;
         }
     }
 }
 
-fn new_record(plan: &Plan, ports: &Ports) -> Result<Record> {
+fn new_record(config: &SandboxConfig, ports: &Ports) -> Result<Record> {
     Ok(Record {
         supervisor: Process::find(std::process::id()).context("find this process in /proc")?,
         ports: ports.clone(),
-        programs: plan.control_plane.join("bin"),
+        programs: config.control_plane.join("bin"),
         ready: false,
         components: BTreeMap::new(),
     })
@@ -239,7 +249,7 @@ async fn write_changes(layout: Layout, mut record: watch::Receiver<Record>) {
     while record.changed().await.is_ok() {
         let current = record.borrow_and_update().clone();
         if let Err(error) = current.write(&layout) {
-            tracing::warn!("{error:#}");
+            tracing::warn!(error = format!("{error:#}"), "cannot write the record");
         }
     }
 }
@@ -259,9 +269,9 @@ fn log_to(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Tells the owner, who may not listen any more.
-fn tell(news: &News) {
-    let Ok(line) = serde_json::to_string(news) else {
+/// Sends an event to the owner, which may not read any more.
+fn send_event(event: &StartEvent) {
+    let Ok(line) = serde_json::to_string(event) else {
         return;
     };
     let _ = writeln!(stdout(), "{line}");

@@ -1,33 +1,27 @@
-//! Ends a sandbox and removes all traces of it, in whatever state it is.
+//! Ends a sandbox in any state and removes its files.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
-use tokio::{
-    task::spawn_blocking,
-    time::{sleep, timeout},
-};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 
-use crate::{
-    control::{self, Order},
-    layout::Layout,
-    lock::{lock, try_lock},
-    record::Record,
-};
+use crate::control::{self, ControlRequest};
+use crate::layout::Layout;
+use crate::lock::{lock, try_lock};
+use crate::record::Record;
 
-/// Going down takes well under a second; after this long something is stuck and is killed.
-pub(crate) const DOWN_PATIENCE: Duration = Duration::from_secs(20);
-/// An order to go down is answered at once.
-const ORDER_PATIENCE: Duration = Duration::from_secs(3);
-/// Pause between two looks at a process.
+/// Limit for going down, which takes well under a second; then the supervisor is killed.
+pub(crate) const DOWN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Limit for the answer to a request to go down.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between two checks whether the supervisor runs.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Takes the sandbox of this name down, if there is one, and removes all traces of it. Says whether
-/// there was one.
+/// Takes the sandbox of this name down, if it exists, and removes its files. Returns whether it was
+/// up.
 pub async fn down(name: &str) -> Result<bool> {
     let layout = Layout::of(name)?;
     let was_up = Record::read(&layout).is_some_and(|record| record.is_alive());
@@ -49,21 +43,24 @@ pub(crate) async fn take_down(layout: &Layout) -> Result<()> {
 
 async fn end_supervisor(layout: &Layout, record: &Record) {
     let socket = layout.control_socket();
-    let told = timeout(ORDER_PATIENCE, control::send(&socket, Order::Down));
-    // While it starts it takes no orders.
-    if !record.ready || !matches!(told.await, Ok(Ok(()))) {
+    let sent = timeout(
+        REQUEST_TIMEOUT,
+        control::send(&socket, ControlRequest::Down),
+    );
+    // A starting supervisor accepts no requests.
+    if !record.ready || !matches!(sent.await, Ok(Ok(()))) {
         record.supervisor.signal(Signal::TERM);
     }
-    let deadline = Instant::now() + DOWN_PATIENCE;
+    let deadline = Instant::now() + DOWN_TIMEOUT;
     while record.is_alive() && Instant::now() < deadline {
         sleep(POLL).await;
     }
-    // Does nothing, unless it is stuck.
+    // No effect once it has ended.
     record.supervisor.signal(Signal::KILL);
 }
 
-/// Removes what is left of a sandbox that is down. One that was not up may be about to come up,
-/// which is not disturbed.
+/// Removes the files of a sandbox that is down. One that was not up may be starting; it is left
+/// alone.
 fn clear(layout: &Layout, was_up: bool) -> Result<()> {
     let lock = if was_up {
         Some(lock(layout)?)
@@ -78,7 +75,7 @@ fn clear(layout: &Layout, was_up: bool) -> Result<()> {
     fs::remove_file(layout.lock()).context("remove the lock")
 }
 
-/// Ends whatever a dead or stuck sandbox of this name left behind.
+/// Ends the processes of a dead or stuck sandbox of this name, and removes its files.
 pub(crate) fn remove_stale(layout: &Layout) -> Result<()> {
     if let Some(record) = Record::read(layout) {
         record

@@ -1,12 +1,13 @@
-//! Finds the Go toolchain that the control plane is built with, or says in one sentence what to
-//! install.
+//! The Go toolchain that builds the control plane, or one sentence about what to install.
 
-use std::{io::ErrorKind, path::Path, process::Command};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Checks that `go`, run in the folder of a `go.mod`, is at least what that file asks for. Go may
-/// fetch a newer toolchain by itself.
+/// Checks that `go`, run in the folder of a `go.mod`, is new enough for it. Go may download a newer
+/// toolchain by itself.
 pub(crate) fn check(module: &Path, go_mod: &str) -> Result<()> {
     let wanted = wanted_version(go_mod).context("the go.mod names no Go version")?;
     let output = match Command::new("go")
@@ -54,7 +55,7 @@ fn is_at_least(found: &str, wanted: &str) -> bool {
     }
 }
 
-/// `1.26.4`, `1.26`, `1.26rc1` and `1.26.4-vendor` alike.
+/// Parses `1.26.4`, `1.26`, `1.26rc1` and `1.26.4-vendor`.
 fn parts(version: &str) -> Option<[u32; 3]> {
     let mut parts = [0; 3];
     for (part, text) in parts.iter_mut().zip(version.split('.')) {

@@ -10,33 +10,33 @@ const MEMORY_COLUMN: &str = "memory_mib";
 /// Rows of a trace; a year of minutes fits.
 const MOST_ROWS: usize = 600_000;
 
-/// Why a text is not a trace.
+/// Errors of a trace file.
 #[derive(Debug, PartialEq, Error)]
 pub enum TraceError {
-    /// The first column is another one.
+    /// The first column is not `unix_seconds`.
     #[error("the first column must be unix_seconds, not {0:?}")]
     NoTime(String),
-    /// A column that was asked for is not there.
+    /// A named column is missing.
     #[error("there is no column {0:?}")]
     NoColumn(String),
-    /// Neither usage is there under its usual name.
+    /// Neither default column exists.
     #[error("there is neither a column cpu_millicores nor memory_mib; name the columns to use")]
     NoUsage,
-    /// A cell that is no finite number from zero on.
+    /// A cell is not a finite number from zero on.
     #[error("line {line}: {cell:?} is not a number from zero on")]
     Cell {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What stands there.
+        /// Text of the cell.
         cell: String,
     },
     /// Time runs backwards.
     #[error("line {0}: unix_seconds must grow from line to line")]
-    Order(usize),
-    /// A factor that makes no usage of a number.
+    ControlRequest(usize),
+    /// A scale is not a finite number from zero on.
     #[error("scale {0} is not a number from zero on")]
     Scale(f64),
-    /// More rows than are kept.
+    /// More than the maximum number of rows.
     #[error("more than {MOST_ROWS} rows")]
     Long,
     /// No row at all.
@@ -44,12 +44,12 @@ pub enum TraceError {
     Empty,
 }
 
-/// Which columns of a file are used, and what their numbers are multiplied with.
+/// Columns of a file, and factors for their numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Columns {
-    /// CPU in millicores; `cpu_millicores`, if it is there, when not given.
+    /// CPU in millicores; default `cpu_millicores`, if present.
     pub cpu: Option<String>,
-    /// Memory in MiB; `memory_mib`, if it is there, when not given.
+    /// Memory in MiB; default `memory_mib`, if present.
     pub memory: Option<String>,
     /// Factor for the CPU.
     pub cpu_scale: f64,
@@ -68,7 +68,7 @@ impl Default for Columns {
     }
 }
 
-/// What a container uses at one moment; what a trace does not know is left as it is.
+/// Usage of a container at one moment; `None` leaves it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// CPU in millicores.
@@ -127,7 +127,7 @@ impl Trace {
             let last = rows.last().copied();
             let at = time - *first.get_or_insert(time);
             if last.is_some_and(|last| at <= last.at) {
-                return Err(TraceError::Order(line_number));
+                return Err(TraceError::ControlRequest(line_number));
             }
             let value = |column: Option<usize>, scale: f64, last: Option<f64>| match column {
                 Some(column) => {
@@ -153,7 +153,7 @@ impl Trace {
         }
     }
 
-    /// Seconds that the trace lasts: the last value holds as long as the one before it.
+    /// Duration in seconds: the last value lasts as long as the one before it.
     pub fn duration_seconds(&self) -> f64 {
         match self.rows.as_slice() {
             [.., before, last] => last.at + (last.at - before.at),
@@ -161,14 +161,14 @@ impl Trace {
         }
     }
 
-    /// The usage this many seconds after the trace's beginning; `None` after its end.
+    /// The usage this many seconds after the start; `None` after the end.
     pub fn usage_at(&self, seconds: f64) -> Option<Usage> {
         let after = self.rows.partition_point(|row| row.at <= seconds);
         let is_over = seconds > self.duration_seconds();
         (!is_over).then(|| self.rows[after.saturating_sub(1)].usage)
     }
 
-    /// The usage when the trace is played again and again.
+    /// The usage when the trace is repeated.
     pub fn usage_in_loop(&self, seconds: f64) -> Usage {
         let duration = self.duration_seconds();
         let seconds = if duration > 0.0 {
@@ -194,7 +194,7 @@ fn position(
     }
 }
 
-/// A number from zero on, or nothing for an empty cell.
+/// A number from zero on; `None` for an empty cell.
 fn number(cell: &str, line: usize) -> Result<Option<f64>, TraceError> {
     if cell.is_empty() {
         return Ok(None);
@@ -243,7 +243,10 @@ mod tests {
         assert_eq!(trace().usage_at(900.1), None);
         assert_eq!(
             trace().usage_in_loop(900.0 + 310.0),
-            trace().usage_at(310.0).unwrap()
+            Usage {
+                cpu_millicores: Some(100.0),
+                memory_mib: Some(60.0)
+            }
         );
         let single = Trace::parse("unix_seconds,memory_mib\n5,1\n", &Columns::default()).unwrap();
         assert_eq!(
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(refuse("unix_seconds,x\n1,2\n", &usual), TraceError::NoUsage);
         assert_eq!(
             refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual),
-            TraceError::Order(3)
+            TraceError::ControlRequest(3)
         );
         for cell in ["-1", "NaN", "inf", "x"] {
             let error = refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual);

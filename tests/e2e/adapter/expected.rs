@@ -12,7 +12,7 @@ use k8s_openapi::jiff::{Timestamp, ToSpan as _, Unit, Zoned};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::shop::Shop;
+use super::ehpa_fixture::EhpaFixture;
 
 fn utc() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::UTC)
@@ -45,11 +45,12 @@ fn spec(deployment: &str, strategy: &str, crons: &Value) -> Value {
 
 #[tokio::test]
 async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() -> Result<()> {
-    let shop = Shop::open("windows").await?;
+    let fixture = EhpaFixture::open("windows").await?;
     let open = window(&utc().checked_add(10.hours())?)?;
     for (name, strategy) in [("web", "Auto"), ("seen", "Preview")] {
-        shop.deploy(name, 2, "20m").await?;
-        shop.create::<EffectiveHorizontalPodAutoscaler>(name, &spec(name, strategy, &open))
+        fixture.deploy(name, 2, "20m").await?;
+        fixture
+            .create::<EffectiveHorizontalPodAutoscaler>(name, &spec(name, strategy, &open))
             .await?;
     }
     // Nothing but a window that is closed: it keeps what it has.
@@ -57,13 +58,15 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     let mut alone = spec("alone", "Auto", &closed);
     alone["metrics"] = json!([]);
     alone["maxReplicas"] = json!(20);
-    shop.deploy("alone", 3, "20m").await?;
-    shop.create::<EffectiveHorizontalPodAutoscaler>("alone", &alone)
+    fixture.deploy("alone", 3, "20m").await?;
+    fixture
+        .create::<EffectiveHorizontalPodAutoscaler>("alone", &alone)
         .await?;
 
-    shop.scaled("web", "the window raises", |replicas| replicas == 6)
+    fixture
+        .scaled("web", "the window raises", |replicas| replicas == 6)
         .await?;
-    let answer = shop
+    let answer = fixture
         .external("crane_autoscaling_cron", "web", "cron")
         .await?;
     assert_eq!(
@@ -75,21 +78,24 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     );
 
     let would = |it: &Value| it["status"]["expectReplicas"] == 6;
-    shop.when::<EffectiveHorizontalPodAutoscaler>(
-        "seen",
-        "the preview says what it would do",
-        would,
-    )
-    .await?;
+    fixture
+        .when::<EffectiveHorizontalPodAutoscaler>(
+            "seen",
+            "the preview says what it would do",
+            would,
+        )
+        .await?;
 
     // It closes with the next minute but one at the latest; until then nothing needs to be seen.
     let soon = utc().round(Unit::Minute)?.checked_add(1.minute())?;
     let closing = json!({"spec": {"crons": window(&soon)?}});
-    shop.patch::<EffectiveHorizontalPodAutoscaler>("web", &closing)
+    fixture
+        .patch::<EffectiveHorizontalPodAutoscaler>("web", &closing)
         .await?;
-    shop.scaled("web", "the window releases", |replicas| replicas == 1)
+    fixture
+        .scaled("web", "the window releases", |replicas| replicas == 1)
         .await?;
-    let answer = shop
+    let answer = fixture
         .external("crane_autoscaling_cron", "web", "cron")
         .await?;
     assert_eq!(answer["items"][0]["value"], "1");
@@ -97,24 +103,23 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     let is_asked = |it: &Value| {
         it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1"
     };
-    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked)
+    fixture
+        .when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked)
         .await?;
-    shop.patch::<Deployment>("alone", &json!({"spec": {"replicas": 10}}))
+    fixture
+        .patch::<Deployment>("alone", &json!({"spec": {"replicas": 10}}))
         .await?;
     let has_ten =
         |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
-    shop.when::<HorizontalPodAutoscaler>(
-        "ehpa-alone",
-        "what somebody did is what is wanted",
-        has_ten,
-    )
-    .await?;
+    fixture
+        .when::<HorizontalPodAutoscaler>("ehpa-alone", "the change of a user is kept", has_ten)
+        .await?;
     // A rollout that makes one pod more, which no node takes, and gets no further.
     let rollout = json!({"spec": {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "template": {"spec": {"nodeSelector": {"there": "is-none"}}},
     }});
-    shop.patch::<Deployment>("alone", &rollout).await?;
+    fixture.patch::<Deployment>("alone", &rollout).await?;
     let waits = |it: &Value| {
         let conditions = it["status"]["conditions"].as_array().into_iter().flatten();
         let messages: Vec<_> = conditions
@@ -124,10 +129,11 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
             .iter()
             .any(|message| message.contains("11 of 10 replicas are there"))
     };
-    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits)
+    fixture
+        .when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits)
         .await?;
     for (name, replicas, generation) in [("seen", 2, 1), ("alone", 10, 3)] {
-        let untouched = shop.scaled(name, "it is there", |_| true).await?;
+        let untouched = fixture.scaled(name, "it is there", |_| true).await?;
         let found = (
             &untouched["spec"]["replicas"],
             &untouched["metadata"]["generation"],
@@ -137,7 +143,7 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     Ok(())
 }
 
-/// What the example's windows say at this hour.
+/// Replicas by the example's windows at this hour.
 fn documented_crons() -> i64 {
     if matches!(utc().hour(), 6..9 | 11..14 | 17..20) {
         80
@@ -146,7 +152,8 @@ fn documented_crons() -> i64 {
     }
 }
 
-/// What the example's window says: it opens on Saturday at midnight, and closes on Sunday at 23:00.
+/// Replicas by the example's window, which opens on Saturday at midnight and closes on Sunday at
+/// 23:00.
 fn documented_weekend() -> &'static str {
     let now = utc();
     let is_open = match now.weekday() {
@@ -159,23 +166,25 @@ fn documented_weekend() -> &'static str {
 
 #[tokio::test]
 async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
-    let shop = Shop::open("documented").await?;
-    shop.deploy("php-apache", 1, "10m").await?;
-    shop.apply_documented("crons").await?;
-    shop.scaled(
-        "php-apache",
-        "the workload has the size of the hour",
-        |replicas| replicas == documented_crons(),
-    )
-    .await?;
+    let fixture = EhpaFixture::open("documented").await?;
+    fixture.deploy("php-apache", 1, "10m").await?;
+    fixture.apply_documented("crons").await?;
+    fixture
+        .scaled(
+            "php-apache",
+            "the workload has the size of the hour",
+            |replicas| replicas == documented_crons(),
+        )
+        .await?;
 
-    shop.api::<EffectiveHorizontalPodAutoscaler>()
+    fixture
+        .api::<EffectiveHorizontalPodAutoscaler>()
         .delete("php-apache-local", &DeleteParams::default())
         .await?;
-    let natives = shop.api::<HorizontalPodAutoscaler>();
+    let natives = fixture.api::<HorizontalPodAutoscaler>();
     e2e::eventually(
         "its native autoscaler is gone",
-        super::shop::PATIENCE,
+        super::ehpa_fixture::PATIENCE,
         async || {
             ensure!(
                 natives.get_opt("ehpa-php-apache-local").await?.is_none(),
@@ -185,9 +194,10 @@ async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
         },
     )
     .await?;
-    shop.patch::<Deployment>("php-apache", &json!({"spec": {"replicas": 1}}))
+    fixture
+        .patch::<Deployment>("php-apache", &json!({"spec": {"replicas": 1}}))
         .await?;
-    shop.apply_documented("all").await?;
+    fixture.apply_documented("all").await?;
     let name = "ehpa-php-apache-multi-dimensions";
     let has_cron = |it: &Value| {
         let metrics = it["spec"]["metrics"].as_array().into_iter().flatten();
@@ -196,15 +206,17 @@ async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
             .collect();
         names.contains(&"crane_autoscaling_cron")
     };
-    shop.when::<HorizontalPodAutoscaler>(name, "the clock is among the metrics", has_cron)
+    fixture
+        .when::<HorizontalPodAutoscaler>(name, "the clock is among the metrics", has_cron)
         .await?;
-    shop.when::<TimeSeriesPrediction>(name, "a prediction is made", |_| true)
+    fixture
+        .when::<TimeSeriesPrediction>(name, "a prediction is made", |_| true)
         .await?;
     let answer = e2e::eventually(
         "the window of the weekend is served",
-        super::shop::PATIENCE,
+        super::ehpa_fixture::PATIENCE,
         async || {
-            let answer = shop
+            let answer = fixture
                 .external("crane_autoscaling_cron", "php-apache", "cron")
                 .await?;
             let value = answer["items"][0]["value"]

@@ -16,48 +16,49 @@ use kube::{Api, ResourceExt};
 use sandbox::Component;
 use serde_json::{Value, json};
 
-use super::shop::{PATIENCE, RECOMMENDER, RECOMMENDER_PORT, SYSTEM, Shop};
-use super::stage::{ADAPTER, available};
+use super::ehpa_fixture::{EhpaFixture, PATIENCE, RECOMMENDER, RECOMMENDER_PORT, SYSTEM};
+use super::fixture::{ADAPTER, available};
 
 const ADAPTER_PORT: u16 = 8945;
 const NATIVE: &str = "ehpa-php-apache";
 const DAY: i64 = 24 * 60 * 60;
 /// The rise comes so soon, every day at the same time.
 const AHEAD: i64 = 20 * 60;
-/// How long each day is busy.
+/// Busy time of each day.
 const BUSY: i64 = 6 * 60 * 60;
 const DAYS: i64 = 5;
 
 #[tokio::test]
 async fn a_workload_grows_before_its_daily_rise_and_never_shrinks_because_a_part_is_gone()
 -> Result<()> {
-    let shop = Shop::open("rise").await?;
-    let result = grow_and_fail(&shop).await;
+    let fixture = EhpaFixture::open("rise").await?;
+    let result = grow_and_fail(&fixture).await;
     // Others use this sandbox, too.
-    shop.0.sandbox()?.start(Component::Prometheus).await?;
-    shop.resize("plimsoll-adapter", 2).await?;
-    shop.resize("plimsoll-recommender", 1).await?;
-    available(&shop.0.client).await?;
+    fixture.0.sandbox()?.start(Component::Prometheus).await?;
+    fixture.resize("plimsoll-adapter", 2).await?;
+    fixture.resize("plimsoll-recommender", 1).await?;
+    available(&fixture.0.client).await?;
     result
 }
 
-async fn grow_and_fail(shop: &Shop) -> Result<()> {
-    shop.deploy("php-apache", 2, "10m").await?;
+async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
+    fixture.deploy("php-apache", 2, "10m").await?;
     let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
-    shop.write_daily_history(rise).await?;
-    shop.apply_documented("simple").await?;
+    fixture.write_daily_history(rise).await?;
+    fixture.apply_documented("simple").await?;
     // What is wrong would have its effect at once.
     let quick = json!({"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}});
-    shop.patch::<EffectiveHorizontalPodAutoscaler>("php-apache", &quick)
+    fixture
+        .patch::<EffectiveHorizontalPodAutoscaler>("php-apache", &quick)
         .await?;
-    let grown = shop
+    let grown = fixture
         .scaled(
             "php-apache",
             "the workload grows before the rise",
             |replicas| replicas == 10,
         )
         .await?;
-    let answer = shop
+    let answer = fixture
         .external("crane_autoscaling_prediction", "php-apache", "resource.cpu")
         .await?;
     assert_eq!(
@@ -65,7 +66,7 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
         Some(1),
         "{answer}"
     );
-    let native = shop
+    let native = fixture
         .native_when("the CPU of its pods is known", |it| {
             measured_percent(it).is_some()
         })
@@ -75,7 +76,9 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
         "what is measured asks for less: {native:#}"
     );
     let undisturbed = async |after: &str| {
-        let now = shop.scaled("php-apache", "it is there", |_| true).await?;
+        let now = fixture
+            .scaled("php-apache", "it is there", |_| true)
+            .await?;
         let same = now["metadata"]["generation"] == grown["metadata"]["generation"];
         ensure!(
             same,
@@ -85,49 +88,55 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
         anyhow::Ok(())
     };
 
-    shop.0.sandbox()?.stop(Component::Prometheus).await?;
-    shop.until_unread().await?;
-    shop.asked_again(5).await?;
+    fixture.0.sandbox()?.stop(Component::Prometheus).await?;
+    fixture.until_unread().await?;
+    fixture.asked_again(5).await?;
     undisturbed("Prometheus was gone").await?;
 
-    shop.resize("plimsoll-recommender", 0).await?;
-    shop.asked_again(5).await?;
+    fixture.resize("plimsoll-recommender", 0).await?;
+    fixture.asked_again(5).await?;
     undisturbed("the recommender was gone").await?;
-    shop.native_when("the prediction still counts", |it| {
-        is_active(it) == Some(true)
-    })
-    .await?;
+    fixture
+        .native_when("the prediction still counts", |it| {
+            is_active(it) == Some(true)
+        })
+        .await?;
 
-    shop.age_prediction(NATIVE).await?;
+    fixture.age_prediction(NATIVE).await?;
     let is_stale = |it: &Value| {
         is_active(it) == Some(false) && message(it).contains("ended its last whole window")
     };
-    shop.native_when(
-        "the autoscaler is told that the prediction is stale",
-        is_stale,
-    )
-    .await?;
+    fixture
+        .native_when(
+            "the HPA gets the error that the prediction is stale",
+            is_stale,
+        )
+        .await?;
     undisturbed("the prediction was stale").await?;
 
-    shop.resize("plimsoll-adapter", 0).await?;
+    fixture.resize("plimsoll-adapter", 0).await?;
     let is_alone = |it: &Value| {
         let text = message(it);
         is_active(it) == Some(false)
             && text.contains("external metrics")
             && !text.contains("whole window")
     };
-    shop.native_when("the autoscaler finds no adapter", is_alone)
+    fixture
+        .native_when("the autoscaler finds no adapter", is_alone)
         .await?;
     undisturbed("the adapter was gone").await?;
-    shop.resize("plimsoll-adapter", 2).await?;
-    available(&shop.0.client).await?;
-    shop.native_when("the adapter answers again", is_stale)
+    fixture.resize("plimsoll-adapter", 2).await?;
+    available(&fixture.0.client).await?;
+    fixture
+        .native_when("the adapter answers again", is_stale)
         .await?;
 
-    shop.0.sandbox()?.start(Component::Prometheus).await?;
-    shop.resize("plimsoll-recommender", 1).await?;
+    fixture.0.sandbox()?.start(Component::Prometheus).await?;
+    fixture.resize("plimsoll-recommender", 1).await?;
     let is_well = |it: &Value| is_active(it) == Some(true) && metrics(it) == 2;
-    shop.native_when("everything is as it was", is_well).await?;
+    fixture
+        .native_when("everything is as it was", is_well)
+        .await?;
     undisturbed("everything came back").await
 }
 
@@ -153,7 +162,7 @@ fn metrics(object: &Value) -> usize {
     object["spec"]["metrics"].as_array().map_or(0, Vec::len)
 }
 
-/// CPU of the pods, of what they request.
+/// CPU usage of the pods, as a share of their requests.
 fn measured_percent(object: &Value) -> Option<i64> {
     let metrics = object["status"]["currentMetrics"].as_array()?;
     metrics
@@ -161,7 +170,7 @@ fn measured_percent(object: &Value) -> Option<i64> {
         .find_map(|metric| metric["resource"]["current"]["averageUtilization"].as_i64())
 }
 
-impl Shop {
+impl EhpaFixture {
     async fn native_when(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
         self.when::<HorizontalPodAutoscaler>(NATIVE, what, is_so)
             .await
@@ -199,7 +208,7 @@ impl Shop {
         .await
     }
 
-    /// Returns once the adapter was asked so many more times.
+    /// Returns after this many more requests to the adapter.
     async fn asked_again(&self, times: u32) -> Result<()> {
         let asked = async || {
             let mut sum = 0.0;
@@ -217,7 +226,7 @@ impl Shop {
         .await
     }
 
-    /// Gives a Deployment of the suite so many replicas, and waits until there are no others.
+    /// Scales a Deployment of the suite, and waits until no other replicas exist.
     pub(crate) async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), SYSTEM);
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));

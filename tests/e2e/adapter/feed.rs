@@ -1,5 +1,5 @@
-//! What is forecast reaches the adapter by the recommender's feed, also before it is written; what
-//! was written stands when the recommender is gone, until it is stale.
+//! A forecast reaches the adapter over the recommender's feed before it is written. Once the
+//! recommender is gone, the written forecast is served until it is stale.
 
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Error};
 use serde_json::{Value, json};
 
-use super::shop::{PATIENCE, RECOMMENDER, RECOMMENDER_PORT, Shop};
+use super::ehpa_fixture::{EhpaFixture, PATIENCE, RECOMMENDER, RECOMMENDER_PORT};
 
 const NAME: &str = "web";
 const METRIC: &str = "crane_autoscaling_prediction";
@@ -26,54 +26,58 @@ const LOAD: f64 = 10.0;
 #[tokio::test]
 async fn a_forecast_is_served_before_it_is_written_and_stands_without_the_recommender() -> Result<()>
 {
-    let shop = Shop::open("told").await?;
-    let result = tell_and_fall_silent(&shop).await;
+    let fixture = EhpaFixture::open("feed").await?;
+    let result = tell_and_fall_silent(&fixture).await;
     // Others use this sandbox, too.
-    shop.let_write(true).await?;
-    shop.resize("plimsoll-recommender", 1).await?;
+    fixture.let_write(true).await?;
+    fixture.resize("plimsoll-recommender", 1).await?;
     result
 }
 
-async fn tell_and_fall_silent(shop: &Shop) -> Result<()> {
-    let namespace = &shop.0.namespace;
-    shop.write_history().await?;
-    shop.create::<TimeSeriesPrediction>(
-        NAME,
-        &spec(&format!("sum(load{{namespace=\"{namespace}\"}})")),
-    )
-    .await?;
-    shop.served("it is served", LOAD).await?;
-    shop.when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD))
+async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
+    let namespace = &fixture.0.namespace;
+    fixture.write_history().await?;
+    fixture
+        .create::<TimeSeriesPrediction>(
+            NAME,
+            &spec(&format!("sum(load{{namespace=\"{namespace}\"}})")),
+        )
+        .await?;
+    fixture.served("it is served", LOAD).await?;
+    fixture
+        .when::<TimeSeriesPrediction>(NAME, "it is written", |it| is_written(it, LOAD))
         .await?;
 
-    shop.let_write(false).await?;
+    fixture.let_write(false).await?;
     let twice = format!("2 * sum(load{{namespace=\"{namespace}\"}})");
-    shop.patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)}))
+    fixture
+        .patch::<TimeSeriesPrediction>(NAME, &json!({"spec": spec(&twice)}))
         .await?;
-    shop.served("the change is served", 2.0 * LOAD).await?;
-    let object = shop
+    fixture.served("the change is served", 2.0 * LOAD).await?;
+    let object = fixture
         .when::<TimeSeriesPrediction>(NAME, "it is there", |_| true)
         .await?;
     ensure!(
         is_written(&object, LOAD),
-        "it was served by what is told, not by what is written: {:#}",
+        "it was served from the feed, not from the status: {:#}",
         object["status"]
     );
 
-    shop.let_write(true).await?;
-    shop.when::<TimeSeriesPrediction>(NAME, "the change is written", |it| {
-        is_written(it, 2.0 * LOAD)
-    })
-    .await?;
-    shop.measured(2.0 * LOAD).await?;
-    shop.resize("plimsoll-recommender", 0).await?;
-    shop.served("it stands", 2.0 * LOAD).await?;
+    fixture.let_write(true).await?;
+    fixture
+        .when::<TimeSeriesPrediction>(NAME, "the change is written", |it| {
+            is_written(it, 2.0 * LOAD)
+        })
+        .await?;
+    fixture.measured(2.0 * LOAD).await?;
+    fixture.resize("plimsoll-recommender", 0).await?;
+    fixture.served("it remains", 2.0 * LOAD).await?;
 
-    shop.age_prediction(NAME).await?;
+    fixture.age_prediction(NAME).await?;
     eventually(
         "it is refused when it is stale",
         PATIENCE,
-        async || match shop.external(METRIC, NAME, IDENTIFIER).await {
+        async || match fixture.external(METRIC, NAME, IDENTIFIER).await {
             Ok(answer) => anyhow::bail!("{answer}"),
             Err(error) => {
                 let text = format!("{error:#}");
@@ -102,7 +106,7 @@ fn is_near(value: f64, expected: f64) -> bool {
     (value - expected).abs() < 0.2 * expected
 }
 
-/// Whether the status says so much, for all times.
+/// Whether the status has this value at all times.
 pub(super) fn is_written(object: &Value, expected: f64) -> bool {
     let samples = object["status"]["predictionMetrics"][0]["prediction"][0]["samples"].as_array();
     let mut values = samples
@@ -113,7 +117,7 @@ pub(super) fn is_written(object: &Value, expected: f64) -> bool {
         && values.all(|value: Option<f64>| value.is_some_and(|value| is_near(value, expected)))
 }
 
-impl Shop {
+impl EhpaFixture {
     /// Three days of one load.
     async fn write_history(&self) -> Result<()> {
         let sandbox = self.0.sandbox()?;
@@ -146,7 +150,7 @@ impl Shop {
         .await
     }
 
-    /// Returns once the recommender shows so much as Crane's metrics.
+    /// Returns once the recommender exports this value as Crane's metrics.
     async fn measured(&self, expected: f64) -> Result<()> {
         let own = format!(
             "targetNamespace=\"{}\",resourceIdentifier=\"{IDENTIFIER}\"",

@@ -1,4 +1,4 @@
-//! Who may ask the adapter past the API server.
+//! Access to the adapter without the API server in between.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::replicas_of;
@@ -15,24 +15,24 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use super::stage::{ADAPTER, PATIENCE, Stage};
+use super::fixture::{ADAPTER, Fixture, PATIENCE};
 
 const METRICS_PORT: u16 = 8945;
 const SECURE_PORT: u16 = 6443;
-/// Headers with which somebody claims to be an administrator.
+/// Headers of a client that claims to be an administrator.
 const CLAIM: [(&str, &str); 2] = [
     ("X-Remote-User", "admin"),
     ("X-Remote-Group", "system:masters"),
 ];
 
-/// Somebody who asks a replica without the API server between.
+/// A client that connects to a replica without the API server in between.
 struct Direct(Client);
 
 impl Direct {
-    async fn to(stage: &Stage, identity: AuthInfo) -> Result<Self> {
-        let replicas = replicas_of(&stage.client, ADAPTER, METRICS_PORT).await?;
+    async fn to(fixture: &Fixture, identity: AuthInfo) -> Result<Self> {
+        let replicas = replicas_of(&fixture.client, ADAPTER, METRICS_PORT).await?;
         let address = replicas.first().context("there is a replica")?.address();
-        let services: Api<APIService> = Api::all(stage.client.clone());
+        let services: Api<APIService> = Api::all(fixture.client.clone());
         let service = services.get("v1beta1.external.metrics.k8s.io").await?;
         let ByteString(bundle) = service
             .spec
@@ -76,13 +76,13 @@ fn showing(certificate: &str, key: &KeyPair) -> Result<AuthInfo> {
 }
 
 /// A certificate for an ordinary user, signed by the cluster.
-async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInfo> {
+async fn certificate_of_the_cluster(fixture: &Fixture, user: &str) -> Result<AuthInfo> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new([])?;
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, user);
     let request = params.serialize_request(&key)?.pem()?;
-    let requests: Api<CertificateSigningRequest> = Api::all(stage.client.clone());
+    let requests: Api<CertificateSigningRequest> = Api::all(fixture.client.clone());
     let wanted = json!({
         "metadata": {"name": user},
         "spec": {
@@ -93,7 +93,7 @@ async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInf
     requests
         .create(&PostParams::default(), &serde_json::from_value(wanted)?)
         .await?;
-    stage.kubectl(&["certificate", "approve", user]).await?;
+    fixture.kubectl(&["certificate", "approve", user]).await?;
     let mut signed = None;
     eventually("the certificate is signed", PATIENCE, async || {
         signed = requests
@@ -110,25 +110,25 @@ async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInf
 }
 
 #[tokio::test]
-async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<()> {
-    let stage = Stage::take("direct").await?;
-    let namespace = &stage.namespace;
+async fn direct_clients_are_authenticated() -> Result<()> {
+    let fixture = Fixture::take("direct").await?;
+    let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
 
-    let nobody = Direct::to(&stage, AuthInfo::default()).await?;
-    let (code, message) = nobody.get(&path, &CLAIM).await?;
+    let anonymous = Direct::to(&fixture, AuthInfo::default()).await?;
+    let (code, message) = anonymous.get(&path, &CLAIM).await?;
     ensure!(
         code == 403 && message.contains("User \"system:anonymous\" cannot list"),
         "{code} {message}"
     );
-    let probe = nobody
+    let probe = anonymous
         .0
         .request_text(http::Request::get("/readyz").body(Vec::new())?)
         .await?;
     ensure!(probe.starts_with("ok"), "{probe}");
 
     let user = format!("ordinary-{namespace}");
-    let ordinary = Direct::to(&stage, certificate_of_the_cluster(&stage, &user).await?).await?;
+    let ordinary = Direct::to(&fixture, certificate_of_the_cluster(&fixture, &user).await?).await?;
     let (code, message) = ordinary.get(&path, &CLAIM).await?;
     ensure!(
         code == 403 && message.contains(&format!("User {user:?} cannot list")),
@@ -137,37 +137,37 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
 
     let key = KeyPair::generate()?;
     let own = CertificateParams::new(["front-proxy-client".to_owned()])?.self_signed(&key)?;
-    let stranger = Direct::to(&stage, showing(&own.pem(), &key)?).await?;
+    let untrusted = Direct::to(&fixture, showing(&own.pem(), &key)?).await?;
     assert_eq!(
-        stranger.get(&path, &CLAIM).await?,
+        untrusted.get(&path, &CLAIM).await?,
         (401, "Unauthorized".to_owned())
     );
     let bearer = ("Authorization", "Bearer made.up.token");
     assert_eq!(
-        nobody.get(&path, &[bearer]).await?,
+        anonymous.get(&path, &[bearer]).await?,
         (401, "Unauthorized".to_owned())
     );
 
     // With a token of its own a service account is itself, and may what its role says.
-    stage
+    fixture
         .kubectl(&["create", "serviceaccount", "reader", "-n", namespace])
         .await?;
-    let token = stage
+    let token = fixture
         .kubectl(&["create", "token", "reader", "-n", namespace])
         .await?;
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("Authorization", bearer.as_str()), CLAIM[0], CLAIM[1]];
-    let (code, message) = nobody.get(&path, &bearer).await?;
+    let (code, message) = anonymous.get(&path, &bearer).await?;
     let account = format!("system:serviceaccount:{namespace}:reader");
     ensure!(
         code == 403 && message.contains(&format!("User {account:?}")),
         "{code} {message}"
     );
     let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": namespace});
-    let client = &stage.client;
+    let client = &fixture.client;
     may_read_queue(client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
-        let (code, message) = nobody.get(&path, &bearer).await?;
+        let (code, message) = anonymous.get(&path, &bearer).await?;
         ensure!(
             code == 404 && message.contains("could not find the metric queue"),
             "{code} {message}"
@@ -175,7 +175,9 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
         Ok(())
     })
     .await?;
-    let (code, message) = nobody.get(&path.replace("queue", "other"), &bearer).await?;
+    let (code, message) = anonymous
+        .get(&path.replace("queue", "other"), &bearer)
+        .await?;
     ensure!(
         code == 403,
         "the role is about one metric: {code} {message}"
@@ -186,13 +188,13 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
 #[tokio::test]
 async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_roles_say()
 -> Result<()> {
-    let stage = Stage::take("proxied").await?;
-    let namespace = &stage.namespace;
+    let fixture = Fixture::take("proxied").await?;
+    let namespace = &fixture.namespace;
     let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
     let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
-    let nobody = format!("system:serviceaccount:{namespace}:default");
+    let anonymous = format!("system:serviceaccount:{namespace}:default");
     let refused = async |who: &[&str]| {
-        let answer = stage
+        let answer = fixture
             .kubectl(&[&["get", "--raw", &path], who].concat())
             .await;
         answer
@@ -205,13 +207,13 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
         error.contains("(NotFound)") && error.contains("could not find the metric queue"),
         "{error}"
     );
-    let error = refused(&["--as", &nobody]).await?;
+    let error = refused(&["--as", &anonymous]).await?;
     ensure!(error.contains("(Forbidden)"), "{error}");
 
-    // What the API server says of somebody reaches the adapter whole: here one of several groups
+    // The API server's answer about a user reaches the adapter whole: here one of several groups
     // has the role.
     let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
-    may_read_queue(&stage.client, namespace, &subject).await?;
+    may_read_queue(&fixture.client, namespace, &subject).await?;
     eventually("the role counts", PATIENCE, async || {
         let error = refused(&["--as", "joe", "--as-group", "other", "--as-group", "team"]).await?;
         ensure!(error.contains("could not find the metric queue"), "{error}");
@@ -223,8 +225,8 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     Ok(())
 }
 
-/// Lets somebody read one external metric of a namespace. No object of it is in discovery, so
-/// `kubectl create role` knows none.
+/// Lets a user read one external metric of a namespace. Discovery lists no object of it, so
+/// `kubectl create role` does not know it.
 async fn may_read_queue(client: &Client, namespace: &str, subject: &Value) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
     let right = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});

@@ -14,7 +14,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::stage::{ADAPTER, PATIENCE, Stage, refused};
+use super::fixture::{ADAPTER, Fixture, PATIENCE, refused};
 
 const SECRET: &str = "plimsoll-adapter-certificates";
 const METRICS_PORT: u16 = 8945;
@@ -26,18 +26,18 @@ const AT_ONCE: usize = 40;
 
 #[tokio::test]
 async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Result<()> {
-    let stage = Stage::take("rotation").await?;
-    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "plimsoll-system");
+    let fixture = Fixture::take("rotation").await?;
+    let secrets: Api<Secret> = Api::namespaced(fixture.client.clone(), "plimsoll-system");
     let before = Pair::read(&secrets).await?;
-    let replicas = replicas_of(&stage.client, ADAPTER, METRICS_PORT).await?;
+    let replicas = replicas_of(&fixture.client, ADAPTER, METRICS_PORT).await?;
     ensure!(replicas.len() == 2, "{replicas:?}");
     let ends = ends(&replicas).await?;
 
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let (client, path) = (
-            stage.sandbox()?.client().await?,
-            path(&stage.namespace, number),
+            fixture.sandbox()?.client().await?,
+            path(&fixture.namespace, number),
         );
         clients.push(async move || question(&client, &path).await);
     }
@@ -77,9 +77,9 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
         )
         .await?;
         asked.some_more().await?;
-        // So many at once need connections that are not open yet.
+        // This many requests at the same time need new connections.
         try_join_all((0..AT_ONCE).map(|number| {
-            let (client, path) = (stage.client.clone(), path(&stage.namespace, number));
+            let (client, path) = (fixture.client.clone(), path(&fixture.namespace, number));
             async move { question(&client, &path).await }
         }))
         .await?;
@@ -88,7 +88,7 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
     .await?;
 
     let now = Pair::read(&secrets).await?;
-    let services: Api<APIService> = Api::all(stage.client.clone());
+    let services: Api<APIService> = Api::all(fixture.client.clone());
     let services = services
         .list(&ListParams::default().labels(ADAPTER))
         .await?;
@@ -102,7 +102,7 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
         let bundle = String::from_utf8(bundle.0)?;
         ensure!(
             bundle.contains(&now.authority),
-            "{name} has not heard of the new authority"
+            "{name} does not know the new authority"
         );
         ensure!(
             bundle.contains(&before.authority),
@@ -137,7 +137,7 @@ impl Pair {
     }
 }
 
-/// When the certificate that each replica shows ends, as it says itself.
+/// Expiry of the certificate that each replica serves, by its own metric.
 async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
     let mut ends = Vec::new();
     for replica in replicas {
@@ -155,7 +155,7 @@ async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
     Ok(ends)
 }
 
-/// Half of the clients ask what there is, the others for a metric that nobody has.
+/// Half of the clients request a metric that exists, the others one that does not.
 fn path(namespace: &str, number: usize) -> String {
     let api = "/apis/external.metrics.k8s.io/v1beta1";
     if number.is_multiple_of(2) {

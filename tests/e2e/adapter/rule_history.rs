@@ -9,8 +9,8 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::ehpa_fixture::EhpaFixture;
 use super::feed::is_written;
-use super::shop::Shop;
 
 const DAY: i64 = 86_400;
 const MINUTE: i64 = 60;
@@ -24,13 +24,14 @@ const SERIES: [(&str, &str, f64); 4] = [
 
 #[tokio::test]
 async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<()> {
-    let shop = Shop::open("asked").await?;
-    write_history(&shop).await?;
-    shop.deploy("web", 2, "10m").await?;
-    shop.create::<EffectiveHorizontalPodAutoscaler>("web", &spec())
+    let fixture = EhpaFixture::open("asked").await?;
+    write_history(&fixture).await?;
+    fixture.deploy("web", 2, "10m").await?;
+    fixture
+        .create::<EffectiveHorizontalPodAutoscaler>("web", &spec())
         .await?;
 
-    let namespace = &shop.0.namespace;
+    let namespace = &fixture.0.namespace;
     let matchers = format!(
         r#"namespace!="",pod!="",method="GET",namespace="{namespace}",pod=~"web-[a-z0-9]+-[a-z0-9]{{5}}""#
     );
@@ -38,19 +39,22 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
     let is_asked = |it: &Value| {
         it["spec"]["predictionMetrics"][0]["expressionQuery"]["expression"] == expression.as_str()
     };
-    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is asked for by the rule", is_asked)
+    fixture
+        .when::<TimeSeriesPrediction>("ehpa-web", "it is asked for by the rule", is_asked)
         .await?;
 
     let is_ready =
         |it: &Value| it["status"]["predictionMetrics"][0]["ready"] == true && is_written(it, 20.0);
-    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is predicted", is_ready)
+    fixture
+        .when::<TimeSeriesPrediction>("ehpa-web", "it is predicted", is_ready)
         .await?;
     let is_scaled = |it: &Value| {
         let external = &it["spec"]["metrics"][1]["external"];
         external["metric"]["selector"]["matchLabels"]["resourceIdentifier"] == "pods.http_requests"
             && external["target"]["averageValue"] == "10"
     };
-    shop.when::<HorizontalPodAutoscaler>("ehpa-web", "it scales by what is predicted", is_scaled)
+    fixture
+        .when::<HorizontalPodAutoscaler>("ehpa-web", "it scales by what is predicted", is_scaled)
         .await?;
     Ok(())
 }
@@ -73,8 +77,8 @@ fn spec() -> Value {
 }
 
 /// Three days of counters, and some minutes that are still to come.
-async fn write_history(shop: &Shop) -> Result<()> {
-    let sandbox = shop.0.sandbox()?;
+async fn write_history(fixture: &EhpaFixture) -> Result<()> {
+    let sandbox = fixture.0.sandbox()?;
     let url = sandbox
         .prometheus_url()
         .context("this sandbox has a Prometheus")?;
@@ -85,7 +89,7 @@ async fn write_history(shop: &Shop) -> Result<()> {
         let labels = Labels::from([
             ("__name__", "http_requests_total"),
             ("method", method),
-            ("namespace", shop.0.namespace.as_str()),
+            ("namespace", fixture.0.namespace.as_str()),
             ("pod", pod),
         ]);
         let seconds = (start..now + 9 * MINUTE).step_by(MINUTE as usize);

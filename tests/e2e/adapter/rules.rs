@@ -14,7 +14,7 @@ use sandbox::Component;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 
 /// The autoscaler looks every 15 seconds, on a machine that may be busy.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -24,16 +24,16 @@ const POST: f64 = 5.0;
 
 #[tokio::test]
 async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus() -> Result<()> {
-    let stage = Stage::take("rules").await?;
-    let deployments: Api<Deployment> = Api::namespaced(stage.client.clone(), &stage.namespace);
+    let fixture = Fixture::take("rules").await?;
+    let deployments: Api<Deployment> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let autoscalers: Api<HorizontalPodAutoscaler> =
-        Api::namespaced(stage.client.clone(), &stage.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     deployments
         .create(&PostParams::default(), &deployment()?)
         .await?;
-    let pod = pod(&stage).await?;
-    write(&stage, &pod).await?;
-    asked_as_kubectl_does(&stage, &pod).await?;
+    let pod = pod(&fixture).await?;
+    write(&fixture, &pod).await?;
+    asked_as_kubectl_does(&fixture, &pod).await?;
 
     autoscalers
         .create(&PostParams::default(), &autoscaler()?)
@@ -57,7 +57,7 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
     )
     .await?;
 
-    stage.sandbox()?.stop(Component::Prometheus).await?;
+    fixture.sandbox()?.stop(Component::Prometheus).await?;
     let held = eventually(
         "the autoscaler says that there is no metric",
         PATIENCE,
@@ -69,7 +69,7 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
         },
     )
     .await;
-    stage.sandbox()?.start(Component::Prometheus).await?;
+    fixture.sandbox()?.start(Component::Prometheus).await?;
     assert_eq!(held?, 3, "no metric is no reason to scale");
     eventually("the metric is back", PATIENCE, async || {
         let conditions = conditions(&autoscalers).await?;
@@ -82,11 +82,11 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
 }
 
 /// Values of pods, of a namespace, of nodes and of no object, with all kinds of selectors.
-async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
+async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
     let custom = "/apis/custom.metrics.k8s.io/v1beta2";
     let external = "/apis/external.metrics.k8s.io/v1beta1";
-    let namespace = format!("namespaces/{}", stage.namespace);
-    let node = node(stage).await?;
+    let namespace = format!("namespaces/{}", fixture.namespace);
+    let node = node(fixture).await?;
     for (path, name, value) in [
         (
             format!(
@@ -116,7 +116,7 @@ async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
         ),
         (
             format!("{custom}/{namespace}/metrics/http_requests"),
-            stage.namespace.as_str(),
+            fixture.namespace.as_str(),
             "25",
         ),
         (format!("{custom}/nodes/{node}/operations"), &node, "1500m"),
@@ -138,7 +138,7 @@ async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
         ),
     ] {
         eventually(&path, PATIENCE, async || {
-            let list = stage.get(&path).await?;
+            let list = fixture.get(&path).await?;
             let items = list["items"].as_array().context("items")?;
             ensure!(items.len() == 1, "{list}");
             ensure!(items[0]["value"] == value, "{list}, expected {value}");
@@ -158,7 +158,7 @@ async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
         (custom, "nodes/operations"),
         (external, "queue_depth"),
     ] {
-        let list = stage.get(api).await?;
+        let list = fixture.get(api).await?;
         ensure!(
             list["resources"]
                 .as_array()
@@ -182,7 +182,7 @@ async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
             "Prometheus has no values",
         ),
     ] {
-        let status = stage.refused("GET", &path).await?;
+        let status = fixture.refused("GET", &path).await?;
         ensure!(
             status.code == 404 && status.message.contains(text),
             "{path}: {status:?}"
@@ -237,8 +237,8 @@ async fn conditions(autoscalers: &Api<HorizontalPodAutoscaler>) -> Result<String
 }
 
 /// The name of the only pod.
-async fn pod(stage: &Stage) -> Result<String> {
-    let pods: Api<Pod> = Api::namespaced(stage.client.clone(), &stage.namespace);
+async fn pod(fixture: &Fixture) -> Result<String> {
+    let pods: Api<Pod> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     eventually("the pod runs", PATIENCE, async || {
         let pods = pods.list(&ListParams::default()).await?.items;
         let pod = pods.first().context("no pod")?;
@@ -252,22 +252,22 @@ async fn pod(stage: &Stage) -> Result<String> {
     .await
 }
 
-async fn node(stage: &Stage) -> Result<String> {
-    let nodes: Api<Node> = Api::all(stage.client.clone());
+async fn node(fixture: &Fixture) -> Result<String> {
+    let nodes: Api<Node> = Api::all(fixture.client.clone());
     let nodes = nodes.list(&ListParams::default()).await?.items;
     Ok(nodes.first().context("a node")?.name_any())
 }
 
 /// Writes series from some minutes ago to some minutes ahead, so that rates stay what they are.
-async fn write(stage: &Stage, pod: &str) -> Result<()> {
-    let sandbox = stage.sandbox()?;
+async fn write(fixture: &Fixture, pod: &str) -> Result<()> {
+    let sandbox = fixture.sandbox()?;
     let url = sandbox
         .prometheus_url()
         .context("this sandbox has a Prometheus")?;
     let receiver = Receiver::new(&url, sandbox.authority())?;
     let now = Timestamp::now().as_second();
     let seconds = || (now - 240..now + 540).step_by(STEP as usize);
-    let namespace = stage.namespace.as_str();
+    let namespace = fixture.namespace.as_str();
     for (method, per_second) in [("GET", GET), ("POST", POST)] {
         let labels = Labels::from([
             ("__name__", "http_requests_total"),
@@ -288,7 +288,7 @@ async fn write(stage: &Stage, pod: &str) -> Result<()> {
             .write(labels, seconds().map(|second| (second, depth)))
             .await?;
     }
-    let node = node(stage).await?;
+    let node = node(fixture).await?;
     let labels = Labels::from([
         ("__name__", "disk_operations"),
         ("exported_node", node.as_str()),

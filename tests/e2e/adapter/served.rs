@@ -1,20 +1,19 @@
-//! What a client of the API server sees of the two APIs: discovery, descriptions, values and
-//! refusals.
+//! The two APIs for a client of the API server: discovery, descriptions, values and refusals.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::stage::{APIS, Stage};
+use super::fixture::{APIS, Fixture};
 
 #[tokio::test]
 async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
-    let stage = Stage::take("served").await?;
-    let services = stage
+    let fixture = Fixture::take("served").await?;
+    let services = fixture
         .kubectl(&[
             "get",
             "apiservice",
             "-l",
-            super::stage::ADAPTER,
+            super::fixture::ADAPTER,
             "-ojson",
             "--show-managed-fields",
         ])
@@ -36,13 +35,16 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
             .context("owners")?
             .iter()
             .find(|owner| owner["fieldsV1"]["f:spec"].get("f:caBundle").is_some());
-        assert_eq!(owner.context("somebody")?["manager"], "plimsoll-adapter");
+        assert_eq!(
+            owner.context("a field manager")?["manager"],
+            "plimsoll-adapter"
+        );
     }
 
-    let group = stage.get("/apis/custom.metrics.k8s.io").await?;
+    let group = fixture.get("/apis/custom.metrics.k8s.io").await?;
     assert_eq!(group["preferredVersion"]["version"], "v1beta2");
     for api in APIS {
-        let list = stage.get(&format!("/apis/{api}")).await?;
+        let list = fixture.get(&format!("/apis/{api}")).await?;
         assert_eq!(
             (&list["kind"], &list["groupVersion"]),
             (&json!("APIResourceList"), &json!(api))
@@ -64,9 +66,9 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
         .body(Vec::new())?;
     e2e::eventually(
         "aggregated discovery is current",
-        super::stage::PATIENCE,
+        super::fixture::PATIENCE,
         async || {
-            let document: Value = stage.client.request(request.clone()).await?;
+            let document: Value = fixture.client.request(request.clone()).await?;
             for api in APIS {
                 let (group, version) = api.split_once('/').context("a group and a version")?;
                 let found = document["items"]
@@ -93,19 +95,19 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
         },
     )
     .await?;
-    let versions = stage.kubectl(&["api-versions"]).await?;
+    let versions = fixture.kubectl(&["api-versions"]).await?;
     for api in APIS {
         ensure!(versions.lines().any(|line| line == api), "{versions}");
     }
 
     e2e::eventually(
         "the descriptions are among those of the API server",
-        super::stage::PATIENCE,
+        super::fixture::PATIENCE,
         async || {
-            let index = stage.get("/openapi/v3").await?;
+            let index = fixture.get("/openapi/v3").await?;
             for api in APIS {
                 let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
-                let document = stage
+                let document = fixture
                     .get(address.with_context(|| format!("no description of {api}"))?)
                     .await?;
                 ensure!(document["openapi"] == "3.0.0", "{document}");
@@ -118,8 +120,8 @@ async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
 
 #[tokio::test]
 async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
-    let stage = Stage::take("refused").await?;
-    let namespace = &stage.namespace;
+    let fixture = Fixture::take("refused").await?;
+    let namespace = &fixture.namespace;
     let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
     let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
     for (method, path, code, reason, text) in [
@@ -187,7 +189,7 @@ async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
             "does not allow this method",
         ),
     ] {
-        let status = stage.refused(method, &path).await?;
+        let status = fixture.refused(method, &path).await?;
         ensure!(
             status.code == code && status.reason == reason && status.message.contains(text),
             "{method} {path}: {status:?}"

@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::stage::{ADAPTER, PATIENCE, Stage, available};
+use super::fixture::{ADAPTER, Fixture, PATIENCE, available};
 use e2e::remote_write::{Labels, Receiver};
 
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
@@ -31,8 +31,8 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[tokio::test]
 async fn another_provider_is_taken_over_and_given_back_without_a_question_that_fails() -> Result<()>
 {
-    let stage = Stage::take("takeover").await?;
-    let takeover = Takeover::new(&stage)?;
+    let fixture = Fixture::take("takeover").await?;
+    let takeover = Takeover::new(&fixture)?;
     let result = takeover.run().await;
     // Others use this sandbox, too.
     takeover.forget_route().await?;
@@ -43,10 +43,10 @@ async fn another_provider_is_taken_over_and_given_back_without_a_question_that_f
         .await?;
     let file = e2e::repository().join("deploy/base/adapter/api-services.yaml");
     let file = file.to_str().context("the repository's path is text")?;
-    stage
+    fixture
         .kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file])
         .await?;
-    stage
+    fixture
         .kubectl(&[
             "delete",
             "deployment",
@@ -56,12 +56,12 @@ async fn another_provider_is_taken_over_and_given_back_without_a_question_that_f
             "--ignore-not-found",
         ])
         .await?;
-    available(&stage.client).await?;
+    available(&fixture.client).await?;
     result
 }
 
 struct Takeover<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     services: Api<APIService>,
     /// Of the other provider.
     authority: String,
@@ -69,12 +69,12 @@ struct Takeover<'a> {
 }
 
 impl<'a> Takeover<'a> {
-    fn new(stage: &'a Stage) -> Result<Self> {
+    fn new(fixture: &'a Fixture) -> Result<Self> {
         let authority = Authority::new("other")?;
         let issued = authority.issue(&format!("other-adapter.{SYSTEM}.svc"))?;
         Ok(Self {
-            stage,
-            services: Api::all(stage.client.clone()),
+            fixture,
+            services: Api::all(fixture.client.clone()),
             authority: authority.pem(),
             issued,
         })
@@ -87,7 +87,7 @@ impl<'a> Takeover<'a> {
         self.noticed(before).await?;
         let path = self.path();
         eventually("the other provider answers", PATIENCE, async || {
-            question(&self.stage.client, &path).await
+            question(&self.fixture.client, &path).await
         })
         .await?;
         let old = self.services.get(EXTERNAL).await?;
@@ -103,7 +103,7 @@ impl<'a> Takeover<'a> {
 
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
-            let (client, path) = (self.stage.sandbox()?.client().await?, path.as_str());
+            let (client, path) = (self.fixture.sandbox()?.client().await?, path.as_str());
             clients.push(async move || question(&client, path).await);
         }
         while_asked(INTERVAL, clients, async |asked| {
@@ -132,12 +132,12 @@ impl<'a> Takeover<'a> {
     fn path(&self) -> String {
         format!(
             "/apis/external.metrics.k8s.io/v1beta1/namespaces/{}/parcel_depth",
-            self.stage.namespace
+            self.fixture.namespace
         )
     }
 
     async fn start_the_other_provider(&self) -> Result<()> {
-        let sandbox = self.stage.sandbox()?;
+        let sandbox = self.fixture.sandbox()?;
         let receiver = Receiver::new(
             &sandbox.prometheus_url().context("a Prometheus")?,
             sandbox.authority(),
@@ -145,7 +145,7 @@ impl<'a> Takeover<'a> {
         let now = Timestamp::now().as_second();
         let labels = Labels::from([
             ("__name__", "parcel_depth"),
-            ("namespace", self.stage.namespace.as_str()),
+            ("namespace", self.fixture.namespace.as_str()),
         ]);
         receiver
             .write(
@@ -156,7 +156,7 @@ impl<'a> Takeover<'a> {
             )
             .await?;
 
-        let secrets: Api<Secret> = Api::namespaced(self.stage.client.clone(), SYSTEM);
+        let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), SYSTEM);
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other-adapter-tls"},
             "stringData": {"tls.crt": self.issued.certificate.pem(), "tls.key": self.issued.key.serialize_pem()},
@@ -169,10 +169,10 @@ impl<'a> Takeover<'a> {
             )
             .await?;
         e2e::apply(sandbox, "tests/e2e/adapter/other.yaml").await?;
-        all_ready(&self.stage.client, OTHER).await
+        all_ready(&self.fixture.client, OTHER).await
     }
 
-    /// As whoever installs another provider does, here with Helm.
+    /// Installs another provider, as Helm does.
     async fn lead_to_the_other_provider(&self) -> Result<()> {
         let patch = json!({
             "metadata": {"annotations": {"meta.helm.sh/release-name": "other"}},
@@ -184,17 +184,17 @@ impl<'a> Takeover<'a> {
         Ok(())
     }
 
-    /// Leaves to the other provider what nobody else knows. There are no names of Services on this
-    /// machine.
+    /// Forwards to the other provider the metrics that no other source has. There are no DNS names
+    /// of Services on this machine.
     async fn write_route(&self) -> Result<()> {
-        let other = replicas_of(&self.stage.client, OTHER, METRICS_PORT).await?;
+        let other = replicas_of(&self.fixture.client, OTHER, METRICS_PORT).await?;
         let address = other.first().context("it runs")?.address();
         let upstream = json!({
             "name": "other", "url": format!("https://{address}:6443"), "caFile": "other.crt",
             "serverName": format!("other-adapter.{SYSTEM}.svc"),
         });
         let file = json!({"upstreams": [upstream], "defaultUpstream": "other"}).to_string();
-        let maps: Api<ConfigMap> = Api::namespaced(self.stage.client.clone(), SYSTEM);
+        let maps: Api<ConfigMap> = Api::namespaced(self.fixture.client.clone(), SYSTEM);
         let patch = json!({"data": {"routes.yaml": file, "other.crt": self.authority}});
         maps.patch(
             "plimsoll-metric-routes",
@@ -207,7 +207,7 @@ impl<'a> Takeover<'a> {
 
     /// Nothing is left to others any more.
     async fn forget_route(&self) -> Result<()> {
-        let maps: Api<ConfigMap> = Api::namespaced(self.stage.client.clone(), SYSTEM);
+        let maps: Api<ConfigMap> = Api::namespaced(self.fixture.client.clone(), SYSTEM);
         let patch = json!({"data": {"routes.yaml": "upstreams: []", "other.crt": null}});
         maps.patch(
             "plimsoll-metric-routes",
@@ -219,7 +219,7 @@ impl<'a> Takeover<'a> {
             "no replica knows the other provider",
             PATIENCE,
             async || {
-                for replica in replicas_of(&self.stage.client, ADAPTER, METRICS_PORT).await? {
+                for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
                     let metrics = scrape(&replica).await?;
                     ensure!(
                         !metrics.contains("adapter_upstream_resting{"),
@@ -233,11 +233,11 @@ impl<'a> Takeover<'a> {
         .await
     }
 
-    /// What the adapter's program prints, or why it does nothing.
+    /// Output of the adapter's program, or its error.
     async fn command(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(e2e::program("adapter")?)
             .args(arguments)
-            .env("KUBECONFIG", self.stage.sandbox()?.kubeconfig())
+            .env("KUBECONFIG", self.fixture.sandbox()?.kubeconfig())
             .output()
             .await?;
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -268,10 +268,10 @@ impl<'a> Takeover<'a> {
             .context("a Service")
     }
 
-    /// How often all replicas asked the other provider.
+    /// Number of requests of all replicas to the other provider.
     async fn routed(&self) -> Result<f64> {
         let mut sum = 0.0;
-        for replica in replicas_of(&self.stage.client, ADAPTER, METRICS_PORT).await? {
+        for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
             let metrics = scrape(&replica).await?;
             if metrics.contains("adapter_route_requests_total{outcome=\"answered\"") {
                 sum += metric(&replica, "adapter_route_requests_total").await?;
@@ -282,17 +282,17 @@ impl<'a> Takeover<'a> {
 
     async fn foreign_changes(&self) -> Result<f64> {
         let mut sum = 0.0;
-        for replica in replicas_of(&self.stage.client, ADAPTER, METRICS_PORT).await? {
+        for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
             sum += metric(&replica, FOREIGN_CHANGES).await.unwrap_or(0.0);
         }
         Ok(sum)
     }
 
-    /// The adapters tell people that the object is somebody else's now.
+    /// The adapters report that another owner has changed the object.
     async fn noticed(&self, before: f64) -> Result<()> {
-        let events: Api<Event> = Api::namespaced(self.stage.client.clone(), "default");
+        let events: Api<Event> = Api::namespaced(self.fixture.client.clone(), "default");
         eventually(
-            "the adapters say that somebody else has changed the object",
+            "the adapters report that another owner has changed the object",
             PATIENCE,
             async || {
                 let now = self.foreign_changes().await?;

@@ -1,23 +1,24 @@
-//! What the schema accepts and what it refuses.
+//! Objects that the schema accepts and refuses.
 
 use anyhow::{Context, Result};
 use api::vpa;
 use e2e::repository;
-use kube::{ResourceExt, api::ListParams};
+use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::room::{Room, container_policy, cpu_boost, refused, spec, update_policy};
+use super::fixture::{Fixture, container_policy, cpu_boost, refused, spec, update_policy};
 
 #[tokio::test]
 async fn what_upstream_accepts_is_accepted_and_read_back_unchanged() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let example = std::fs::read(repository().join("crates/api/tests/objects/vpa.json"))?;
     let example: Value = serde_json::from_slice(&example)?;
     for spec in [
         example["spec"].clone(),
         spec(json!({})),
         json!({"targetRef": {"kind": "Deployment", "name": "web"}}),
-        spec(json!({"recommenders": [{"name": "nobody-runs-this-one"}]})),
+        spec(json!({"recommenders": [{"name": "not-running"}]})),
         spec(json!({"recommenders": [{"name": "a"}, {"name": "b"}]})),
         spec(json!({"recommenders": [], "resourcePolicy": {"containerPolicies": []}})),
         update_policy(json!({})),
@@ -56,30 +57,30 @@ async fn what_upstream_accepts_is_accepted_and_read_back_unchanged() -> Result<(
         cpu_boost(json!({"type": "Factor", "factor": 0})),
         cpu_boost(json!({"type": "Quantity", "quantity": "500m", "durationSeconds": 0})),
     ] {
-        let name = room
+        let name = fixture
             .create(&spec)
             .await
             .with_context(|| format!("create {spec}"))?
             .name_any();
-        assert_eq!(room.autoscalers.get(&name).await?.data["spec"], spec);
+        assert_eq!(fixture.autoscalers.get(&name).await?.data["spec"], spec);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn nulls_and_unknown_fields_are_dropped() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     for extra in [
         json!({"updatePolicy": null}),
         json!({"resourcePolicy": null, "recommenders": null, "startupBoost": null}),
         json!({"tomorrow": {"is": "another day"}}),
     ] {
-        let name = room
+        let name = fixture
             .create(&spec(extra.clone()))
             .await
             .with_context(|| format!("create {extra}"))?
             .name_any();
-        let read = room.autoscalers.get(&name).await?;
+        let read = fixture.autoscalers.get(&name).await?;
         assert_eq!(read.data["spec"], spec(json!({})), "{extra}");
         vpa::parse(serde_json::to_value(read)?)?;
     }
@@ -88,7 +89,7 @@ async fn nulls_and_unknown_fields_are_dropped() -> Result<()> {
 
 #[tokio::test]
 async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let boost = "spec.startupBoost.cpu: Invalid value:";
     let policy = "spec.resourcePolicy.containerPolicies[0]";
     for (spec, expected) in [
@@ -240,15 +241,15 @@ async fn what_upstream_refuses_is_refused_with_the_field_and_the_reason() -> Res
             ],
         ),
     ] {
-        refused(room.create(&spec).await, 422, &expected, &spec);
+        refused(fixture.create(&spec).await, 422, &expected, &spec);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_wrong_status_is_refused() -> Result<()> {
-    let room = Room::new().await?;
-    let name = room.create(&spec(json!({}))).await?.name_any();
+    let fixture = Fixture::new().await?;
+    let name = fixture.create(&spec(json!({}))).await?.name_any();
     for (status, expected) in [
         (
             json!({"observedGeneration": -1}),
@@ -271,7 +272,7 @@ async fn a_wrong_status_is_refused() -> Result<()> {
         ),
     ] {
         refused(
-            room.patch_status(&name, &status).await,
+            fixture.patch_status(&name, &status).await,
             422,
             &expected,
             &status,
@@ -282,13 +283,13 @@ async fn a_wrong_status_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn a_quantity_that_only_looks_like_one_spoils_its_own_object_only() -> Result<()> {
-    let room = Room::new().await?;
-    let good = room.create(&spec(json!({}))).await?.name_any();
-    let bad = room
+    let fixture = Fixture::new().await?;
+    let good = fixture.create(&spec(json!({}))).await?.name_any();
+    let bad = fixture
         .create(&container_policy(json!({"minAllowed": {"cpu": "1e1.5"}})))
         .await?
         .name_any();
-    for object in room.autoscalers.list(&ListParams::default()).await? {
+    for object in fixture.autoscalers.list(&ListParams::default()).await? {
         let name = object.name_any();
         match vpa::parse(serde_json::to_value(object)?) {
             Ok(_) => assert_eq!(name, good),
@@ -296,7 +297,7 @@ async fn a_quantity_that_only_looks_like_one_spoils_its_own_object_only() -> Res
                 let text = error.to_string();
                 let expected = format!(
                     "VerticalPodAutoscaler {}/{bad}: spec.resourcePolicy",
-                    room.namespace
+                    fixture.namespace
                 );
                 assert!(text.starts_with(&expected), "{text}");
             }

@@ -26,7 +26,7 @@ const HIGH: f64 = 100.0;
 /// Objects whose metrics are predicted.
 pub(crate) struct Predictions {
     api: Api<DynamicObject>,
-    /// When the load rises next.
+    /// Time of the next rise of the load.
     rise: i64,
 }
 
@@ -199,7 +199,7 @@ impl Predictions {
         Ok(())
     }
 
-    /// What was predicted stays, and that it is not renewed is said.
+    /// The prediction remains, and its condition says that it is not renewed.
     pub(crate) async fn await_ageing(&self) -> Result<()> {
         let is_ageing = |it: &Value| {
             is_ready(it)

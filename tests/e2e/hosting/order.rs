@@ -3,18 +3,17 @@
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, api::DeleteParams};
+use kube::ResourceExt;
+use kube::api::DeleteParams;
 use serde_json::json;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    time::timeout,
-};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
 
-use super::room::{IMAGE, PATIENCE, Room, echo, with};
+use super::fixture::{Fixture, IMAGE, PATIENCE, echo, with};
 
 #[tokio::test]
 async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let container = with(
         echo(&[]),
         json!({
@@ -24,10 +23,11 @@ async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
         }),
     );
     let foreign = json!({"name": "foreign", "image": "registry.k8s.io/pause:3.10"});
-    room.deploy(1, json!({"containers": [container, foreign]}), 80)
+    fixture
+        .deploy(1, json!({"containers": [container, foreign]}), 80)
         .await?;
-    let pod = room.ready(1).await?.remove(0).name_any();
-    let mut follow = room.follow(&pod).await?;
+    let pod = fixture.ready(1).await?.remove(0).name_any();
+    let mut follow = fixture.follow(&pod).await?;
     let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
     let mut next = async || {
         timeout(PATIENCE, lines.next_line())
@@ -36,7 +36,7 @@ async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
             .context("the end")
     };
     ensure!(next().await?.starts_with("listening on 127."));
-    room.pods.delete(&pod, &DeleteParams::default()).await?;
+    fixture.pods.delete(&pod, &DeleteParams::default()).await?;
     assert_eq!(next().await?, "about to be stopped");
     assert_eq!(next().await?, "asked to end");
     follow.kill().await?;
@@ -45,14 +45,15 @@ async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
 
 #[tokio::test]
 async fn a_sidecar_starts_before_the_others_and_ends_after_them() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let sidecar = with(echo(&[]), json!({"restartPolicy": "Always"}));
     let main = json!({"name": "main", "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [sidecar], "containers": [main]});
-    room.create::<Pod>(json!({"metadata": {"name": "pair"}, "spec": spec}))
+    fixture
+        .create::<Pod>(json!({"metadata": {"name": "pair"}, "spec": spec}))
         .await?;
     eventually("the pod has succeeded", PATIENCE, async || {
-        let status = room.status("pair").await?;
+        let status = fixture.status("pair").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
         let ended =
             |list: &str, time: &str| status[list][0]["state"]["terminated"][time].to_string();
@@ -72,13 +73,14 @@ async fn a_sidecar_starts_before_the_others_and_ends_after_them() -> Result<()> 
 
 #[tokio::test]
 async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let run = |name: &str| json!({"name": name, "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [run("first")], "containers": [run("second")]});
-    room.create::<Pod>(json!({"metadata": {"name": "once"}, "spec": spec}))
+    fixture
+        .create::<Pod>(json!({"metadata": {"name": "once"}, "spec": spec}))
         .await?;
     eventually("the pod has succeeded", PATIENCE, async || {
-        let status = room.status("once").await?;
+        let status = fixture.status("once").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
         let started = |list: &str| status[list][0]["state"]["terminated"]["startedAt"].to_string();
         ensure!(
@@ -88,12 +90,15 @@ async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<
         Ok(())
     })
     .await?;
-    let log = room.kubectl(&["logs", "once", "-c", "first"]).await?;
+    let log = fixture.kubectl(&["logs", "once", "-c", "first"]).await?;
     ensure!(log.starts_with("sandbox "), "{log}");
-    room.pods.delete("once", &DeleteParams::default()).await?;
+    fixture
+        .pods
+        .delete("once", &DeleteParams::default())
+        .await?;
     eventually("the pod is gone", PATIENCE, async || {
         ensure!(
-            room.pods.get_opt("once").await?.is_none(),
+            fixture.pods.get_opt("once").await?.is_none(),
             "it is still there"
         );
         Ok(())

@@ -1,35 +1,33 @@
-//! How a pod is reached, and as whom it reaches others.
+//! Connections to a pod, and the identity of its own requests.
 
 use anyhow::{Result, bail, ensure};
 use e2e::eventually;
-use k8s_openapi::{
-    ByteString,
-    api::{admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::ConfigMap},
-};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, PostParams},
-};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::room::{PATIENCE, Room, echo, with};
+use super::fixture::{Fixture, PATIENCE, echo, with};
 
 #[tokio::test]
 async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result<()> {
-    let room = Room::new().await?;
-    room.deploy(2, json!({"containers": [echo(&["--address=:8080"])]}), 80)
+    let fixture = Fixture::new().await?;
+    fixture
+        .deploy(2, json!({"containers": [echo(&["--address=:8080"])]}), 80)
         .await?;
-    let pods = room.ready(2).await?;
+    let pods = fixture.ready(2).await?;
     for pod in &pods {
         let answer: Value = serde_json::from_str(
-            &room
+            &fixture
                 .get(&format!("pods/{}:8080", pod.name_any()), "/")
                 .await?,
         )?;
         assert_eq!(answer["environment"]["POD"], pod.name_any());
     }
     eventually("the service leads to its pods", PATIENCE, async || {
-        let answer: Value = serde_json::from_str(&room.get("services/echo:80", "/").await?)?;
+        let answer: Value = serde_json::from_str(&fixture.get("services/echo:80", "/").await?)?;
         let pod = answer["environment"]["POD"].as_str().unwrap_or_default();
         ensure!(
             pods.iter().any(|known| known.name_any() == pod),
@@ -42,30 +40,34 @@ async fn replicas_share_a_port_and_are_reached_by_pod_and_by_service() -> Result
 
 #[tokio::test]
 async fn a_pod_acts_as_its_service_account() -> Result<()> {
-    let room = Room::new().await?;
-    room.kubectl(&["create", "serviceaccount", "robot"]).await?;
-    room.deploy(
-        1,
-        json!({"serviceAccountName": "robot", "containers": [echo(&[])]}),
-        80,
-    )
-    .await?;
-    let pod = room.ready(1).await?.remove(0).name_any();
-    let user = room.get(&format!("pods/{pod}:8080"), "/whoami").await?;
+    let fixture = Fixture::new().await?;
+    fixture
+        .kubectl(&["create", "serviceaccount", "robot"])
+        .await?;
+    fixture
+        .deploy(
+            1,
+            json!({"serviceAccountName": "robot", "containers": [echo(&[])]}),
+            80,
+        )
+        .await?;
+    let pod = fixture.ready(1).await?.remove(0).name_any();
+    let user = fixture.get(&format!("pods/{pod}:8080"), "/whoami").await?;
     assert_eq!(
         user,
-        format!("system:serviceaccount:{}:robot", room.namespace)
+        format!("system:serviceaccount:{}:robot", fixture.namespace)
     );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_webhook_is_asked_through_its_service() -> Result<()> {
-    let room = Room::new().await?;
-    let name = format!("echo.{}.svc", room.namespace);
+    let fixture = Fixture::new().await?;
+    let name = format!("echo.{}.svc", fixture.namespace);
     let made = rcgen::generate_simple_self_signed(vec![name])?;
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    room.secret("tls", &[("tls.crt", &certificate), ("tls.key", &key)])
+    fixture
+        .secret("tls", &[("tls.crt", &certificate), ("tls.key", &key)])
         .await?;
     let container = with(
         echo(&["--tls-folder=/tls"]),
@@ -75,24 +77,25 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
         }),
     );
     let volumes = json!([{"name": "tls", "secret": {"secretName": "tls"}}]);
-    room.deploy(
-        1,
-        json!({"containers": [container], "volumes": volumes}),
-        443,
-    )
-    .await?;
-    let pod = room.ready(1).await?.remove(0).name_any();
-    let service = json!({"namespace": room.namespace, "name": "echo", "path": "/deny"});
-    let configuration = json!({"metadata": {"name": room.namespace}, "webhooks": [{
+    fixture
+        .deploy(
+            1,
+            json!({"containers": [container], "volumes": volumes}),
+            443,
+        )
+        .await?;
+    let pod = fixture.ready(1).await?.remove(0).name_any();
+    let service = json!({"namespace": fixture.namespace, "name": "echo", "path": "/deny"});
+    let configuration = json!({"metadata": {"name": fixture.namespace}, "webhooks": [{
         "name": "deny.plimsoll.test",
         "clientConfig": {"service": service, "caBundle": ByteString(certificate.into_bytes())},
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": room.namespace}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": fixture.namespace}},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "failurePolicy": "Ignore",
     }]});
-    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(room.client.clone());
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(fixture.client.clone());
     configurations
         .create(
             &PostParams::default(),
@@ -100,7 +103,7 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
         )
         .await?;
     let outcome = eventually("the webhook denies", PATIENCE, async || {
-        match room
+        match fixture
             .create::<ConfigMap>(json!({"metadata": {"generateName": "refused-"}}))
             .await
         {
@@ -110,7 +113,7 @@ async fn a_webhook_is_asked_through_its_service() -> Result<()> {
     })
     .await;
     configurations
-        .delete(&room.namespace, &DeleteParams::default())
+        .delete(&fixture.namespace, &DeleteParams::default())
         .await?;
     let message = outcome?;
     ensure!(message.contains(&format!("denied by {pod}")), "{message}");

@@ -1,23 +1,25 @@
-//! When a process is started again, and how that is told.
+//! Restarts of a process, and their report in the status.
 
 use anyhow::{Context, Result, ensure};
 use e2e::eventually;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, api::ListParams};
+use kube::ResourceExt;
+use kube::api::ListParams;
 use serde_json::json;
 
-use super::room::{IMAGE, PATIENCE, Room, echo, process, runs, signal, with};
+use super::fixture::{Fixture, IMAGE, PATIENCE, echo, process, runs, signal, with};
 
 #[tokio::test]
 async fn a_killed_process_starts_again() -> Result<()> {
-    let room = Room::new().await?;
-    room.deploy(1, json!({"containers": [echo(&[])]}), 80)
+    let fixture = Fixture::new().await?;
+    fixture
+        .deploy(1, json!({"containers": [echo(&[])]}), 80)
         .await?;
-    let pod = room.ready(1).await?.remove(0);
+    let pod = fixture.ready(1).await?.remove(0);
     let first = process(&pod)?;
     signal("KILL", first)?;
     eventually("the container has restarted", PATIENCE, async || {
-        let status = room.status(&pod.name_any()).await?["containerStatuses"][0].clone();
+        let status = fixture.status(&pod.name_any()).await?["containerStatuses"][0].clone();
         ensure!(
             status["restartCount"] == 1 && status["ready"] == true,
             "{status}"
@@ -30,7 +32,7 @@ async fn a_killed_process_starts_again() -> Result<()> {
         Ok(())
     })
     .await?;
-    let previous = room
+    let previous = fixture
         .kubectl(&["logs", &pod.name_any(), "--previous"])
         .await?;
     ensure!(
@@ -42,13 +44,14 @@ async fn a_killed_process_starts_again() -> Result<()> {
 
 #[tokio::test]
 async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let spec =
         json!({"containers": [{"name": "echo", "image": IMAGE, "args": ["no-such-command"]}]});
-    room.create::<Pod>(json!({"metadata": {"name": "broken"}, "spec": spec}))
+    fixture
+        .create::<Pod>(json!({"metadata": {"name": "broken"}, "spec": spec}))
         .await?;
     eventually("the pod is in a crash loop", PATIENCE, async || {
-        let status = room.status("broken").await?["containerStatuses"][0].clone();
+        let status = fixture.status("broken").await?["containerStatuses"][0].clone();
         let waiting = &status["state"]["waiting"];
         ensure!(
             waiting["reason"] == "CrashLoopBackOff" && status["restartCount"].as_u64() >= Some(1),
@@ -62,7 +65,7 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
     })
     .await?;
     eventually("the log says why", PATIENCE, async || {
-        let log = room.kubectl(&["logs", "broken"]).await?;
+        let log = fixture.kubectl(&["logs", "broken"]).await?;
         ensure!(log.contains("no-such-command"), "{log}");
         Ok(())
     })
@@ -71,28 +74,29 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
 
 #[tokio::test]
 async fn a_failed_liveness_probe_restarts_the_container() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let probe = json!({"httpGet": {"path": "/absent", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1});
-    room.deploy(
-        1,
-        json!({"containers": [with(echo(&[]), json!({"livenessProbe": probe}))]}),
-        80,
-    )
-    .await?;
+    fixture
+        .deploy(
+            1,
+            json!({"containers": [with(echo(&[]), json!({"livenessProbe": probe}))]}),
+            80,
+        )
+        .await?;
     let pod = eventually("the container has restarted", PATIENCE, async || {
-        let pods = room
+        let pods = fixture
             .pods
             .list(&ListParams::default().labels("app=echo"))
             .await?
             .items;
         let pod = pods.first().context("no pod yet")?.name_any();
-        let status = room.status(&pod).await?["containerStatuses"][0].clone();
+        let status = fixture.status(&pod).await?["containerStatuses"][0].clone();
         ensure!(status["restartCount"].as_u64() >= Some(1), "{status}");
         Ok(pod)
     })
     .await?;
     eventually("events say why", PATIENCE, async || {
-        let described = room.kubectl(&["describe", "pod", &pod]).await?;
+        let described = fixture.kubectl(&["describe", "pod", &pod]).await?;
         let why = "liveness probe of container echo failed: HTTP probe failed with statuscode: 404";
         ensure!(described.contains(why), "{described}");
         Ok(())
@@ -102,7 +106,7 @@ async fn a_failed_liveness_probe_restarts_the_container() -> Result<()> {
 
 #[tokio::test]
 async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Result<()> {
-    let room = Room::new().await?;
+    let fixture = Fixture::new().await?;
     let container = with(
         echo(&[]),
         json!({
@@ -110,24 +114,26 @@ async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Res
             "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
         }),
     );
-    room.deploy(1, json!({"containers": [container]}), 80)
+    fixture
+        .deploy(1, json!({"containers": [container]}), 80)
         .await?;
-    let pod = room.ready(1).await?.remove(0).name_any();
+    let pod = fixture.ready(1).await?.remove(0).name_any();
     for (resource, value, restarts) in [("cpu", "20m", 0), ("memory", "32Mi", 1)] {
         let containers = json!([{"name": "echo", "resources": {"requests": {resource: value}}}]);
         let patch = json!({"spec": {"containers": containers}}).to_string();
-        room.kubectl(&[
-            "patch",
-            "pod",
-            &pod,
-            "--subresource",
-            "resize",
-            "--patch",
-            &patch,
-        ])
-        .await?;
+        fixture
+            .kubectl(&[
+                "patch",
+                "pod",
+                &pod,
+                "--subresource",
+                "resize",
+                "--patch",
+                &patch,
+            ])
+            .await?;
         eventually("the resize is done", PATIENCE, async || {
-            let status = room.status(&pod).await?["containerStatuses"][0].clone();
+            let status = fixture.status(&pod).await?["containerStatuses"][0].clone();
             ensure!(
                 status["resources"]["requests"][resource] == value,
                 "{status}"
@@ -146,25 +152,28 @@ async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Res
 
 #[tokio::test]
 async fn a_rollout_replaces_the_processes() -> Result<()> {
-    let room = Room::new().await?;
-    room.deploy(
-        2,
-        json!({"containers": [echo(&[])], "terminationGracePeriodSeconds": 5}),
-        80,
-    )
-    .await?;
-    let before = room
+    let fixture = Fixture::new().await?;
+    fixture
+        .deploy(
+            2,
+            json!({"containers": [echo(&[])], "terminationGracePeriodSeconds": 5}),
+            80,
+        )
+        .await?;
+    let before = fixture
         .ready(2)
         .await?
         .iter()
         .map(process)
         .collect::<Result<Vec<u32>>>()?;
     assert!(before.iter().copied().all(runs));
-    room.kubectl(&["rollout", "restart", "deployment/echo"])
+    fixture
+        .kubectl(&["rollout", "restart", "deployment/echo"])
         .await?;
-    room.kubectl(&["rollout", "status", "deployment/echo", "--timeout=180s"])
+    fixture
+        .kubectl(&["rollout", "status", "deployment/echo", "--timeout=180s"])
         .await?;
-    let after = room
+    let after = fixture
         .ready(2)
         .await?
         .iter()

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::deployed::{deploy, leader, metric};
-use super::room::Room;
+use super::fixture::Fixture;
 use super::{CPU_OF_240M, deployment};
 
 /// A crowd that no cluster should have in one namespace.
@@ -22,15 +22,15 @@ const CROWD_PATIENCE: Duration = Duration::from_mins(5);
 async fn five_thousand_objects_all_get_a_status() -> Result<()> {
     let sandbox = another("crowd").await?;
     deploy(&sandbox).await?;
-    let room = Room::new(sandbox.client().await?, "shop").await?;
-    room.deploy("crowd", 2, "240m", "300Mi").await?;
+    let fixture = Fixture::new(sandbox.client().await?, "shop").await?;
+    fixture.deploy("crowd", 2, "240m", "300Mi").await?;
     let started = Instant::now();
     let names = (0..CROWD).map(|number| format!("crowd-{number}"));
     let none = json!({});
     stream::iter(names)
         .map(|name| {
-            let (room, none) = (&room, &none);
-            async move { room.autoscale(&name, deployment("crowd"), none).await }
+            let (fixture, none) = (&fixture, &none);
+            async move { fixture.autoscale(&name, deployment("crowd"), none).await }
         })
         .buffer_unordered(32)
         .try_collect::<Vec<()>>()
@@ -41,7 +41,7 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
     );
     let made = Instant::now();
     eventually("each has its target", CROWD_PATIENCE, async || {
-        let count = room.count_with_target("crowd", CPU_OF_240M).await?;
+        let count = fixture.count_with_target("crowd", CPU_OF_240M).await?;
         ensure!(count == CROWD, "{count} of {CROWD} have it");
         Ok(())
     })
@@ -50,10 +50,10 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
         "all had their recommendation {:.1} s after that",
         made.elapsed().as_secs_f64()
     );
-    let delete = async || room.delete_autoscalers_of("crowd").await;
+    let delete = async || fixture.delete_autoscalers_of("crowd").await;
     eventually("they are deleted", CROWD_PATIENCE, delete).await?;
     eventually("the recommender forgets them", CROWD_PATIENCE, async || {
-        let writes = leader(&room.client).await?;
+        let writes = leader(&fixture.client).await?;
         let known = metric(&writes, "vpa_recommender_vpa_objects_count").await?;
         ensure!(known < 100.0, "it knows {known}");
         Ok(())

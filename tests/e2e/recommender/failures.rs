@@ -1,5 +1,5 @@
-//! What the recommender does when what it needs is gone. These tests break their control plane, so
-//! they have one of their own and take turns.
+//! The recommender without its dependencies. These tests break their control plane, so they share
+//! one of their own, one at a time.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{another, eventually};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::deployed::{Replica, deploy, leader, metric, process, recovered, replicas, restarts};
-use super::room::{PATIENCE, Room, first_container};
+use super::fixture::{Fixture, PATIENCE, first_container};
 use super::{CPU_OF_240M, deployment};
 
-/// How long the API server is away.
+/// Duration of the API server's outage.
 const OUTAGE_SECONDS: f64 = 30.0;
 /// 680m lies in the bucket of CPU from 664m to 707m, and a margin of 15 % makes that 813m.
 pub(crate) const CPU_OF_680M: &str = "813m";
@@ -26,7 +26,7 @@ const WORKLOADS: [&str; 5] = ["outage", "unmeasured", "killed", "crowd", "fed"];
 /// The sandbox of these tests while it is one test's turn. Its workload has its recommendation.
 pub(crate) struct Turn {
     own: MutexGuard<'static, Option<Own>>,
-    pub(crate) room: Room,
+    pub(crate) fixture: Fixture,
     workload: &'static str,
     pub(crate) writes: Replica,
 }
@@ -41,15 +41,16 @@ impl Own {
     async fn make() -> Result<Self> {
         let sandbox = another("failures").await?;
         deploy(&sandbox).await?;
-        let room = Room::new(sandbox.client().await?, "shop").await?;
+        let fixture = Fixture::new(sandbox.client().await?, "shop").await?;
         for workload in WORKLOADS {
-            room.deploy(workload, 2, "240m", "300Mi").await?;
-            room.autoscale(workload, deployment(workload), &json!({}))
+            fixture.deploy(workload, 2, "240m", "300Mi").await?;
+            fixture
+                .autoscale(workload, deployment(workload), &json!({}))
                 .await?;
         }
         Ok(Self {
             sandbox,
-            namespace: room.namespace,
+            namespace: fixture.namespace,
         })
     }
 }
@@ -62,14 +63,15 @@ impl Turn {
             *own = Some(Own::make().await?);
         }
         let Own { sandbox, namespace } = own.as_ref().context("just made")?;
-        let room = Room::of(sandbox.client().await?, namespace);
-        recovered(&room.client).await?;
-        room.object_with_target(workload, "cpu", CPU_OF_240M)
+        let fixture = Fixture::of(sandbox.client().await?, namespace);
+        recovered(&fixture.client).await?;
+        fixture
+            .object_with_target(workload, "cpu", CPU_OF_240M)
             .await?;
-        let writes = leader(&room.client).await?;
+        let writes = leader(&fixture.client).await?;
         Ok(Self {
             own,
-            room,
+            fixture,
             workload,
             writes,
         })
@@ -85,13 +87,13 @@ impl Turn {
 
     pub(crate) async fn use_from_now_on(&self, cpu: &str, memory: &str) -> Result<()> {
         let usage = json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory});
-        self.room.annotate_pods(self.workload, &usage).await
+        self.fixture.annotate_pods(self.workload, &usage).await
     }
 
     /// The pods use more from now on; the recommender notices if it works.
     async fn expect_to_follow_usage(&self) -> Result<()> {
         self.use_from_now_on("680m", "300Mi").await?;
-        self.room
+        self.fixture
             .object_with_target(self.workload, "cpu", CPU_OF_680M)
             .await
             .map(drop)
@@ -121,7 +123,7 @@ impl Turn {
         .await
     }
 
-    /// Waits until the object says whether somebody measures usage.
+    /// Waits until the object reports whether usage is measured.
     async fn await_source_stale(&self, expected: bool) -> Result<()> {
         let says_so = |object: &Value| {
             let mut conditions = object["status"]["conditions"]
@@ -133,14 +135,14 @@ impl Turn {
             })
         };
         let what = format!("the object says that its source is stale: {expected}");
-        self.room
+        self.fixture
             .object_when(self.workload, &what, |object| says_so(object) == expected)
             .await
             .map(drop)
     }
 
     async fn recommendation(&self) -> Result<Value> {
-        Ok(self.room.object(self.workload).await?["status"]["recommendation"].clone())
+        Ok(self.fixture.object(self.workload).await?["status"]["recommendation"].clone())
     }
 }
 
@@ -173,7 +175,7 @@ pub(crate) async fn kill(client: &Client, replica: &Replica) -> Result<()> {
 async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender_at_work()
 -> Result<()> {
     let turn = Turn::take("outage").await?;
-    let client = &turn.room.client;
+    let client = &turn.fixture.client;
     let all = replicas(client).await?;
     let mut before = Vec::new();
     for replica in &all {
@@ -216,7 +218,7 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
 }
 
 #[tokio::test]
-async fn recommendations_freeze_while_nobody_measures_usage_and_a_metric_says_so() -> Result<()> {
+async fn recommendations_freeze_without_usage_and_a_metric_shows_it() -> Result<()> {
     let turn = Turn::take("unmeasured").await?;
     turn.sandbox()?.stop(Component::MetricsServer).await?;
     await_metric(
@@ -258,12 +260,13 @@ async fn recommendations_freeze_while_nobody_measures_usage_and_a_metric_says_so
 #[tokio::test]
 async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation() -> Result<()> {
     let turn = Turn::take("killed").await?;
-    let client = &turn.room.client;
+    let client = &turn.fixture.client;
     let before = restarts(client, &turn.writes).await?;
     kill(client, &turn.writes).await?;
     eventually("its container is started again", PATIENCE, async || {
         // Whatever happens meanwhile, what was recommended stays.
-        let cpu = first_container(&turn.room.object(turn.workload).await?)["target"]["cpu"].clone();
+        let cpu =
+            first_container(&turn.fixture.object(turn.workload).await?)["target"]["cpu"].clone();
         assert_eq!(cpu, CPU_OF_240M);
         let now = restarts(client, &turn.writes).await?;
         ensure!(now > before, "{now} restarts");

@@ -22,23 +22,23 @@ use tokio::time::timeout;
 
 use super::CPU_OF_240M;
 use super::failures::{CPU_OF_680M, Turn, kill};
-use super::room::{PATIENCE, Room};
+use super::fixture::{Fixture, PATIENCE};
 
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
 fn target(following: &Subscription, uid: &str) -> Option<(String, u64)> {
-    let heard = following.get(uid)?;
-    let container = heard.value.recommendation.containers.first()?;
+    let received = following.get(uid)?;
+    let container = received.value.recommendation.containers.first()?;
     Some((
         container.target.get(&ResourceName::Cpu)?.to_string(),
-        heard.term,
+        received.term,
     ))
 }
 
-/// Waits until the feed is up to date and asks for so much, and gives the term. Until then the
-/// object is never missing again, once it was there, and its term never falls.
+/// Waits until the feed is up to date and recommends this CPU; returns the term. Until then a known
+/// object never disappears, and its term never falls.
 async fn until(
     following: &mut watch::Receiver<Subscription>,
     uid: &str,
@@ -48,14 +48,14 @@ async fn until(
     let mut last = target(&following.borrow(), uid);
     let mut complaint = None;
     let is_so = |now: &Subscription| {
-        let heard = target(now, uid);
-        if heard.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
-            complaint = Some(format!("{last:?}, then {heard:?}"));
+        let received = target(now, uid);
+        if received.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
+            complaint = Some(format!("{last:?}, then {received:?}"));
         }
-        last = heard;
+        last = received;
         let as_expected = last
             .as_ref()
-            .is_some_and(|(heard, term)| heard == cpu && *term > later_than);
+            .is_some_and(|(received, term)| received == cpu && *term > later_than);
         complaint.is_some() || (now.stale_since().is_none() && as_expected)
     };
     let waited = timeout(PATIENCE, following.wait_for(is_so))
@@ -70,7 +70,7 @@ async fn until(
 }
 
 /// A prediction of which the recommender knows no history, since there is no Prometheus here.
-async fn predict(room: &Room) -> Result<String> {
+async fn predict(fixture: &Fixture) -> Result<String> {
     let cpu = json!({"resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu"});
     let object = json!({
         "apiVersion": TimeSeriesPrediction::api_version(&()), "kind": TimeSeriesPrediction::kind(&()),
@@ -83,7 +83,7 @@ async fn predict(room: &Room) -> Result<String> {
     });
     let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
     let api: Api<DynamicObject> =
-        Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
+        Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &resource);
     api.create(&PostParams::default(), &serde_json::from_value(object)?)
         .await?
         .uid()
@@ -98,9 +98,13 @@ async fn until_young(
 ) -> Result<()> {
     let mut last = None;
     let is_so = |now: &Subscription<Forecast>| {
-        let heard = now.get(uid);
-        last =
-            heard.and_then(|heard| Some((heard.value.metric("resource.cpu")?.clone(), heard.term)));
+        let received = now.get(uid);
+        last = received.and_then(|received| {
+            Some((
+                received.value.metric("resource.cpu")?.clone(),
+                received.term,
+            ))
+        });
         let said = last.as_ref().filter(|(_, term)| *term > later_than);
         now.stale_since().is_none()
             && said.is_some_and(|(metric, _)| {
@@ -120,8 +124,8 @@ async fn until_young(
 #[tokio::test]
 async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> Result<()> {
     let turn = Turn::take("fed").await?;
-    let client = turn.room.client.clone();
-    let uid = turn.room.object("fed").await?["metadata"]["uid"]
+    let client = turn.fixture.client.clone();
+    let uid = turn.fixture.object("fed").await?["metadata"]["uid"]
         .as_str()
         .context("a uid")?
         .to_owned();
@@ -141,7 +145,7 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     tokio::spawn(reading);
     let (mut following, reading) = reader.subscribe();
     tokio::spawn(reading);
-    let predicted = predict(&turn.room).await?;
+    let predicted = predict(&turn.fixture).await?;
     until_young(&mut forecasts, &predicted, 0).await?;
     let first = until(&mut following, &uid, CPU_OF_240M, 0).await?;
 
@@ -150,7 +154,7 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
         .clone()
         .context("the Lease tells the leader's address")?;
     let request = ExplainRequest {
-        namespace: turn.room.namespace.clone(),
+        namespace: turn.fixture.namespace.clone(),
         name: "fed".to_owned(),
         container: "app".to_owned(),
     };

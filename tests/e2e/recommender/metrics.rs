@@ -1,5 +1,4 @@
-//! What the leader's metrics say about recommendations and their quality, and that a stand-by says
-//! nothing of them.
+//! The leader's metrics about recommendations and their quality, which a standby does not export.
 
 use std::time::Duration;
 
@@ -26,18 +25,20 @@ fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
 
 #[tokio::test]
 async fn the_leader_shows_recommendations_and_how_good_they_are() -> Result<()> {
-    let room = shared_room().await?;
-    room.autoscale(
-        "shown",
-        deployment("web"),
-        &json!({"updatePolicy": {"updateMode": "Initial"}}),
-    )
-    .await?;
-    room.object_when("shown", "the target is there", |object| {
-        first_container(object)["target"]["cpu"] == CPU_OF_240M
-    })
-    .await?;
-    let namespace = format!("namespace=\"{}\"", room.namespace);
+    let fixture = shared_room().await?;
+    fixture
+        .autoscale(
+            "shown",
+            deployment("web"),
+            &json!({"updatePolicy": {"updateMode": "Initial"}}),
+        )
+        .await?;
+    fixture
+        .object_when("shown", "the target is there", |object| {
+            first_container(object)["target"]["cpu"] == CPU_OF_240M
+        })
+        .await?;
+    let namespace = format!("namespace=\"{}\"", fixture.namespace);
     let of_object = [
         namespace.as_str(),
         "verticalpodautoscaler=\"shown\"",

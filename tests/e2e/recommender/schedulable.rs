@@ -1,6 +1,6 @@
-//! Recommendations held to what can be scheduled: by the node that pods are pinned to, by a quota
-//! and by a limit range; told by condition, event, metric and the feed; and free again when there
-//! is room.
+//! Recommendations limited to schedulable sizes: by the node that pods are pinned to, by a quota
+//! and by a limit range. The limit shows in a condition, an event, a metric and the feed, and ends
+//! when there is space again.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::deployed::{leader, metric};
-use super::room::{PATIENCE, Room, conditions, first_container};
+use super::fixture::{Fixture, PATIENCE, conditions, first_container};
 use super::{CPU_OF_240M, PROVIDED, deployment};
 
 /// A node of the sandbox has 32 cores, of which the margin of 5 % leaves 30.4.
@@ -42,58 +42,60 @@ fn pod(name: &str, cpu: &str, node: Option<&str>) -> Value {
     })
 }
 
-async fn deploy(room: &Room, replicas: u32, node: Option<&str>) -> Result<()> {
+async fn deploy(fixture: &Fixture, replicas: u32, node: Option<&str>) -> Result<()> {
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec =
         json!({"replicas": replicas, "selector": selector, "template": pod("web", "100m", node)});
     let object = json!({"metadata": {"name": "web"}, "spec": spec});
-    let deployments: Api<Deployment> = Api::namespaced(room.client.clone(), &room.namespace);
+    let deployments: Api<Deployment> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     deployments
         .create(&PostParams::default(), &serde_json::from_value(object)?)
         .await?;
-    room.autoscale("web", deployment("web"), &json!({})).await
+    fixture
+        .autoscale("web", deployment("web"), &json!({}))
+        .await
 }
 
 /// A namespace whose workload shares the node with a daemon that leaves little.
-async fn beside_a_daemon(client: Client) -> Result<Room> {
-    let room = Room::new(client, "node").await?;
+async fn with_a_daemon_set(client: Client) -> Result<Fixture> {
+    let fixture = Fixture::new(client, "node").await?;
     let selector = json!({"matchLabels": {"app": "heavy"}});
     let spec = json!({"selector": selector, "template": pod("heavy", DAEMON_CPU, Some(NODE))});
     let object = json!({"metadata": {"name": "heavy"}, "spec": spec});
-    let daemons: Api<DaemonSet> = Api::namespaced(room.client.clone(), &room.namespace);
+    let daemons: Api<DaemonSet> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     daemons
         .create(&PostParams::default(), &serde_json::from_value(object)?)
         .await?;
-    deploy(&room, 1, Some(NODE)).await?;
-    Ok(room)
+    deploy(&fixture, 1, Some(NODE)).await?;
+    Ok(fixture)
 }
 
-async fn with_a_quota(client: Client) -> Result<Room> {
-    let room = Room::new(client, "quota").await?;
+async fn with_a_quota(client: Client) -> Result<Fixture> {
+    let fixture = Fixture::new(client, "quota").await?;
     let quota =
         json!({"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": "400m"}}});
-    let quotas: Api<ResourceQuota> = Api::namespaced(room.client.clone(), &room.namespace);
+    let quotas: Api<ResourceQuota> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     quotas
         .create(&PostParams::default(), &serde_json::from_value(quota)?)
         .await?;
-    deploy(&room, 2, None).await?;
-    Ok(room)
+    deploy(&fixture, 2, None).await?;
+    Ok(fixture)
 }
 
-async fn with_a_limit_range(client: Client) -> Result<Room> {
-    let room = Room::new(client, "range").await?;
+async fn with_a_limit_range(client: Client) -> Result<Fixture> {
+    let fixture = Fixture::new(client, "range").await?;
     let item = json!({"type": "Container", "max": {"cpu": "400m"}});
     let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [item]}});
-    let ranges: Api<LimitRange> = Api::namespaced(room.client.clone(), &room.namespace);
+    let ranges: Api<LimitRange> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     ranges
         .create(&PostParams::default(), &serde_json::from_value(range)?)
         .await?;
-    deploy(&room, 1, None).await?;
-    Ok(room)
+    deploy(&fixture, 1, None).await?;
+    Ok(fixture)
 }
 
-/// Waits until the target of CPU is held to so much, and checks what is said about it.
-async fn check(room: &Room, cpu: &str, reason: &str, whose: &str) -> Result<()> {
+/// Waits until the CPU target is limited to `cpu`, and checks the reports about it.
+async fn check(fixture: &Fixture, cpu: &str, reason: &str, whose: &str) -> Result<()> {
     let message =
         format!("Held to what can be scheduled: cpu of container app to {cpu} by {whose}");
     let expected = [["RecommendationCapped", "True", reason, &message], PROVIDED];
@@ -106,12 +108,13 @@ async fn check(room: &Room, cpu: &str, reason: &str, whose: &str) -> Result<()> 
         ) == (cpu.into(), CPU_OF_240M.into(), cpu.into())
             && conditions(object) == expected
     };
-    room.object_when("web", &format!("cpu is held to {cpu}: {message}"), is_held)
+    fixture
+        .object_when("web", &format!("cpu is held to {cpu}: {message}"), is_held)
         .await
         .map(drop)
 }
 
-async fn await_event(sandbox: &Sandbox, room: &Room, reason: &str) -> Result<()> {
+async fn await_event(sandbox: &Sandbox, fixture: &Fixture, reason: &str) -> Result<()> {
     eventually("an event tells of it", PATIENCE, async || {
         let path =
             "jsonpath={range .items[*]}{.reason} {.regarding.kind}/{.regarding.name}{'\\n'}{end}";
@@ -121,7 +124,7 @@ async fn await_event(sandbox: &Sandbox, room: &Room, reason: &str) -> Result<()>
                 "get",
                 "events.events.k8s.io",
                 "-n",
-                &room.namespace,
+                &fixture.namespace,
                 "-o",
                 path,
             ],
@@ -135,15 +138,15 @@ async fn await_event(sandbox: &Sandbox, room: &Room, reason: &str) -> Result<()>
 }
 
 /// The explanation over the feed.
-async fn explain(room: &Room) -> Result<Explained> {
-    let config = feed_certificates(&room.client).await?;
+async fn explain(fixture: &Fixture) -> Result<Explained> {
+    let config = feed_certificates(&fixture.client).await?;
     let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
     let name = ServerName::try_from(FEED_SERVER)?;
     let (found, mut leader) = watch::channel(None);
-    let leases: Api<Lease> = Api::namespaced(room.client.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(fixture.client.clone(), "kube-system");
     let following = tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
     timeout(PATIENCE, leader.wait_for(Option::is_some)).await??;
-    let namespace = room.namespace.clone();
+    let namespace = fixture.namespace.clone();
     let explained = eventually("the feed explains", PATIENCE, async || {
         let address = leader
             .borrow()
@@ -169,7 +172,7 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
     let sandbox = another("schedulable").await?;
     e2e::deployed::deploy(&sandbox, "tests/e2e/schedulable").await?;
     let client = sandbox.client().await?;
-    let node = beside_a_daemon(client.clone()).await?;
+    let node = with_a_daemon_set(client.clone()).await?;
     let quota = with_a_quota(client.clone()).await?;
     let range = with_a_limit_range(client.clone()).await?;
 
@@ -178,8 +181,8 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
     check(&quota, "200m", "ResourceQuota", "ResourceQuota compute").await?;
     // The limit is the range's default, four times the request, and follows it.
     check(&range, "100m", "LimitRange", "LimitRange small").await?;
-    for room in [&node, &quota, &range] {
-        await_event(&sandbox, room, "RecommendationCapped").await?;
+    for fixture in [&node, &quota, &range] {
+        await_event(&sandbox, fixture, "RecommendationCapped").await?;
     }
     eventually("a metric counts them", PATIENCE, async || {
         let capped = metric(&leader(&client).await?, "vpa_recommender_capped_objects").await?;

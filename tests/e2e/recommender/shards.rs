@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::failures::kill;
-use super::room::{PATIENCE, Room};
+use super::fixture::{Fixture, PATIENCE};
 use super::{CPU_OF_240M, deployment};
 
 /// The namespaces of each shard, by the hash of their names.
@@ -36,9 +36,8 @@ const LEASE: &str = "vpa-recommender-lease";
 /// From the end of a leader until its successor's data is with the readers.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
-/// A workload `web` and its autoscaler in a namespace of this name, and a checkpoint that nobody
-/// needs.
-async fn furnish(client: &Client, name: &str) -> Result<Room> {
+/// A workload `web` and its VPA in a namespace of this name, and a checkpoint without a VPA.
+async fn fixture_in(client: &Client, name: &str) -> Result<Fixture> {
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         ..ObjectMeta::default()
@@ -51,9 +50,11 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
         .create(&PostParams::default(), &namespace)
         .await?;
     e2e::admits_pods(client, name).await?;
-    let room = Room::of(client.clone(), name);
-    room.deploy("web", 2, "240m", "300Mi").await?;
-    room.autoscale("web", deployment("web"), &json!({})).await?;
+    let fixture = Fixture::of(client.clone(), name);
+    fixture.deploy("web", 2, "240m", "300Mi").await?;
+    fixture
+        .autoscale("web", deployment("web"), &json!({}))
+        .await?;
     let kind = ApiResource::erase::<VerticalPodAutoscalerCheckpoint>(&());
     let useless = json!({
         "apiVersion": kind.api_version,
@@ -65,17 +66,19 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
     objects
         .create(&PostParams::default(), &serde_json::from_value(useless)?)
         .await?;
-    Ok(room)
+    Ok(fixture)
 }
 
 /// Both shards are at work: each autoscaler is handled by one of them, and its history is stored.
-async fn all_is_done_once(client: &Client, rooms: &[Room]) -> Result<()> {
-    for room in rooms {
-        room.object_with_target("web", "cpu", CPU_OF_240M).await?;
+async fn all_is_done_once(client: &Client, fixtures: &[Fixture]) -> Result<()> {
+    for fixture in fixtures {
+        fixture
+            .object_with_target("web", "cpu", CPU_OF_240M)
+            .await?;
         let checkpoints: Api<VerticalPodAutoscalerCheckpoint> =
-            Api::namespaced(client.clone(), &room.namespace);
+            Api::namespaced(client.clone(), &fixture.namespace);
         eventually(
-            "its history is stored, and what nobody needs is collected",
+            "its history is stored, and the checkpoint without a VPA is collected",
             PATIENCE,
             async || {
                 checkpoints.get(&object_name("web", "app")).await?;
@@ -104,7 +107,7 @@ async fn all_is_done_once(client: &Client, rooms: &[Room]) -> Result<()> {
     Ok(())
 }
 
-/// What a service can see that reads the feed, by the Role of `deploy/`.
+/// The state that a reader of the feed sees with the Role of `deploy/`.
 async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
     kubectl_in(
         sandbox,
@@ -146,10 +149,10 @@ async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
     )?)
 }
 
-/// The number of shards that every program that reads the feed is told.
+/// Number of shards in the configuration of every reader of the feed.
 async fn readers_shards(client: &Client) -> Result<u16> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "plimsoll-system");
-    let mut told = BTreeSet::new();
+    let mut known = BTreeSet::new();
     for reader in ["plimsoll-updater", "plimsoll-webhook"] {
         let template = deployments.get(reader).await?.spec.template;
         let containers = template.spec.context("a pod")?.containers;
@@ -159,9 +162,9 @@ async fn readers_shards(client: &Client) -> Result<u16> {
         let shards = args
             .filter_map(|arg| arg.strip_prefix("--feed-shards=").map(str::to_owned))
             .collect::<Vec<_>>();
-        told.insert(shards);
+        known.insert(shards);
     }
-    let all = told.into_iter().collect::<Vec<_>>();
+    let all = known.into_iter().collect::<Vec<_>>();
     ensure!(all == [["2"]], "readers follow {all:?}");
     Ok(2)
 }
@@ -187,7 +190,7 @@ async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Su
 fn terms(following: &Subscription) -> BTreeMap<String, u64> {
     following
         .iter()
-        .map(|(_, heard)| (heard.value.namespace.clone(), heard.term))
+        .map(|(_, received)| (received.value.namespace.clone(), received.term))
         .collect()
 }
 
@@ -206,7 +209,7 @@ async fn kill_the_leader(
         drop(
             timeout(PATIENCE, following.wait_for(fresh))
                 .await
-                .context("both shards are heard")??,
+                .context("both shards are received")??,
         );
         let (took, was_interrupted) = kill_once(client, shard, following).await?;
         println!(
@@ -222,8 +225,8 @@ async fn kill_the_leader(
     outcome
 }
 
-/// Gives how long it took until the successor's data was there, and whether the other shard was
-/// interrupted meanwhile.
+/// Returns the time until the successor's data arrived, and whether the other shard was interrupted
+/// meanwhile.
 async fn kill_once(
     client: &Client,
     shard: usize,
@@ -258,7 +261,7 @@ async fn kill_once(
     Ok((took, was_interrupted))
 }
 
-/// Somebody who leads undivided, such as upstream's recommender, is noticed by both shards.
+/// Both shards notice a leader without shards, such as upstream's recommender.
 async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     eventually("both shards notice an undivided leader", PATIENCE, async || {
@@ -285,22 +288,23 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
     let sandbox = another("shards").await?;
     let client = sandbox.client().await?;
     deploy(&sandbox, "tests/e2e/recommender/shards").await?;
-    let mut rooms = Vec::new();
+    let mut fixtures = Vec::new();
     for name in NAMESPACES.concat() {
-        rooms.push(furnish(&client, name).await?);
+        fixtures.push(fixture_in(&client, name).await?);
     }
-    all_is_done_once(&client, &rooms).await?;
+    all_is_done_once(&client, &fixtures).await?;
     let mut following = follow(&sandbox, &client).await?;
-    let all = |now: &Subscription| now.stale_since().is_none() && terms(now).len() == rooms.len();
+    let all =
+        |now: &Subscription| now.stale_since().is_none() && terms(now).len() == fixtures.len();
     drop(
         timeout(PATIENCE, following.wait_for(all))
             .await
-            .context("both shards are heard")??,
+            .context("both shards are received")??,
     );
     for shard in [0, 1] {
         kill_the_leader(&client, shard, &mut following).await?;
     }
-    all_is_done_once(&client, &rooms).await?;
+    all_is_done_once(&client, &fixtures).await?;
     an_undivided_leader_is_noticed(&client).await?;
     sandbox.down().await
 }

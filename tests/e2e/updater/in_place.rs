@@ -8,15 +8,14 @@ use kube::ResourceExt as _;
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::stage::{LARGE, PATIENCE, SMALL, Stage};
+use super::fixture::{Fixture, LARGE, PATIENCE, SMALL};
 
 const REPLICAS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allows_it() -> Result<()>
-{
-    let stage = Stage::take("in-place").await?;
-    let heart = stage.heart();
+async fn pods_are_resized_in_place_and_replaced_only_where_the_mode_allows_it() -> Result<()> {
+    let fixture = Fixture::take("in-place").await?;
+    let heart = fixture.heart();
     let too_small = json!({"sandbox.plimsoll.dev/resize": "Infeasible"});
     let workloads = [
         ("either", "InPlaceOrRecreate", json!({})),
@@ -26,19 +25,19 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
     ];
     let mut before = BTreeMap::new();
     for (workload, _, annotations) in &workloads {
-        stage.workload(workload, REPLICAS, annotations).await?;
-        before.insert(*workload, uids(&stage, workload).await?);
+        fixture.workload(workload, REPLICAS, annotations).await?;
+        before.insert(*workload, uids(&fixture, workload).await?);
     }
-    let watching = Watching::of(stage.pods.clone()).await?;
+    let watching = Watching::of(fixture.pods.clone()).await?;
     for (workload, mode, _) in &workloads {
-        stage
+        fixture
             .autoscale(workload, &json!({"updateMode": mode}))
             .await?;
     }
     for workload in ["either", "only"] {
-        let live = stage.all_large(workload, REPLICAS).await?;
+        let live = fixture.all_large(workload, REPLICAS).await?;
         ensure!(
-            uids(&stage, workload).await? == before[workload],
+            uids(&fixture, workload).await? == before[workload],
             "{workload}: they are the same pods"
         );
         let fewest = watching.fewest(workload, &live).await?;
@@ -46,7 +45,7 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
             fewest == REPLICAS,
             "{workload}: only {fewest} of them served at a time"
         );
-        for pod in stage
+        for pod in fixture
             .pods
             .list(&ListParams::default().labels(&format!("app={workload}")))
             .await?
@@ -61,10 +60,10 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
         }
     }
     let renewed = eventually(
-        "the pods on small nodes are made anew",
+        "the pods on small nodes are replaced",
         PATIENCE,
         async || {
-            let now = uids(&stage, "small-node").await?;
+            let now = uids(&fixture, "small-node").await?;
             ensure!(
                 now.iter().all(|uid| !before["small-node"].contains(uid)),
                 "some are the old ones"
@@ -77,7 +76,7 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
     let fewest = watching.fewest("small-node", &renewed).await?;
     ensure!(fewest >= REPLICAS - 1, "{fewest} were left");
     eventually("the others were asked to grow", PATIENCE, async || {
-        let list = stage
+        let list = fixture
             .pods
             .list(&ListParams::default().labels("app=stays"))
             .await?;
@@ -99,23 +98,23 @@ async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allow
     })
     .await?;
     ensure!(
-        uids(&stage, "stays").await? == before["stays"],
+        uids(&fixture, "stays").await? == before["stays"],
         "they are the same pods"
     );
     ensure!(
-        stage
+        fixture
             .sizes("stays")
             .await?
             .iter()
             .all(|(_, cpu)| cpu == SMALL),
         "they have the size that they had"
     );
-    told(&stage).await?;
+    reported(&fixture).await?;
     heart.stop().await
 }
 
-async fn uids(stage: &Stage, workload: &str) -> Result<Vec<String>> {
-    let mut uids: Vec<String> = stage
+async fn uids(fixture: &Fixture, workload: &str) -> Result<Vec<String>> {
+    let mut uids: Vec<String> = fixture
         .sizes(workload)
         .await?
         .into_iter()
@@ -126,14 +125,14 @@ async fn uids(stage: &Stage, workload: &str) -> Result<Vec<String>> {
 }
 
 /// Upstream's event.
-async fn told(stage: &Stage) -> Result<()> {
+async fn reported(fixture: &Fixture) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns = "custom-columns=REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message";
         let printed = kubectl_in(
-            stage.sandbox()?,
+            fixture.sandbox()?,
             &[
                 "-n",
-                &stage.namespace,
+                &fixture.namespace,
                 "get",
                 "events",
                 "-o",

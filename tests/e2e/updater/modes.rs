@@ -1,11 +1,11 @@
-//! What becomes of pods in each update mode.
+//! Pods in each update mode.
 
 use anyhow::{Result, ensure};
 use e2e::deployed::scrape;
 use e2e::{Watching, eventually, kubectl_in};
 use serde_json::json;
 
-use super::stage::{PATIENCE, Stage};
+use super::fixture::{Fixture, PATIENCE};
 
 const REPLICAS: usize = 3;
 /// Half of three may be away, rounded down.
@@ -13,8 +13,8 @@ const AT_LEAST: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alone() -> Result<()> {
-    let stage = Stage::take("modes").await?;
-    let heart = stage.heart();
+    let fixture = Fixture::take("modes").await?;
+    let heart = fixture.heart();
     let none = json!({});
     let workloads = [
         "off",
@@ -27,13 +27,13 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         "few",
     ];
     for workload in workloads {
-        stage.workload(workload, REPLICAS, &none).await?;
+        fixture.workload(workload, REPLICAS, &none).await?;
     }
-    stage.protect("protected", REPLICAS).await?;
-    stage.protect("half", REPLICAS - 1).await?;
+    fixture.protect("protected", REPLICAS).await?;
+    fixture.protect("half", REPLICAS - 1).await?;
     let mut before = std::collections::BTreeMap::new();
     for workload in workloads {
-        let uids: Vec<String> = stage
+        let uids: Vec<String> = fixture
             .sizes(workload)
             .await?
             .into_iter()
@@ -41,7 +41,7 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
             .collect();
         before.insert(workload, uids);
     }
-    let watching = Watching::of(stage.pods.clone()).await?;
+    let watching = Watching::of(fixture.pods.clone()).await?;
     for (workload, mode) in [
         ("off", "Off"),
         ("initial", "Initial"),
@@ -50,20 +50,20 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         ("protected", "Recreate"),
         ("half", "Recreate"),
     ] {
-        stage
+        fixture
             .autoscale(workload, &json!({"updateMode": mode}))
             .await?;
     }
-    stage
+    fixture
         .autoscale(
             "few",
             &json!({"updateMode": "Recreate", "minReplicas": REPLICAS + 1}),
         )
         .await?;
-    stage.autoscale("absent", &json!({})).await?;
+    fixture.autoscale("absent", &json!({})).await?;
 
     for workload in ["recreate", "auto", "absent", "half"] {
-        let uids = stage.all_large(workload, REPLICAS).await?;
+        let uids = fixture.all_large(workload, REPLICAS).await?;
         ensure!(
             uids.iter().all(|uid| !before[workload].contains(uid)),
             "{workload}: they are new pods"
@@ -72,7 +72,7 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         ensure!(fewest >= AT_LEAST, "{workload}: {fewest} were left");
     }
     for workload in ["off", "initial", "protected", "few"] {
-        let mut uids: Vec<String> = stage
+        let mut uids: Vec<String> = fixture
             .sizes(workload)
             .await?
             .into_iter()
@@ -90,23 +90,23 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         "the budget is said to hold the pods",
         PATIENCE,
         async || {
-            let metrics = scrape(&stage.leader().await?).await?;
+            let metrics = scrape(&fixture.leader().await?).await?;
             ensure!(metrics.contains(reasons), "{metrics}");
             Ok(())
         },
     )
     .await?;
-    told(&stage).await?;
+    reported(&fixture).await?;
     heart.stop().await
 }
 
 /// Upstream's events.
-async fn told(stage: &Stage) -> Result<()> {
+async fn reported(fixture: &Fixture) -> Result<()> {
     eventually("events tell of it", PATIENCE, async || {
         let columns =
             "custom-columns=REASON:.reason,KIND:.involvedObject.kind,SOURCE:.reportingComponent,MESSAGE:.message";
         let printed =
-            kubectl_in(stage.sandbox()?, &["-n", &stage.namespace, "get", "events", "-o", columns, "--no-headers"])
+            kubectl_in(fixture.sandbox()?, &["-n", &fixture.namespace, "get", "events", "-o", columns, "--no-headers"])
                 .await?;
         let has = |words: &[&str]| {
             printed.lines().any(|line| words.iter().all(|word| line.contains(word)) && line.contains("vpa-updater"))

@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use super::stage::{PATIENCE, SMALL, Stage};
+use super::fixture::{Fixture, PATIENCE, SMALL};
 
 const REPLICAS: usize = 3;
 const TIME: Duration = Duration::from_secs(10);
@@ -19,45 +19,45 @@ const SETTLING: &str = "vpa_updater_skipped_pods{reason=\"settling\"} ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_pod_is_evicted_before_all_of_a_manifest_is_there() -> Result<()> {
-    let mut stage = Stage::take("guarded").await?;
-    let heart = stage.heart();
-    stage.settle_for("10s").await?;
-    let outcome = in_pieces(&mut stage).await;
-    stage.settle_for("0s").await?;
+    let mut fixture = Fixture::take("guarded").await?;
+    let heart = fixture.heart();
+    fixture.settle_for("10s").await?;
+    let outcome = in_pieces(&mut fixture).await;
+    fixture.settle_for("0s").await?;
     outcome?;
     heart.stop().await
 }
 
 /// A workload whose `LimitRange` and budget come after its VPA object, and in another namespace one
 /// that has none.
-async fn in_pieces(stage: &mut Stage) -> Result<()> {
-    stage.workload("guarded", REPLICAS, &json!({})).await?;
-    let guarded = (stage.namespace.clone(), stage.pods.clone());
-    let watching = Watching::of(stage.pods.clone()).await?;
-    let before = sorted(stage, "guarded").await?;
-    stage
+async fn in_pieces(fixture: &mut Fixture) -> Result<()> {
+    fixture.workload("guarded", REPLICAS, &json!({})).await?;
+    let guarded = (fixture.namespace.clone(), fixture.pods.clone());
+    let watching = Watching::of(fixture.pods.clone()).await?;
+    let before = sorted(fixture, "guarded").await?;
+    fixture
         .autoscale("guarded", &json!({"updateMode": "Recreate"}))
         .await?;
-    settling(stage, REPLICAS..usize::MAX).await?;
+    settling(fixture, REPLICAS..usize::MAX).await?;
     let limits = json!({
         "metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": SMALL}}]},
     });
-    let ranges: Api<LimitRange> = Api::namespaced(stage.client.clone(), &stage.namespace);
+    let ranges: Api<LimitRange> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     ranges
         .create(&PostParams::default(), &serde_json::from_value(limits)?)
         .await?;
-    stage.protect("guarded", REPLICAS).await?;
+    fixture.protect("guarded", REPLICAS).await?;
 
-    stage.namespace = namespace(&stage.client, "free").await?;
-    stage.pods = Api::namespaced(stage.client.clone(), &stage.namespace);
-    stage.workload("free", REPLICAS, &json!({})).await?;
-    let free_before = sorted(stage, "free").await?;
+    fixture.namespace = namespace(&fixture.client, "free").await?;
+    fixture.pods = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    fixture.workload("free", REPLICAS, &json!({})).await?;
+    let free_before = sorted(fixture, "free").await?;
     let made = Instant::now();
-    stage
+    fixture
         .autoscale("free", &json!({"updateMode": "Recreate"}))
         .await?;
     eventually("the first pod is evicted", PATIENCE, async || {
-        ensure!(sorted(stage, "free").await? != free_before, "none is");
+        ensure!(sorted(fixture, "free").await? != free_before, "none is");
         Ok(())
     })
     .await?;
@@ -66,12 +66,12 @@ async fn in_pieces(stage: &mut Stage) -> Result<()> {
         "a pod was evicted after {:?}",
         made.elapsed()
     );
-    stage.all_large("free", REPLICAS).await?;
+    fixture.all_large("free", REPLICAS).await?;
 
-    settling(stage, 0..1).await?;
-    (stage.namespace, stage.pods) = guarded;
+    settling(fixture, 0..1).await?;
+    (fixture.namespace, fixture.pods) = guarded;
     ensure!(
-        sorted(stage, "guarded").await? == before,
+        sorted(fixture, "guarded").await? == before,
         "its pods are the same"
     );
     let fewest = watching.fewest("guarded", &before).await?;
@@ -80,9 +80,9 @@ async fn in_pieces(stage: &mut Stage) -> Result<()> {
 }
 
 /// Waits until pods wait since something was just changed, or none do.
-async fn settling(stage: &Stage, expected: Range<usize>) -> Result<()> {
+async fn settling(fixture: &Fixture, expected: Range<usize>) -> Result<()> {
     eventually(&format!("{expected:?} pods wait"), PATIENCE, async || {
-        let metrics = scrape(&stage.leader().await?).await?;
+        let metrics = scrape(&fixture.leader().await?).await?;
         // Without any there is no such series.
         let found = metrics
             .lines()
@@ -95,8 +95,8 @@ async fn settling(stage: &Stage, expected: Range<usize>) -> Result<()> {
     .await
 }
 
-async fn sorted(stage: &Stage, workload: &str) -> Result<Vec<String>> {
-    let mut uids: Vec<String> = stage
+async fn sorted(fixture: &Fixture, workload: &str) -> Result<Vec<String>> {
+    let mut uids: Vec<String> = fixture
         .sizes(workload)
         .await?
         .into_iter()

@@ -1,5 +1,4 @@
-//! The webhook as it is deployed: two replicas behind a Service, with certificates that nobody
-//! looks after.
+//! The webhook as it is deployed: two replicas behind a Service, with self-managed certificates.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -16,7 +15,7 @@ use rustls_pki_types::pem::PemObject as _;
 use sandbox::Component;
 use serde_json::{Value, json};
 
-use super::room::{PATIENCE, Room, is_resized};
+use super::fixture::{Fixture, PATIENCE, is_resized};
 
 const LABEL: &str = "app.kubernetes.io/name=webhook";
 const SECRET: &str = "vpa-tls-certs";
@@ -31,12 +30,12 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
     apply(&sandbox, "deploy/base/namespace.yaml").await?;
     deployed::deploy_these(&sandbox, "tests/e2e/webhook", LABEL).await?;
     let client = sandbox.client().await?;
-    let room = Room::new(client.clone(), "shop").await?;
-    room.workload().await?;
-    room.await_patches().await?;
+    let fixture = Fixture::new(client.clone(), "shop").await?;
+    fixture.workload().await?;
+    fixture.await_patches().await?;
 
-    room.bears_resized(3).await?;
-    room.errors_are_refused().await?;
+    fixture.bears_resized(3).await?;
+    fixture.errors_are_refused().await?;
     let heartbeat = [
         "-n",
         "plimsoll-system",
@@ -54,17 +53,17 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
 
     let replicas = deployed::replicas_of(&client, LABEL, METRICS_PORT).await?;
     ensure!(replicas.len() == 2, "{replicas:?}");
-    lost_at_best(&room, AT_ONCE, async || {
+    lost_at_best(&fixture, AT_ONCE, async || {
         kill_and_await_restart(&client, &replicas[0]).await
     })
     .await?;
-    lost_at_best(&room, 0, async || {
+    lost_at_best(&fixture, 0, async || {
         delete_and_await_certificates(&client).await
     })
     .await?;
 
     let survivor = direct(&client, replicas[1].address()).await?;
-    let review = review(&room.pod_of_workload().await?);
+    let review = review(&fixture.pod_of_workload().await?);
     sandbox.stop(Component::KubeApiserver).await?;
     let answered = eventually(
         "a replica goes on from what it knew",
@@ -77,18 +76,18 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
     .await;
     sandbox.start(Component::KubeApiserver).await?;
     answered?;
-    room.await_patches().await
+    fixture.await_patches().await
 }
 
 /// Something else may hold up the machine, and so both replicas: the best of three counts.
 async fn lost_at_best(
-    room: &Room,
+    fixture: &Fixture,
     bearable: usize,
     happens: impl AsyncFn() -> Result<()>,
 ) -> Result<()> {
     let mut lost = usize::MAX;
     for _ in 0..3 {
-        lost = lost.min(lost_while(room, &happens).await?);
+        lost = lost.min(lost_while(fixture, &happens).await?);
         eprintln!("{lost} pods were not resized");
         if lost <= bearable {
             return Ok(());
@@ -128,17 +127,17 @@ async fn kill_and_await_restart(client: &Client, replica: &Replica) -> Result<()
     .await
 }
 
-/// Makes pods in dry runs before, while and after something `happens`; gives how many were not
+/// Creates pods in dry runs before, during and after an event; returns the number that were not
 /// resized.
-async fn lost_while(room: &Room, happens: impl AsyncFnOnce() -> Result<()>) -> Result<usize> {
-    let pod = room.pod_of_workload().await?;
+async fn lost_while(fixture: &Fixture, happens: impl AsyncFnOnce() -> Result<()>) -> Result<usize> {
+    let pod = fixture.pod_of_workload().await?;
     let lost = Cell::new(0);
     let make = async || {
         let dry = PostParams {
             dry_run: true,
             ..PostParams::default()
         };
-        if !is_resized(&room.pods.create(&dry, &pod).await?) {
+        if !is_resized(&fixture.pods.create(&dry, &pod).await?) {
             lost.set(lost.get() + 1);
         }
         Ok(())
@@ -183,7 +182,7 @@ fn review(pod: &Pod) -> Value {
     })
 }
 
-/// How many patches a replica answers with, in base64.
+/// Number of patches in a replica's answers, in base64.
 async fn patches(replica: &Client, review: &Value) -> Result<usize> {
     let request = http::Request::post("/")
         .header("content-type", "application/json")

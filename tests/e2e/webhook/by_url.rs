@@ -1,5 +1,5 @@
-//! The webhook registered by URL, with upstream's flags and certificates that somebody else puts
-//! into files. It looks at one namespace only, so that other tests do not meet it.
+//! The webhook registered by URL, with upstream's flags and certificates from files. It watches one
+//! namespace only, so that other tests do not meet it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use super::certificates::Mounted;
-use super::room::{PATIENCE, RECOMMENDED, Room};
+use super::fixture::{Fixture, PATIENCE, RECOMMENDED};
 
 /// A running webhook; killed when dropped.
 struct Webhook {
@@ -76,26 +76,26 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
 -> Result<()> {
     let sandbox = shared().await?;
     let client = sandbox.client().await?;
-    let room = Room::new(client.clone(), "hook").await?;
+    let fixture = Fixture::new(client.clone(), "hook").await?;
     let mut mounted = Mounted::new(
         sandbox.logs_dir().join("webhook-certificates"),
         free_address()?,
     )?;
-    let webhook = Webhook::start(sandbox, &room.namespace, &mounted)?;
+    let webhook = Webhook::start(sandbox, &fixture.namespace, &mounted)?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let outcome = async {
-        room.workload().await?;
-        room.await_patches().await?;
-        room.bears_resized(2).await?;
-        room.errors_are_refused().await?;
-        let object = room
+        fixture.workload().await?;
+        fixture.await_patches().await?;
+        fixture.bears_resized(2).await?;
+        fixture.errors_are_refused().await?;
+        let object = fixture
             .autoscale("defaulted", &json!({"targetRef": {"name": "other"}}))
             .await?;
         assert_eq!(
             object.data["spec"]["updatePolicy"],
             json!({"updateMode": "Recreate"})
         );
-        a_dry_run_is_answered_and_leaves_nothing(&room).await?;
+        a_dry_run_is_answered_and_leaves_nothing(&fixture).await?;
 
         mounted.replace()?;
         for line in [
@@ -105,14 +105,14 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
         ] {
             webhook.says(line).await?;
         }
-        room.await_patches().await?;
+        fixture.await_patches().await?;
         let configuration = configurations.get("vpa-webhook-config").await?;
         assert_eq!(
             configuration.metadata.labels,
             Some([("team".to_owned(), "sizes".to_owned())].into())
         );
 
-        let leases: Api<Lease> = Api::namespaced(client.clone(), &room.namespace);
+        let leases: Api<Lease> = Api::namespaced(client.clone(), &fixture.namespace);
         eventually("the heartbeat was renewed", PATIENCE, async || {
             let lease = leases
                 .get("vpa-admission-controller")
@@ -135,15 +135,15 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
     outcome
 }
 
-async fn a_dry_run_is_answered_and_leaves_nothing(room: &Room) -> Result<()> {
-    let mut pod = serde_json::to_value(room.pod_of_workload().await?)?;
+async fn a_dry_run_is_answered_and_leaves_nothing(fixture: &Fixture) -> Result<()> {
+    let mut pod = serde_json::to_value(fixture.pod_of_workload().await?)?;
     pod["metadata"]["name"] = "dry".into();
     let file = shared().await?.logs_dir().join("dry.json");
     std::fs::write(&file, pod.to_string())?;
     let file = file.to_str().context("the path is text")?;
     let printed = kubectl(&[
         "-n",
-        &room.namespace,
+        &fixture.namespace,
         "apply",
         "--dry-run=server",
         "-ojson",
@@ -157,7 +157,7 @@ async fn a_dry_run_is_answered_and_leaves_nothing(room: &Room) -> Result<()> {
         RECOMMENDED.0
     );
     ensure!(
-        room.pods.get_opt("dry").await?.is_none(),
+        fixture.pods.get_opt("dry").await?.is_none(),
         "a dry run made a pod"
     );
     Ok(())

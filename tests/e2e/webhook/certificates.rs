@@ -13,7 +13,7 @@ const FILES: [&str; 3] = ["serverCert.pem", "serverKey.pem", "caCert.pem"];
 pub(crate) struct Mounted {
     folder: PathBuf,
     revision: u32,
-    /// Where the server listens that shows them.
+    /// Address of the server with these certificates.
     pub(crate) address: SocketAddr,
 }
 

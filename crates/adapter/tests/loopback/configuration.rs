@@ -2,9 +2,9 @@
 
 use adapter::guard::Guard;
 use anyhow::ensure;
-use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;
+use testing::{Pace, eventually};
 
 use crate::api_server::ApiServer;
 use crate::authority::Authority;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use adapter::guard::Guard;
 use anyhow::ensure;
-use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;
 use tempfile::TempDir;
+use testing::{Pace, eventually};
 
 use crate::api_server::ApiServer;
 use crate::authority::{Authority, Identity};

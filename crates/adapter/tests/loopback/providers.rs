@@ -2,9 +2,9 @@
 //! die, come back or ask us.
 
 use anyhow::{bail, ensure};
-use eventually::{Pace, eventually};
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
+use testing::{Pace, eventually};
 
 use crate::provider::{Does, Provider};
 use crate::stage::{QUEUE, Stage};

@@ -148,11 +148,11 @@ pub(crate) fn the_cluster() -> Cluster {
 
 /// Rule files that are right or wrong.
 pub(crate) fn rule_files() -> Vec<RuleFile> {
-    recordings::load("prometheus-adapter/files")
+    testing::vectors::load("prometheus-adapter/files")
 }
 
 fn one<T: DeserializeOwned>(name: &str) -> T {
-    recordings::load(&format!("prometheus-adapter/{name}"))
+    testing::vectors::load(&format!("prometheus-adapter/{name}"))
         .pop()
         .expect("a case")
 }

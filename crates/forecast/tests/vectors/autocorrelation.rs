@@ -1,8 +1,8 @@
 //! Circular autocorrelation of short lists.
 
 use forecast::crane::autocorrelation;
-use recordings::{Double, load};
 use serde::Deserialize;
+use testing::vectors::{Double, each_case};
 
 use crate::close::is_close;
 
@@ -14,10 +14,7 @@ struct Case {
 
 #[test]
 fn vectors_crane_dsp_autocorrelation() {
-    for (number, case) in load::<Case>("crane/dsp_autocorrelation")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("crane/dsp_autocorrelation", |number, case: Case| {
         let found = autocorrelation(&case.samples);
         assert_eq!(found.len(), case.expect.len(), "case {number}");
         for (lag, (found, expected)) in found.iter().zip(&case.expect).enumerate() {
@@ -27,5 +24,5 @@ fn vectors_crane_dsp_autocorrelation() {
                 expected.0
             );
         }
-    }
+    });
 }

@@ -1,8 +1,8 @@
 //! Error that ranks estimators.
 
 use forecast::crane::prediction_error;
-use recordings::{double, load};
 use serde::Deserialize;
+use testing::vectors::{double, each_case};
 
 use crate::close::is_close;
 
@@ -16,12 +16,12 @@ struct Case {
 
 #[test]
 fn vectors_crane_dsp_error() {
-    for (number, case) in load::<Case>("crane/dsp_error").into_iter().enumerate() {
+    each_case("crane/dsp_error", |number, case: Case| {
         let found = prediction_error(&case.actual, &case.predicted);
         assert!(
             is_close(found, case.expect, 1e-12),
             "case {number}: {found} for {}",
             case.expect
         );
-    }
+    });
 }

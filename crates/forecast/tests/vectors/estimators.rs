@@ -1,8 +1,8 @@
 //! Forecast of one period by each estimator.
 
 use forecast::crane::{Estimator, Filter, Periods};
-use recordings::load;
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 use crate::source::Source;
 use crate::summary::Summary;
@@ -63,7 +63,7 @@ impl Written {
 
 #[test]
 fn vectors_crane_dsp_estimators() {
-    for (number, case) in load::<Case>("crane/dsp_estimators").into_iter().enumerate() {
+    each_case("crane/dsp_estimators", |number, case: Case| {
         let samples = case.source.samples();
         let step_seconds = (samples[1].0 - samples[0].0) as u32;
         let per_period = case.period_seconds / step_seconds as usize;
@@ -82,5 +82,5 @@ fn vectors_crane_dsp_estimators() {
                 .expect
                 .check(&found, tolerance, &format!("case {number}, {estimator:?}"));
         }
-    }
+    });
 }

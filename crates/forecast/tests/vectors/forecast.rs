@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use forecast::crane::{Dsp, DspError, Estimator, preprocess};
-use recordings::{Double, load};
 use serde::Deserialize;
+use testing::vectors::{Double, each_case};
 
 use crate::close::is_close;
 use crate::estimators::Written;
@@ -38,7 +38,7 @@ struct Expected {
 #[test]
 fn vectors_crane_dsp_forecast() {
     let mut compared = 0;
-    for (number, case) in load::<Case>("crane/dsp_forecast").into_iter().enumerate() {
+    let cases = each_case("crane/dsp_forecast", |number, case: Case| {
         let samples = case.source.samples();
         let regular = preprocess(&samples, case.step_seconds);
         assert_eq!(
@@ -46,7 +46,7 @@ fn vectors_crane_dsp_forecast() {
             case.expect.rejected,
             "case {number}: {regular:?}"
         );
-        let Ok(regular) = regular else { continue };
+        let Ok(regular) = regular else { return };
         assert_eq!(
             regular.first_second, case.expect.first_timestamp,
             "case {number}"
@@ -87,9 +87,9 @@ fn vectors_crane_dsp_forecast() {
             );
             compared += 1;
         }
-    }
+    });
     assert!(
-        compared > 30,
+        cases == 0 || compared > 30,
         "{compared} cases have a period that does not depend on chance"
     );
 }

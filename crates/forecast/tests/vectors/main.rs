@@ -1,6 +1,6 @@
 //! Comparison with inputs and outputs recorded by running Crane.
 //!
-//! The crate `recordings` locates the recordings.
+//! `testing::vectors` reads the recordings.
 
 mod autocorrelation;
 mod close;

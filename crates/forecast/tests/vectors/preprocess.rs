@@ -1,8 +1,8 @@
 //! Histories with gaps, doubles and odd distances.
 
 use forecast::crane::preprocess;
-use recordings::load;
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 use crate::close::is_close;
 
@@ -22,14 +22,14 @@ struct Expected {
 
 #[test]
 fn vectors_crane_dsp_preprocess() {
-    for (number, case) in load::<Case>("crane/dsp_preprocess").into_iter().enumerate() {
+    each_case("crane/dsp_preprocess", |number, case: Case| {
         let found = preprocess(&case.samples, case.step_seconds);
         assert_eq!(
             found.is_err(),
             case.expect.rejected,
             "case {number}: {found:?}"
         );
-        let Ok(found) = found else { continue };
+        let Ok(found) = found else { return };
         let expected = case.expect.values.unwrap_or_default();
         assert_eq!(
             found.first_second, case.expect.first_timestamp,
@@ -42,5 +42,5 @@ fn vectors_crane_dsp_preprocess() {
                 "case {number}, value {index}: {found} for {expected}"
             );
         }
-    }
+    });
 }

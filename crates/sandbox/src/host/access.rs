@@ -1,13 +1,13 @@
-//! The kubeconfig through which a hosted process uses its pod's `ServiceAccount`. In a cluster it
-//! would read `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here; the
-//! file names the token and authority files of that very volume, so that renewed tokens are picked
-//! up.
+//! The kubeconfig of a hosted process for its pod's `ServiceAccount`. In a cluster the process
+//! would read `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here. The
+//! file names the token and authority files of that volume, so that renewed tokens are used.
 
-use std::{fs, io, path::Path};
+use std::path::Path;
+use std::{fs, io};
 
 use serde_json::json;
 
-/// Writes it. `account` is the local folder of the `ServiceAccount` volume.
+/// Writes the kubeconfig. `account` is the local folder of the `ServiceAccount` volume.
 pub(super) fn write(
     path: &Path,
     account: &Path,
@@ -17,7 +17,7 @@ pub(super) fn write(
     fs::write(path, kubeconfig(account, namespace, api_server_port))
 }
 
-/// JSON is YAML.
+/// The kubeconfig as JSON, which is YAML.
 fn kubeconfig(account: &Path, namespace: &str, api_server_port: u16) -> String {
     let name = "in-cluster";
     let cluster = json!({

@@ -1,13 +1,11 @@
-//! Addresses of hosted pods. Each pod has one address in two spellings: `10.B.y.z` in its status,
+//! Addresses of hosted pods. Each pod has one address in two forms: `10.B.y.z` in its status,
 //! because the API server refuses loopback addresses in `EndpointSlice`s and as proxy targets, and
-//! `127.B.y.z`, on which its processes really listen (Linux answers for all of 127.0.0.0/8). The
-//! block B belongs to one sandbox at a time on this machine.
+//! `127.B.y.z`, on which its processes listen (Linux answers for all of 127.0.0.0/8). The block B
+//! belongs to one sandbox at a time on this machine.
 
-use std::{
-    collections::BTreeSet,
-    net::{Ipv4Addr, TcpListener},
-    path::Path,
-};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
@@ -16,13 +14,12 @@ use sha2::{Digest, Sha256};
 const FIRST_BLOCK: u8 = 128;
 const BLOCKS: u8 = 96;
 
-/// The socket that marks a block as taken. Its owner's death frees it, so that a block is never
+/// The socket that marks a block as used. The kernel frees it with its owner, so that no block is
 /// leaked.
 const CLAIM_HOST: [u8; 2] = [255, 254];
 const CLAIM_PORT: u16 = 47_127;
 
-/// Pods at one time in one sandbox; also the number of addresses handed out before one is used
-/// again.
+/// Pods at one time in one sandbox; also the number of addresses assigned before one is used again.
 const LAST_INDEX: u16 = 50_000;
 
 /// A claimed block of addresses.
@@ -33,8 +30,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Claims a block, trying first the one that this folder's path suggests, so that a sandbox
-    /// keeps its addresses.
+    /// Claims a block, first the one that follows from this folder's path, so that a sandbox keeps
+    /// its addresses.
     pub(super) fn claim(folder: &Path) -> std::io::Result<Self> {
         let start = Sha256::digest(folder.as_os_str().as_encoded_bytes())[0];
         let mut refusal = std::io::Error::other("no block of loopback addresses to choose from");
@@ -70,12 +67,12 @@ pub(super) struct PodAddress {
 }
 
 impl PodAddress {
-    /// As in the pod's status.
+    /// The address in the pod's status.
     pub(super) fn in_status(self) -> Ipv4Addr {
         self.with_first(10)
     }
 
-    /// Where the pod's processes listen.
+    /// The address on which the pod's processes listen.
     pub(super) fn on_loopback(self) -> Ipv4Addr {
         self.with_first(127)
     }
@@ -86,7 +83,7 @@ impl PodAddress {
     }
 }
 
-/// The addresses of one block. Freed addresses are used again only after all others had their turn.
+/// The addresses of one block. A freed address is used again only after all others.
 #[derive(Debug)]
 pub(super) struct Pool {
     octet: u8,
@@ -95,7 +92,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// An untouched pool for the block with this second octet.
+    /// An unused pool for the block with this second octet.
     pub(super) fn new(octet: u8) -> Self {
         Self {
             octet,

@@ -1,13 +1,12 @@
-//! How long a container that ended waits before it starts again, as in a kubelet: at once the first
-//! time, then the base (10 s) doubled each time up to five minutes; a run longer than twice that
-//! cap starts anew.
+//! Restart delays of a container, as in a kubelet: none the first time, then the base (10 s),
+//! doubled each time up to five minutes. A run longer than twice that limit resets them.
 
 use std::time::Duration;
 
-/// The longest wait.
+/// The longest delay.
 const CAP: Duration = Duration::from_mins(5);
 
-/// The waits of one container.
+/// The delays of one container.
 #[derive(Clone, Debug)]
 pub(super) struct BackOff {
     base: Duration,
@@ -23,7 +22,7 @@ impl BackOff {
         }
     }
 
-    /// The wait after a run of this length.
+    /// The delay after a run of this length.
     pub(super) fn after(&mut self, run: Duration) -> Duration {
         if run > 2 * CAP {
             self.next = Duration::ZERO;
@@ -48,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_starts_anew() {
+    fn a_long_run_resets_the_delay() {
         let mut back_off = BackOff::new(Duration::from_secs(10));
         for _ in 0..5 {
             back_off.after(Duration::from_secs(1));

@@ -1,33 +1,31 @@
 //! Runs one container of a hosted pod until it is over: start, probes, end, restart after a
 //! back-off.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    Problem,
-    backoff::BackOff,
-    context::PodContext,
-    launch::Launch,
-    logs::Log,
-    orders::{Deadline, due, ordered},
-    preparation::Prepared,
-    probe::{self, Check},
-    process::Process,
-    report::{Report, Slot},
-    resize,
-    restart::Restart,
-    watching::{Failed, Watch, ask},
-};
+use super::backoff::BackOff;
+use super::context::PodContext;
+use super::launch::Launch;
+use super::logs::Log;
+use super::preparation::Prepared;
+use super::probe::{self, Handler};
+use super::prober::{ProbeFailure, Prober, probe_once};
+use super::process::Process;
+use super::report::{Report, Slot};
+use super::restart::Restart;
+use super::stop::{Deadline, stop_due, stop_requested};
+use super::{Problem, resize};
 
-/// How long a container that cannot start waits for what it lacks before it looks again.
+/// Pause before a container that cannot start is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// One container and where it reports to.
+/// One container and its report.
 pub(super) struct Runner {
     context: Arc<PodContext>,
     container: Container,
@@ -41,19 +39,18 @@ struct End {
     cause: Cause,
 }
 
-/// Why a run ended.
+/// Cause of a run's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
-    /// By itself, or for a probe.
+    /// The process ended by itself, or a probe failed.
     Itself,
     /// The pod must end.
-    Order,
-    /// New resources take effect at a start only.
+    ControlRequest,
+    /// New resources that take effect at a start only.
     Resize,
 }
 
 impl Runner {
-    /// The runner of this container.
     pub(super) fn new(
         context: Arc<PodContext>,
         container: Container,
@@ -68,13 +65,13 @@ impl Runner {
         }
     }
 
-    /// Runs it until it is over for good, or ordered to end.
+    /// Runs the container until its final end, or until it is asked to stop.
     pub(super) async fn run(self, mut deadline: Deadline) {
         let mut back_off = BackOff::new(self.context.hosting.config.restart_back_off);
         loop {
             let prepared = tokio::select! {
                 biased;
-                _ = ordered(&mut deadline) => return self.report(|report| report.over = report.termination().is_some()),
+                _ = stop_requested(&mut deadline) => return self.report(|report| report.over = report.termination().is_some()),
                 prepared = self.prepared() => prepared,
             };
             let began = Instant::now();
@@ -91,7 +88,7 @@ impl Runner {
             if end.cause == Cause::Resize {
                 continue;
             }
-            if end.cause == Cause::Order || !self.restart.again(end.exit_code) {
+            if end.cause == Cause::ControlRequest || !self.restart.again(end.exit_code) {
                 return self.report(|report| report.over = true);
             }
             let wait = back_off.after(began.elapsed());
@@ -99,13 +96,13 @@ impl Runner {
                 self.back_off(wait);
                 tokio::select! {
                     () = sleep(wait) => {}
-                    _ = ordered(&mut deadline) => return self.report(|report| report.over = true),
+                    _ = stop_requested(&mut deadline) => return self.report(|report| report.over = true),
                 }
             }
         }
     }
 
-    /// Waits until the configuration is complete, saying meanwhile what is missing.
+    /// Waits until the configuration is complete; reports what is missing.
     async fn prepared(&self) -> Prepared {
         let mut changes = self.context.hosting.objects.changes();
         loop {
@@ -125,8 +122,8 @@ impl Runner {
             Problem::run(format!("start {}: {error}", launch.program.display()))
         };
         let log = Log::start(&self.context.logs(&self.container.name)).map_err(failed)?;
-        let mut process =
-            Process::start(&self.context.hosting.config.shim, launch, &log).map_err(failed)?;
+        let mut process = Process::start(&self.context.hosting.config.exec_wrapper, launch, &log)
+            .map_err(failed)?;
         let pid = process.pid();
         self.report(|report| {
             report.start(
@@ -140,7 +137,7 @@ impl Runner {
             "Started",
             format!("Started container {} as process {pid}", self.container.name),
         );
-        let watch = Watch {
+        let prober = Prober {
             context: &self.context,
             slot: self.slot,
             name: &self.container.name,
@@ -149,7 +146,7 @@ impl Runner {
         };
         let end = tokio::select! {
             exit_code = process.wait() => End { exit_code, cause: Cause::Itself },
-            Failed { kind, grace } = watch.until_failure() => {
+            ProbeFailure { kind, grace } = prober.until_failure() => {
                 self.event("Killing", format!("Container {} failed {kind}, will be restarted", self.container.name));
                 let latest = Instant::now() + grace.unwrap_or_else(|| self.grace());
                 End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Itself }
@@ -159,23 +156,23 @@ impl Runner {
                 let latest = Instant::now() + self.grace();
                 End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Resize }
             }
-            _ = ordered(deadline) => {
+            _ = stop_requested(deadline) => {
                 self.event("Killing", format!("Stopping container {}", self.container.name));
                 self.before_stop(prepared, launch, deadline).await;
-                End { exit_code: process.end(None, deadline).await, cause: Cause::Order }
+                End { exit_code: process.end(None, deadline).await, cause: Cause::ControlRequest }
             }
         };
         self.report(|report| report.end(Timestamp::now(), end.exit_code));
         Ok(end)
     }
 
-    /// A container whose image is not ours: it runs without a process, as KWOK's do; an init
-    /// container ends at once.
+    /// Simulates a container whose image is not ours: it runs without a process, as KWOK's do; an
+    /// init container ends at once.
     async fn play(&self, deadline: &mut Deadline) -> End {
         self.report(|report| report.start(Timestamp::now(), None, false, false));
         let runs_to_its_end = matches!(self.slot, Slot::Init(_)) && self.restart != Restart::Always;
         if !runs_to_its_end {
-            ordered(deadline).await;
+            stop_requested(deadline).await;
         }
         self.report(|report| report.end(Timestamp::now(), 0));
         End {
@@ -183,7 +180,7 @@ impl Runner {
             cause: if runs_to_its_end {
                 Cause::Itself
             } else {
-                Cause::Order
+                Cause::ControlRequest
             },
         }
     }
@@ -207,21 +204,21 @@ impl Runner {
                 Ok(())
             } else if let Some(get) = &hook.http_get {
                 let check = probe::http(get, &self.container).map_err(|problem| problem.message)?;
-                ask(&self.context, &check, prepared, launch).await
+                probe_once(&self.context, &check, prepared, launch).await
             } else {
                 let command = hook
                     .exec
                     .as_ref()
                     .and_then(|exec| exec.command.clone())
                     .unwrap_or_default();
-                ask(&self.context, &Check::Exec(command), prepared, launch).await
+                probe_once(&self.context, &Handler::Exec(command), prepared, launch).await
             }
         };
         tokio::select! {
             outcome = run => if let Err(error) = outcome {
                 self.warning("FailedPreStopHook", format!("PreStopHook failed: {error}"));
             },
-            () = due(deadline, None) => {}
+            () = stop_due(deadline, None) => {}
         }
     }
 

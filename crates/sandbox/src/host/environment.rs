@@ -1,4 +1,4 @@
-//! A container's environment: what every hosted process gets, then `envFrom`, then `env` with
+//! A container's environment: variables of every hosted process, then `envFrom`, then `env` with
 //! `$(NAME)` expanded, later entries over earlier ones, as in a kubelet. Values are rewritten to
 //! local paths last, when the process starts.
 
@@ -7,22 +7,19 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod};
 use kube::ResourceExt;
 
-use super::{
-    Problem,
-    address::PodAddress,
-    expansion::expand,
-    fields,
-    objects::{Objects, present},
-};
+use super::address::PodAddress;
+use super::expansion::expand;
+use super::objects::{Objects, present};
+use super::{Problem, fields};
 
-/// Names to values.
+/// Variables by name.
 pub(super) type Environment = BTreeMap<String, String>;
 
-/// The host part that our programs give to listening addresses without one, so that replicas do not
-/// clash.
+/// Host part that our programs give to listening addresses without one, so that replicas do not
+/// conflict.
 pub(super) const LISTEN_IP: &str = "PLIMSOLL_LISTEN_IP";
 
-/// What the image and the kubelet would set.
+/// Variables that the image and the kubelet would set.
 pub(super) fn base(pod: &Pod, address: PodAddress, api_server_port: u16) -> Environment {
     let entries = [
         (
@@ -45,7 +42,7 @@ pub(super) fn base(pod: &Pod, address: PodAddress, api_server_port: u16) -> Envi
     entries.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Lays the container's own entries over the base.
+/// Adds the container's own variables to the base.
 pub(super) fn environment(
     mut environment: Environment,
     pod: &Pod,
@@ -95,7 +92,7 @@ fn add_whole_objects(
     Ok(())
 }
 
-/// `None` when the key is missing and may be.
+/// The value, or `None` when the key is missing and optional.
 fn value_from(
     source: &EnvVarSource,
     pod: &Pod,
@@ -213,6 +210,6 @@ mod tests {
         assert_eq!(base["KUBERNETES_SERVICE_HOST"], "127.0.0.1");
         assert_eq!(base["KUBERNETES_SERVICE_PORT"], "6443");
         assert_eq!(base["HOSTNAME"], "pod");
-        assert_eq!(base[LISTEN_IP], address().on_loopback().to_string());
+        assert_eq!(base[LISTEN_IP], "127.130.0.1");
     }
 }

@@ -1,21 +1,19 @@
-//! Events of hosted pods (`kubectl describe`), written on the side: a pod never waits for them.
+//! Events of hosted pods (`kubectl describe`), written asynchronously: a pod never waits for them.
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::{
-    Client, Resource,
-    runtime::events::{Event, EventType, Recorder, Reporter},
-};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
-/// Events waiting to be written; more are dropped.
+/// Events in the queue; more are dropped.
 const WAITING: usize = 256;
 
-/// Takes events from all pods.
+/// Queue of events of all pods.
 #[derive(Clone, Debug)]
 pub(super) struct Events(mpsc::Sender<(Event, ObjectReference)>);
 
 impl Events {
-    /// The way in, and the future that writes.
+    /// The queue, and the future that writes its events.
     pub(super) fn new(client: Client) -> (Self, impl Future<Output = ()>) {
         let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
         let recorder = Recorder::new(
@@ -28,19 +26,19 @@ impl Events {
         let write = async move {
             while let Some((event, regarding)) = receiver.recv().await {
                 if let Err(error) = recorder.publish(&event, &regarding).await {
-                    tracing::debug!(%error, reason = event.reason, "an event was not written");
+                    tracing::debug!(%error, reason = event.reason, "cannot write an event");
                 }
             }
         };
         (Self(sender), write)
     }
 
-    /// Something that belongs to the life of a pod.
+    /// Records a normal event.
     pub(super) fn normal(&self, pod: &Pod, reason: &str, note: String) {
         self.send(pod, EventType::Normal, reason, note);
     }
 
-    /// Something that somebody should look at.
+    /// Records a warning.
     pub(super) fn warning(&self, pod: &Pod, reason: &str, note: String) {
         self.send(pod, EventType::Warning, reason, note);
     }
@@ -54,7 +52,7 @@ impl Events {
             secondary: None,
         };
         if self.0.try_send((event, pod.object_ref(&()))).is_err() {
-            tracing::debug!(reason, "too many events; one was dropped");
+            tracing::debug!(reason, "the event queue is full; dropping an event");
         }
     }
 }

@@ -1,12 +1,10 @@
-//! Objects that the unit tests of this module share.
+//! Objects for the unit tests of this module.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{
-    address::{PodAddress, Pool},
-    objects::Objects,
-};
+use super::address::{PodAddress, Pool};
+use super::objects::Objects;
 
 /// A pod named `pod` with these fields of its own.
 pub(super) fn pod(fields: &Value) -> Pod {
@@ -15,7 +13,7 @@ pub(super) fn pod(fields: &Value) -> Pod {
     serde_json::from_value(object).unwrap()
 }
 
-/// Some pod's address.
+/// Address of a pod.
 pub(super) fn address() -> PodAddress {
     Pool::new(130).take().unwrap()
 }

@@ -1,17 +1,17 @@
-//! Which images are ours: `[registry/]plimsoll/<program>[:tag][@digest]`. A pod with such a
-//! container is hosted as local processes; every other pod is played by KWOK.
+//! Images of ours: `[registry/]plimsoll/<program>[:tag][@digest]`. A pod with such a container is
+//! hosted as local processes; KWOK simulates every other pod.
 
 use k8s_openapi::api::core::v1::Pod;
 
 /// jq expression for a KWOK stage selector: yields `true` for each container whose image is ours.
-/// Stages that play pods use it as a key with operator `NotIn` and the value `"true"`, so that KWOK
-/// leaves hosted pods alone. It accepts exactly the images that [`program_of`] accepts.
+/// Stages that simulate pods use it as a key with operator `NotIn` and the value `"true"`, so that
+/// KWOK leaves hosted pods alone. It accepts exactly the images that [`program_of`] accepts.
 pub const HOSTED_IMAGE_JQ: &str = r#".spec.containers[].image | test("(^|/)plimsoll/[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[^/@]+)?(@[^/@]+)?$")"#;
 
 /// The repository folder that marks an image as ours.
 const OWNER: &str = "plimsoll";
 
-/// The program that an image of ours contains, or `None` for an image of somebody else.
+/// The program in an image of ours; `None` for other images.
 pub fn program_of(image: &str) -> Option<&str> {
     let (reference, digest) = match image.split_once('@') {
         Some((reference, digest)) => (reference, Some(digest)),
@@ -29,7 +29,7 @@ pub fn program_of(image: &str) -> Option<&str> {
     (owner == OWNER && tag != Some("") && is_program_name(program)).then_some(program)
 }
 
-/// True for a pod with at least one container of ours.
+/// Whether a pod has at least one container of ours.
 pub fn is_hosted(pod: &Pod) -> bool {
     let containers = pod
         .spec

@@ -1,20 +1,18 @@
-//! Tells KWOK's fake kubelet where the logs of a hosted pod are and where its ports listen, so that
-//! `kubectl logs` and `kubectl port-forward` work: a `Logs` and a `PortForward` resource (group
-//! `kwok.x-k8s.io`) per pod, owned by the pod. KWOK must run with
-//! `enableCRDs: [Logs, PortForward]`. It cannot tell that a container has ended, so
-//! `kubectl logs --follow` goes on until it is interrupted.
+//! A `Logs` and a `PortForward` resource (group `kwok.x-k8s.io`) per hosted pod, owned by the pod.
+//! From them KWOK's fake kubelet serves `kubectl logs` and `kubectl port-forward`. KWOK must run
+//! with `enableCRDs: [Logs, PortForward]`. It does not know when a container has ended, so `kubectl
+//! logs --follow` goes on until it is interrupted.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{DynamicObject, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind},
-};
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{context::PodContext, logs};
+use super::context::PodContext;
+use super::logs;
 
-/// The custom resources that KWOK must be told to watch.
+/// Custom resources for KWOK's option `enableCRDs`.
 pub const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];
 
 const MANAGER: &str = "sandbox-host";

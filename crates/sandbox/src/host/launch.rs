@@ -1,40 +1,36 @@
-//! What to run for a container: program, arguments, environment and working folder of the local
-//! process.
+//! The local process of a container: program, arguments, environment and working folder.
 
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::{
-    Problem,
-    environment::Environment,
-    expansion::expand,
-    image::program_of,
-    mounts::{Mount, rewrite_argument, rewrite_path},
-};
+use super::Problem;
+use super::environment::Environment;
+use super::expansion::expand;
+use super::image::program_of;
+use super::mounts::{Mount, rewrite_argument, rewrite_path};
 
-/// Where a pod's `ServiceAccount` is mounted in every container that may use it.
+/// Mount path of a pod's `ServiceAccount` in every container that may use it.
 pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// A process to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Launch {
-    /// The program of the container's image.
     pub(super) program: PathBuf,
-    /// Expanded and rewritten.
+    /// Arguments, expanded and rewritten.
     pub(super) arguments: Vec<String>,
-    /// Complete: nothing is inherited.
+    /// Complete environment: nothing is inherited.
     pub(super) environment: Environment,
-    /// Below the container's own folder, unless it is in a volume.
+    /// Working folder below the container's own, unless it is in a volume.
     pub(super) working_folder: PathBuf,
 }
 
-/// Folders that a launch refers to.
+/// Folders and files that a launch refers to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Folders<'a> {
-    /// Our programs.
+    /// Folder of our programs.
     pub(super) binaries: &'a Path,
-    /// Stands for `/` in the container.
+    /// Local folder for the container's `/`.
     pub(super) root: &'a Path,
     /// The generated kubeconfig.
     pub(super) kubeconfig: &'a Path,
@@ -90,7 +86,7 @@ impl Launch {
         }))
     }
 
-    /// Refuses a command that the image does not contain.
+    /// Refuses a command that is not in the image.
     pub(super) fn check_command(&self, command: &[String]) -> Result<(), Problem> {
         let program = self
             .program
@@ -101,7 +97,8 @@ impl Launch {
     }
 }
 
-/// Our images contain one program each, so that is all that a command or an exec probe can start.
+/// Checks an entry point: our images contain one program each, so a command or an exec probe can
+/// start only that.
 fn check_entry(entry: &str, program: &str) -> Result<(), Problem> {
     if Path::new(entry)
         .file_name()

@@ -1,19 +1,17 @@
-//! Container logs in the format of container runtimes
-//! (`2026-01-02T03:04:05.000000006Z stdout F text`), which KWOK's fake kubelet reads for
-//! `kubectl logs`. A file is bounded; a new start keeps the log of the start before it.
+//! Container logs in the format of container runtimes (`2026-01-02T03:04:05.000000006Z stdout F
+//! text`), which KWOK's fake kubelet reads for `kubectl logs`. A file is bounded; a new run keeps
+//! the log of the last one.
 
-use parking_lot::Mutex;
-use std::{
-    fs::{self, File},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
-/// Bytes of one log file before it starts anew.
+/// Bytes of one log file before a new one replaces it.
 const FILE_BYTES: u64 = 10 * 1024 * 1024;
 
 /// Bytes of one entry; longer lines are split, marked as partial.
@@ -24,7 +22,7 @@ pub(super) fn current(folder: &Path) -> PathBuf {
     folder.join("current.log")
 }
 
-/// The log of the run before.
+/// The log of the previous run.
 pub(super) fn previous(folder: &Path) -> PathBuf {
     folder.join("previous.log")
 }
@@ -56,7 +54,7 @@ impl Log {
         }))))
     }
 
-    /// Copies a stream until it ends. Errors of the log file end nothing: the container must not
+    /// Copies a stream until it ends. Errors of the log file do not stop it: the container must not
     /// wait for its log.
     pub(super) async fn copy(self, stream: &'static str, mut from: impl AsyncBufRead + Unpin) {
         let mut entry = Vec::new();
@@ -90,7 +88,7 @@ impl Log {
         text.push(b'\n');
         let mut file = self.0.lock();
         if let Err(error) = file.append(&text) {
-            tracing::warn!(%error, path = %file.path.display(), "a log entry was lost");
+            tracing::warn!(%error, path = %file.path.display(), "cannot write a log entry");
         }
     }
 }
@@ -98,7 +96,7 @@ impl Log {
 impl LogFile {
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if self.written + text.len() as u64 > FILE_BYTES {
-            // A new file under the old name: readers that follow notice and open it.
+            // A new file with the same name: readers that follow notice and open it.
             fs::remove_file(&self.path)?;
             self.file = File::create(&self.path)?;
             self.written = 0;
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_starts_anew_before_it_is_too_long() {
+    fn a_file_is_replaced_before_it_is_too_long() {
         let folder = tempfile::tempdir().unwrap();
         let line = format!("{}\n", "x".repeat(ENTRY_BYTES - 1));
         copied(folder.path(), line.repeat(700).as_bytes());

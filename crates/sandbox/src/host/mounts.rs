@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::Problem;
 
-/// One mount of a container: its path inside, and the file or folder that stands for it.
+/// One mount of a container: its path inside, and the local file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     /// Without a slash at the end.
@@ -43,7 +43,7 @@ pub(super) fn mounts(container: &Container, volumes: &Path) -> Result<Vec<Mount>
         .collect()
 }
 
-/// A path below some folder, refused when it would lead out of it.
+/// A path below some folder, refused when it leads out of it.
 pub(super) fn inner_path(path: &str) -> Result<PathBuf, Problem> {
     let plain = Path::new(path)
         .components()
@@ -57,7 +57,7 @@ pub(super) fn inner_path(path: &str) -> Result<PathBuf, Problem> {
     }
 }
 
-/// An argument as the local process must see it.
+/// Rewrites an argument for the local process.
 pub(super) fn rewrite_argument(argument: &str, mounts: &[Mount]) -> String {
     match argument.split_once('=') {
         Some((flag, value)) if flag.starts_with('-') => {
@@ -67,8 +67,8 @@ pub(super) fn rewrite_argument(argument: &str, mounts: &[Mount]) -> String {
     }
 }
 
-/// A path (or any other text) as the local process must see it: the longest mount path that holds
-/// it is replaced.
+/// Rewrites a path (or any other text) for the local process: replaces the longest mount path that
+/// contains it.
 pub(super) fn rewrite_path(text: &str, mounts: &[Mount]) -> String {
     mounts
         .iter()
@@ -123,7 +123,11 @@ mod tests {
     #[test]
     fn a_sub_path_stays_inside_its_volume() {
         assert_eq!(inner_path("a/b").unwrap(), Path::new("a/b"));
-        assert!(inner_path("../b").is_err());
-        assert!(inner_path("/b").is_err());
+        for outside in ["../b", "/b"] {
+            assert_eq!(
+                inner_path(outside).unwrap_err().message,
+                format!("path {outside:?} leads out of its volume")
+            );
+        }
     }
 }

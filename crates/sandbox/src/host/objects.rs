@@ -1,22 +1,18 @@
-//! The Secrets and `ConfigMap`s that a pod uses, and where they come from: two watches that all
-//! hosted pods share.
+//! The Secrets and `ConfigMap`s that pods use, from two watches that all hosted pods share.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, ProjectedVolumeSource, Secret};
-use kube::{
-    Api, Client, Resource,
-    runtime::{WatchStreamExt, reflector, reflector::ObjectRef, watcher},
-};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{WatchStreamExt, reflector, watcher};
+use kube::{Api, Client, Resource};
 use tokio::sync::watch;
 
 use super::Problem;
 
-/// What one pod may read, by name. Missing objects are simply absent.
+/// Secrets and `ConfigMap`s of one pod, by name, without those that do not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Objects {
     /// `ConfigMap`s of the pod's namespace.
@@ -26,7 +22,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// A `ConfigMap`'s entries; `None` when it is missing and may be.
+    /// A `ConfigMap`'s entries; `None` when it is missing and optional.
     pub(super) fn config_map(
         &self,
         name: &str,
@@ -48,7 +44,7 @@ impl Objects {
         present(found, optional, || format!("configmap {name:?} not found"))
     }
 
-    /// A Secret's entries; `None` when it is missing and may be.
+    /// A Secret's entries; `None` when it is missing and optional.
     pub(super) fn secret(
         &self,
         name: &str,
@@ -66,7 +62,7 @@ impl Objects {
     }
 }
 
-/// `value`, or a problem when it is missing but must not be.
+/// `value`, or a problem when it is missing and not optional.
 pub(super) fn present<T>(
     value: Option<T>,
     optional: bool,
@@ -87,7 +83,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// All references of volumes and environments.
+    /// All references in volumes and environments.
     pub(super) fn of(pod: &Pod) -> Self {
         let mut references = Self::default();
         let Some(spec) = &pod.spec else {
@@ -170,7 +166,7 @@ pub(super) struct ObjectStore {
 }
 
 impl ObjectStore {
-    /// The store, and the future that feeds it for as long as it is polled.
+    /// The store, and the future that updates it while it is polled.
     pub(super) fn watch(client: &Client) -> (Self, impl Future<Output = ()> + use<>) {
         let (counter, changes) = watch::channel(0);
         let counter = Arc::new(counter);
@@ -188,15 +184,15 @@ impl ObjectStore {
         )
     }
 
-    /// Waits until everything has been listed once.
+    /// Waits for the first complete list of both kinds.
     pub(super) async fn listed(&self) {
-        // Fails only when the future that feeds the store is dropped; then nobody hosts pods
-        // either.
+        // Fails only when the future that updates the store is dropped, together with all hosted
+        // pods.
         let _dropped = self.config_maps.wait_until_ready().await;
         let _dropped = self.secrets.wait_until_ready().await;
     }
 
-    /// The objects that a pod of this namespace refers to, as they are now.
+    /// The current objects that a pod of this namespace refers to.
     pub(super) fn objects(&self, namespace: &str, references: &References) -> Objects {
         Objects {
             config_maps: select(&self.config_maps, namespace, &references.config_maps),
@@ -204,7 +200,7 @@ impl ObjectStore {
         }
     }
 
-    /// Marked as changed whenever any object changes.
+    /// A receiver that changes with every object.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
@@ -231,7 +227,7 @@ where
     let feed = stream.for_each(move |event| {
         match event {
             Ok(_) => counter.send_modify(|count| *count += 1),
-            Err(error) => tracing::debug!(%error, kind = %K::kind(&()), "watch interrupted"),
+            Err(error) => tracing::debug!(%error, kind = %K::kind(&()), "a watch was interrupted"),
         }
         std::future::ready(())
     });

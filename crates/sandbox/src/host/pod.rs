@@ -1,52 +1,45 @@
-//! The life of one hosted pod, from its binding to its deletion: volumes, containers, status,
+//! The lifecycle of one hosted pod, from its binding to its deletion: volumes, containers, status,
 //! usage, end.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
-};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, ResourceExt};
 use serde_json::json;
-use tokio::{
-    sync::watch,
-    time::{Instant, sleep},
-};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Hosting, access,
-    address::PodAddress,
-    context::PodContext,
-    filling, kwok,
-    orders::Orders,
-    report::{Report, Reports, State},
-    sequence,
-    status::pod_status,
-    usage::{self, Meter, Reading},
-};
+use super::address::PodAddress;
+use super::context::PodContext;
+use super::report::{Report, Reports, State};
+use super::status::pod_status;
+use super::stop::StopSignals;
+use super::usage::{self, Meter, Reading};
+use super::{Hosting, access, kwok, sequence, volume_writer};
 
-/// How long a failed write waits.
+/// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Attempts for the last status before the pod object goes.
+/// Attempts to write the last status before the pod object is deleted.
 const LAST_WRITES: usize = 5;
 
-/// How long processes may take to end when the sandbox itself ends.
+/// Grace period of processes when the sandbox ends.
 const SANDBOX_GRACE: Duration = Duration::from_secs(3);
 
-/// How long they may take when the pod object is already gone.
+/// Grace period of processes when the pod object is already gone.
 const GONE_GRACE: Duration = Duration::from_secs(1);
 
-/// Between two readings of what the processes use.
+/// Time between two readings of usage.
 const USAGE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Until there is something to tell.
+/// Time between two readings before the first usage is known.
 const FIRST_USAGE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Time that a pod gives its containers to end.
+/// Grace period of a pod's containers.
 pub(super) fn grace(pod: &Pod) -> Duration {
     let seconds = pod.metadata.deletion_grace_period_seconds;
     let seconds = seconds.or_else(|| {
@@ -78,24 +71,24 @@ pub(super) async fn host(
             "no address is left".to_owned(),
         );
     };
-    let life = Life::new(Arc::clone(&hosting), pods, address, &pod);
-    Box::pin(life.live(cancel)).await;
-    let folder = &life.context.folder;
+    let worker = PodWorker::new(Arc::clone(&hosting), pods, address, &pod);
+    Box::pin(worker.run(cancel)).await;
+    let folder = &worker.context.folder;
     if let Err(error) = tokio::fs::remove_dir_all(folder).await {
-        tracing::debug!(%error, folder = %folder.display(), "could not remove a pod's folder");
+        tracing::debug!(%error, folder = %folder.display(), "cannot remove the folder of a pod");
     }
     hosting.registry.remove(&pod.uid().unwrap_or_default());
 }
 
-struct Life {
+struct PodWorker {
     context: Arc<PodContext>,
-    orders: Orders,
+    stop: StopSignals,
     api: Api<Pod>,
     name: String,
     uid: String,
 }
 
-impl Life {
+impl PodWorker {
     fn new(
         hosting: Arc<Hosting>,
         pods: watch::Receiver<Option<Arc<Pod>>>,
@@ -129,48 +122,48 @@ impl Life {
         });
         Self {
             context,
-            orders: Orders::new(),
+            stop: StopSignals::new(),
             api,
             name,
             uid,
         }
     }
 
-    async fn live(&self, cancel: CancellationToken) {
+    async fn run(&self, cancel: CancellationToken) {
         let mut written = None;
         tokio::select! {
             () = self.work() => {}
-            () = self.take_orders(&cancel) => {}
+            () = self.watch_for_stop(&cancel) => {}
             () = self.write_status(&mut written) => {}
             () = self.measure() => {}
         }
-        // What the last run of the loop above did not get to write.
+        // The loop above may have been cancelled before its last write.
         self.write_last_status(&mut written).await;
         self.wait_for_deletion(&cancel).await;
     }
 
-    /// Everything that the pod does: fill its volumes, keep them filled, run its containers.
+    /// Writes the volumes, keeps them current, and runs the containers.
     async fn work(&self) {
-        let filled = tokio::select! {
-            filled = self.fill_volumes() => filled,
-            () = self.orders.await_end() => return,
+        let volumes = tokio::select! {
+            volumes = self.write_volumes() => volumes,
+            () = self.stop.wait() => return,
         };
         if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await
         {
-            tracing::debug!(%error, pod = self.name, "kubectl logs will not find this pod");
+            tracing::debug!(%error, pod = self.name, "cannot publish the logs and ports of a pod for kubectl");
         }
         tokio::select! {
-            () = sequence::run(&self.context, &self.orders) => {}
-            () = filling::keep(&self.context, filled) => {}
+            () = sequence::run(&self.context, &self.stop) => {}
+            () = volume_writer::keep_current(&self.context, volumes) => {}
         }
     }
 
-    /// Fills the volumes for the first time, saying meanwhile what is missing.
-    async fn fill_volumes(&self) -> filling::Filled {
+    /// Writes the volumes for the first time; reports what is missing.
+    async fn write_volumes(&self) -> volume_writer::WrittenVolumes {
         let mut changes = self.context.hosting.objects.changes();
         loop {
-            match self.try_to_fill().await {
-                Ok(filled) => return filled,
+            match self.try_to_write_volumes().await {
+                Ok(volumes) => return volumes,
                 Err(problem) => {
                     self.context.hosting.events.warning(
                         &self.context.pod(),
@@ -187,11 +180,11 @@ impl Life {
         }
     }
 
-    async fn try_to_fill(&self) -> Result<filling::Filled, super::Problem> {
+    async fn try_to_write_volumes(&self) -> Result<volume_writer::WrittenVolumes, super::Problem> {
         let context = &self.context;
-        let filled = filling::fill(context).await?;
+        let volumes = volume_writer::write_all(context).await?;
         let pod = context.pod();
-        if let Some(account) = filling::service_account(&pod) {
+        if let Some(account) = volume_writer::service_account(&pod) {
             let (account, namespace) = (
                 context.volumes().join(account),
                 pod.namespace().unwrap_or_default(),
@@ -204,11 +197,11 @@ impl Life {
             )
             .map_err(|error| super::Problem::volume(format!("write kubeconfig: {error}")))?;
         }
-        Ok(filled)
+        Ok(volumes)
     }
 
-    /// Turns deletion, disappearance and the sandbox's end into orders. Never returns.
-    async fn take_orders(&self, cancel: &CancellationToken) {
+    /// Turns deletion, disappearance and the sandbox's end into stop signals. Never returns.
+    async fn watch_for_stop(&self, cancel: &CancellationToken) {
         let mut pods = self.context.pods.clone();
         loop {
             let grace = match &*pods.borrow_and_update() {
@@ -220,15 +213,15 @@ impl Life {
                     .then(|| grace(pod)),
             };
             if let Some(grace) = grace {
-                self.orders.end(Instant::now() + grace);
+                self.stop.stop_by(Instant::now() + grace);
             }
             tokio::select! {
                 changed = pods.changed() => if changed.is_err() {
-                    self.orders.end(Instant::now() + SANDBOX_GRACE);
+                    self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
                     std::future::pending::<()>().await;
                 },
                 () = cancel.cancelled() => {
-                    self.orders.end(Instant::now() + SANDBOX_GRACE);
+                    self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
                     std::future::pending::<()>().await;
                 }
             }
@@ -279,7 +272,7 @@ impl Life {
         if written.as_ref() == Some(&status) {
             return Ok(());
         }
-        // The uid keeps a pod of the same name that came after this one from getting its status.
+        // The uid protects a later pod of the same name from this status.
         let patch = json!({"metadata": {"uid": self.uid}, "status": status});
         match self
             .api
@@ -295,7 +288,7 @@ impl Life {
                 *written = Some(status);
             }
             Err(error) => {
-                tracing::debug!(%error, pod = self.name, "a status was not written");
+                tracing::debug!(%error, pod = self.name, "cannot write the status of a pod");
                 return Err(error);
             }
         }
@@ -315,7 +308,7 @@ impl Life {
         }
     }
 
-    /// A finished pod stays until somebody deletes it; then its object goes too.
+    /// Waits until a finished pod is deleted, then deletes its object.
     async fn wait_for_deletion(&self, cancel: &CancellationToken) {
         let mut pods = self.context.pods.clone();
         let deleted = pods.wait_for(|pod| {
@@ -342,18 +335,18 @@ impl Life {
             match self.api.delete(&self.name, &parameters).await {
                 Ok(_) => return,
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return,
-                Err(error) => tracing::debug!(%error, pod = self.name, "a pod was not deleted"),
+                Err(error) => tracing::debug!(%error, pod = self.name, "cannot delete a pod"),
             }
             sleep(RETRY).await;
         }
     }
 
-    /// Keeps the annotations from which KWOK answers for the pod's usage. Never returns.
+    /// Updates the annotations from which KWOK reports the pod's usage. Never returns.
     async fn measure(&self) {
         let mut meter = Meter::default();
-        let mut told = None;
+        let mut written = None;
         loop {
-            sleep(if told.is_none() {
+            sleep(if written.is_none() {
                 FIRST_USAGE_PERIOD
             } else {
                 USAGE_PERIOD
@@ -364,7 +357,7 @@ impl Life {
             };
             let Some(usage) = meter
                 .measure(Timestamp::now(), reading)
-                .filter(|usage| told.as_ref() != Some(usage))
+                .filter(|usage| written.as_ref() != Some(usage))
             else {
                 continue;
             };
@@ -375,14 +368,16 @@ impl Life {
                 .patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await
             {
-                Ok(_) => told = Some(usage),
-                Err(error) => tracing::debug!(%error, pod = self.name, "usage was not written"),
+                Ok(_) => written = Some(usage),
+                Err(error) => {
+                    tracing::debug!(%error, pod = self.name, "cannot write the usage of a pod");
+                }
             }
         }
     }
 }
 
-/// What all running processes of a pod use, divided among its containers: KWOK's fake kubelet
+/// Usage of all running processes of a pod, divided among its containers: KWOK's fake kubelet
 /// reports one value for each of them.
 fn reading(reports: &Reports) -> Option<Reading> {
     let running = |report: &&Report| matches!(report.state, State::Running(_));

@@ -1,23 +1,22 @@
-//! Watches pods and keeps one task per hosted pod.
+//! The watch of pods, and one task per hosted pod.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{
-    Api, ResourceExt,
-    runtime::{WatchStreamExt, watcher, watcher::Event},
-};
-use tokio::{sync::watch, task::JoinSet};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Hosting, image::is_hosted, pod};
+use super::image::is_hosted;
+use super::{Hosting, pod};
 
-/// Hosts every pod of ours until cancelled and all have ended.
+/// Hosts every pod of ours until cancelled, then waits for the end of all.
 pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
     tokio::select! {
         () = hosting.objects.listed() => {}
@@ -37,7 +36,7 @@ pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) => pods.take(event),
-                Some(Err(error)) => tracing::debug!(%error, "watch of pods interrupted"),
+                Some(Err(error)) => tracing::debug!(%error, "the watch of pods was interrupted"),
                 None => break,
             },
             Some(_) = pods.tasks.join_next() => {}
@@ -52,9 +51,9 @@ struct Pods {
     hosting: Arc<Hosting>,
     cancel: CancellationToken,
     tasks: JoinSet<()>,
-    /// By uid, as long as the object exists.
+    /// Latest version by uid, while the object exists.
     latest: BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>,
-    /// Seen in the listing that is under way.
+    /// Uids in the list that is being read.
     listed: BTreeSet<String>,
 }
 
@@ -104,7 +103,7 @@ impl Pods {
     }
 }
 
-/// Ended before this sandbox came to host it, and nobody wants it gone.
+/// Whether a pod ended before this sandbox hosted it, and is not being deleted.
 fn is_finished(pod: &Pod) -> bool {
     let phase = pod
         .status

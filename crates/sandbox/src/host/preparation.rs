@@ -1,35 +1,30 @@
-//! Everything that a container's start needs, found in its pod, in Secrets and `ConfigMap`s, and on
-//! disk.
+//! The complete configuration of a container, from its pod, Secrets, `ConfigMap`s and files.
 
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
-use super::{
-    Problem,
-    context::PodContext,
-    environment,
-    launch::{Folders, Launch},
-    mounts::{Mount, mounts},
-    objects::References,
-    probe::Probe,
-};
+use super::context::PodContext;
+use super::launch::{Folders, Launch};
+use super::mounts::{Mount, mounts};
+use super::objects::References;
+use super::probe::Probe;
+use super::{Problem, environment};
 
 /// A container whose configuration is complete.
 pub(super) struct Prepared {
-    /// `None` for an image that is not ours: such a container is played.
+    /// The process; `None` for an image that is not ours, whose container is simulated.
     pub(super) launch: Option<Launch>,
-    /// Its mount paths.
     pub(super) mounts: Vec<Mount>,
-    /// Must succeed before the others are asked.
+    /// The startup probe, which must succeed before the others start.
     pub(super) startup: Option<Probe>,
-    /// Restarts the container when it fails.
+    /// The liveness probe, whose failure restarts the container.
     pub(super) liveness: Option<Probe>,
-    /// Decides about traffic.
+    /// The readiness probe, which decides about traffic.
     pub(super) readiness: Option<Probe>,
 }
 
 impl Prepared {
-    /// Reads everything anew.
+    /// Reads the current configuration of a container.
     pub(super) fn of(context: &PodContext, container: &Container) -> Result<Self, Problem> {
         let config = &context.hosting.config;
         let pod = context.pod();

@@ -1,36 +1,32 @@
-//! When a probe's answer changes a container: thresholds of consecutive successes and failures, as
-//! in a kubelet (upstream `pkg/kubelet/prober/worker.go`), and the defaults of the fields.
+//! Probes with the defaults of their fields, and their thresholds of consecutive successes and
+//! failures, as in a kubelet (upstream `pkg/kubelet/prober/worker.go`).
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Problem;
 
-/// What to ask.
+/// Action of a probe or a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Check {
-    /// A GET that must answer 200 to 399.
+pub(super) enum Handler {
+    /// A GET that must answer with status 200 to 399.
     Http {
-        /// Over TLS, with any certificate.
+        /// Whether to use TLS; any certificate is accepted.
         tls: bool,
-        /// `None` stands for the pod's address.
+        /// Host; `None` is the pod's address.
         host: Option<String>,
-        /// On that address.
         port: u16,
         /// Path and query.
         path: String,
-        /// Sent as they are.
+        /// Headers of the request.
         headers: Vec<(String, String)>,
     },
     /// A connection that must be accepted.
     Tcp {
-        /// `None` stands for the pod's address.
+        /// Host; `None` is the pod's address.
         host: Option<String>,
-        /// On that address.
         port: u16,
     },
     /// A command that must exit with 0.
@@ -40,15 +36,14 @@ pub(super) enum Check {
 /// A probe with its defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
-    /// What to ask.
-    pub(super) check: Check,
-    /// Before the first attempt.
+    pub(super) handler: Handler,
+    /// Delay of the first attempt.
     pub(super) initial_delay: Duration,
-    /// Between attempts.
+    /// Time between attempts.
     pub(super) period: Duration,
-    /// For one attempt.
+    /// Limit of one attempt.
     pub(super) timeout: Duration,
-    /// For the container's end after it failed, if it differs from the pod's.
+    /// Grace period of the container after a failure, if it differs from the pod's.
     pub(super) grace: Option<Duration>,
     success_threshold: i32,
     failure_threshold: i32,
@@ -65,7 +60,7 @@ impl Probe {
         let at_least_one =
             |value: Option<i32>, default: u64| Duration::from_secs(seconds(value, default).max(1));
         Ok(Self {
-            check: check(probe, container)?,
+            handler: handler(probe, container)?,
             initial_delay: Duration::from_secs(seconds(probe.initial_delay_seconds, 0)),
             period: at_least_one(probe.period_seconds, 10),
             timeout: at_least_one(probe.timeout_seconds, 1),
@@ -78,9 +73,9 @@ impl Probe {
         })
     }
 
-    /// Attempts counted from a fresh start.
-    pub(super) fn tally(&self) -> Tally {
-        Tally {
+    /// A new counter of results.
+    pub(super) fn counter(&self) -> ResultCounter {
+        ResultCounter {
             success_threshold: self.success_threshold,
             failure_threshold: self.failure_threshold,
             last: None,
@@ -89,25 +84,25 @@ impl Probe {
     }
 }
 
-fn check(probe: &ProbeSpec, container: &Container) -> Result<Check, Problem> {
+fn handler(probe: &ProbeSpec, container: &Container) -> Result<Handler, Problem> {
     if let Some(get) = &probe.http_get {
         http(get, container)
     } else if let Some(tcp) = &probe.tcp_socket {
-        Ok(Check::Tcp {
+        Ok(Handler::Tcp {
             host: given(tcp.host.as_deref()),
             port: port(&tcp.port, container)?,
         })
     } else if let Some(exec) = &probe.exec {
-        Ok(Check::Exec(exec.command.clone().unwrap_or_default()))
+        Ok(Handler::Exec(exec.command.clone().unwrap_or_default()))
     } else {
         Err(Problem::unsupported("a probe of this kind"))
     }
 }
 
 /// Reads an HTTP request of a probe or a hook.
-pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Check, Problem> {
+pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Handler, Problem> {
     let path = get.path.as_deref().unwrap_or_default();
-    Ok(Check::Http {
+    Ok(Handler::Http {
         tls: get.scheme.as_deref() == Some("HTTPS"),
         host: given(get.host.as_deref()),
         port: port(&get.port, container)?,
@@ -155,17 +150,17 @@ pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Pro
         })
 }
 
-/// Counts attempts.
+/// Counter of consecutive equal results.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct ResultCounter {
     success_threshold: i32,
     failure_threshold: i32,
     last: Option<bool>,
     run: i32,
 }
 
-impl Tally {
-    /// Takes the outcome of one attempt; `Some` once enough of the same came in a row.
+impl ResultCounter {
+    /// Counts one result; returns it once it has reached its threshold.
     pub(super) fn count(&mut self, success: bool) -> Option<bool> {
         self.run = if self.last == Some(success) {
             self.run.saturating_add(1)
@@ -197,16 +192,16 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(thresholds: &Value, attempts: &str, verdicts: &str) {
+    fn check(thresholds: &Value, attempts: &str, results: &str) {
         let mut fields = json!({"tcpSocket": {"port": 1}});
         json_patch::merge(&mut fields, thresholds);
-        let mut tally = probe(fields).unwrap().tally();
-        let verdict = |attempt| match tally.count(attempt == '+') {
+        let mut counter = probe(fields).unwrap().counter();
+        let result = |attempt| match counter.count(attempt == '+') {
             Some(true) => '+',
             Some(false) => '-',
             None => '.',
         };
-        assert_eq!(attempts.chars().map(verdict).collect::<String>(), verdicts);
+        assert_eq!(attempts.chars().map(result).collect::<String>(), results);
     }
 
     #[test]
@@ -230,31 +225,31 @@ mod tests {
             ),
             (0, 10, 1)
         );
-        let expected = Check::Http {
+        let expected = Handler::Http {
             tls: false,
             host: None,
             port: 8942,
             path: "/".to_owned(),
             headers: vec![],
         };
-        assert_eq!(probe.check, expected);
+        assert_eq!(probe.handler, expected);
     }
 
     #[test]
     fn every_kind_of_check_is_read() {
         let headers = json!([{"name": "X-A", "value": "b"}]);
         let https = json!({"httpGet": {"port": 1, "scheme": "HTTPS", "path": "readyz?x=1", "host": "h", "httpHeaders": headers}});
-        let expected = Check::Http {
+        let expected = Handler::Http {
             tls: true,
             host: Some("h".to_owned()),
             port: 1,
             path: "/readyz?x=1".to_owned(),
             headers: vec![("X-A".to_owned(), "b".to_owned())],
         };
-        assert_eq!(probe(https).unwrap().check, expected);
+        assert_eq!(probe(https).unwrap().handler, expected);
         assert_eq!(
-            probe(json!({"tcpSocket": {"port": 2}})).unwrap().check,
-            Check::Tcp {
+            probe(json!({"tcpSocket": {"port": 2}})).unwrap().handler,
+            Handler::Tcp {
                 host: None,
                 port: 2
             }
@@ -262,15 +257,25 @@ mod tests {
         assert_eq!(
             probe(json!({"exec": {"command": ["a", "b"]}}))
                 .unwrap()
-                .check,
-            Check::Exec(vec!["a".to_owned(), "b".to_owned()])
+                .handler,
+            Handler::Exec(vec!["a".to_owned(), "b".to_owned()])
         );
     }
 
     #[test]
     fn what_cannot_be_asked_is_said() {
-        assert!(probe(json!({"grpc": {"port": 1}})).is_err());
-        assert!(probe(json!({"httpGet": {"port": "absent"}})).is_err());
-        assert!(probe(json!({"tcpSocket": {"port": 70000}})).is_err());
+        let message = |fields| probe(fields).unwrap_err().message;
+        assert_eq!(
+            message(json!({"grpc": {"port": 1}})),
+            "a probe of this kind is not supported in a hosted pod"
+        );
+        assert_eq!(
+            message(json!({"httpGet": {"port": "absent"}})),
+            "container \"c\" has no port String(\"absent\")"
+        );
+        assert_eq!(
+            message(json!({"tcpSocket": {"port": 70000}})),
+            "container \"c\" has no port Int(70000)"
+        );
     }
 }

@@ -1,17 +1,16 @@
-//! Why a container cannot start yet, in the words that a kubelet shows as `state.waiting`.
+//! Reasons why a container cannot start yet, in a kubelet's words.
 
 /// A reason and a message for `state.waiting`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
 pub(super) struct Problem {
-    /// One word, as upstream.
+    /// Reason in one word, as upstream.
     pub(super) reason: &'static str,
-    /// What to look at.
     pub(super) message: String,
 }
 
 impl Problem {
-    /// The container's configuration cannot be used as it is (a Secret is missing, say).
+    /// The container's configuration is not usable, for example because a Secret is missing.
     pub(super) fn config(message: String) -> Self {
         Self {
             reason: "CreateContainerConfigError",
@@ -40,7 +39,7 @@ impl Problem {
         }
     }
 
-    /// A volume is not there yet.
+    /// A volume cannot be written yet.
     pub(super) fn volume(message: String) -> Self {
         Self {
             reason: "ContainerCreating",

@@ -1,32 +1,26 @@
-//! One run of a hosted container: a local process that dies with the sandbox, whose output goes to
-//! the container's log.
+//! One run of a hosted container: a local process that ends with the sandbox, and whose output goes
+//! to the container's log.
 
-use std::{
-    fs, io,
-    path::Path,
-    process::{ExitStatus, Stdio},
-    time::Duration,
-};
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use std::{fs, io};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    io::BufReader,
-    process::{Child, Command},
-    task::JoinSet,
-    time::{Instant, sleep, timeout},
-};
+use tokio::io::BufReader;
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{
-    launch::Launch,
-    logs::Log,
-    orders::{Deadline, due},
-};
-use crate::shim;
+use super::launch::Launch;
+use super::logs::Log;
+use super::stop::{Deadline, stop_due};
+use crate::exec_wrapper;
 
 /// The shortest time between SIGTERM and SIGKILL.
 const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the last output of an ended process may take to arrive.
+/// Limit for the last output of an ended process.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// A started process. Dropping it kills it.
@@ -38,9 +32,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it through the shim, with its output in `log`.
-    pub(super) fn start(shim: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
-        let mut child = command(shim, launch, &launch.arguments)?
+    /// Starts it through the exec wrapper, with its output in `log`.
+    pub(super) fn start(exec_wrapper: &Path, launch: &Launch, log: &Log) -> io::Result<Self> {
+        let mut child = command(exec_wrapper, launch, &launch.arguments)?
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -57,40 +51,39 @@ impl Process {
         Ok(Self { child, pid, output })
     }
 
-    /// The kernel's id of the process.
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Waits for its end. May be dropped and called again.
+    /// Waits for its end. Cancel-safe.
     pub(super) async fn wait(&mut self) -> i32 {
         let status = self.child.wait().await;
         let drained = async { while self.output.join_next().await.is_some() {} };
         if timeout(LAST_OUTPUT, drained).await.is_err() {
             tracing::debug!(
                 pid = self.pid,
-                "something still holds the output of an ended process"
+                "the output of an ended process is still open"
             );
         }
         status.map_or(-1, exit_code)
     }
 
-    /// Asks it to end, and kills it at `latest`, or earlier when ordered so.
+    /// Asks it to end, and kills it at `latest`, or earlier if the deadline is earlier.
     pub(super) async fn end(&mut self, latest: Option<Instant>, deadline: &mut Deadline) -> i32 {
         self.terminate();
         tokio::select! {
             exit_code = self.wait() => return exit_code,
-            () = async { tokio::join!(sleep(SHORTEST_GRACE), due(deadline, latest)); } => {}
+            () = async { tokio::join!(sleep(SHORTEST_GRACE), stop_due(deadline, latest)); } => {}
         }
         if let Err(error) = self.child.start_kill() {
-            tracing::warn!(%error, pid = self.pid, "could not kill a process");
+            tracing::warn!(%error, pid = self.pid, "cannot kill a process");
         }
         self.wait().await
     }
 
     fn terminate(&self) {
-        // After the child has been waited for there is no id any more, so this never reaches a
-        // stranger.
+        // After the child has been waited for there is no id any more, so the signal never reaches
+        // another process.
         if let Some(pid) = self
             .child
             .id()
@@ -103,13 +96,13 @@ impl Process {
 
 /// Runs a command of the same container to its end, for a probe or a hook.
 pub(super) async fn run(
-    shim: &Path,
+    exec_wrapper: &Path,
     launch: &Launch,
     command_line: &[String],
 ) -> Result<(), String> {
     let arguments = command_line.get(1..).unwrap_or_default();
     let output = async {
-        command(shim, launch, arguments)?
+        command(exec_wrapper, launch, arguments)?
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
@@ -122,22 +115,22 @@ pub(super) async fn run(
     }
 }
 
-fn command(shim: &Path, launch: &Launch, arguments: &[String]) -> io::Result<Command> {
+fn command(exec_wrapper: &Path, launch: &Launch, arguments: &[String]) -> io::Result<Command> {
     fs::create_dir_all(&launch.working_folder)?;
-    let mut command = Command::from(shim::command(shim, &launch.program));
+    let mut command = Command::from(exec_wrapper::command(exec_wrapper, &launch.program));
     command
         .args(arguments)
         .env_clear()
         .envs(&launch.environment)
         .current_dir(&launch.working_folder)
         .stdin(Stdio::null())
-        // The terminal's Ctrl-C is for the sandbox, which then ends its pods in order.
+        // Ctrl-C on the terminal is for the sandbox, which then ends its pods in order.
         .process_group(0)
         .kill_on_drop(true);
     Ok(command)
 }
 
-/// A signal counts as 128 and its number, as container runtimes report it.
+/// Exit code as container runtimes report it: 128 plus the number of a signal.
 fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     status

@@ -1,34 +1,34 @@
-//! The proxy to which the API server's egress selector sends everything for pods and Services: HTTP
-//! CONNECT over a unix socket. Each request is looked up anew.
+//! The proxy of the API server's egress selector for pods and Services: HTTP CONNECT over a unix
+//! socket. Each request is resolved when it comes.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
-use hyper::{
-    body::Incoming,
-    service::service_fn,
-    upgrade::{self, OnUpgrade},
-};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::upgrade::{self, OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::reflector;
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpStream, UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::{registry::Registry, resolve::Target};
+use super::registry::Registry;
+use super::resolve::Target;
 
-/// Connections at one time; more wait.
+/// Connections at one time; further ones wait.
 const CONNECTIONS: usize = 1024;
 
-/// For the request, and again for the connection to the pod.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Limit for the request, and again for the connection to the pod.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the proxy looks addresses up in.
+/// Sources of addresses.
 #[derive(Clone)]
 pub(super) struct Proxy {
     /// All Services of the cluster.
@@ -37,7 +37,7 @@ pub(super) struct Proxy {
     pub(super) registry: Arc<Registry>,
 }
 
-/// Opens the socket. A socket left behind by a sandbox that was killed is replaced.
+/// Opens the socket; replaces that of a sandbox that was killed.
 pub(super) fn listen(socket: &Path) -> std::io::Result<UnixListener> {
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
@@ -58,9 +58,9 @@ impl Proxy {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => _ = tunnels.spawn(self.clone().tunnel(stream, place)),
-                    // Out of file descriptors, most likely: let others finish.
+                    // Probably out of file descriptors: other connections may end.
                     Err(error) => {
-                        tracing::warn!(%error, "could not accept a connection of the API server");
+                        tracing::warn!(%error, "cannot accept a connection of the API server");
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 },
@@ -69,13 +69,13 @@ impl Proxy {
         }
     }
 
-    /// One connection of the API server: the request, then whatever both sides say.
+    /// Handles one connection of the API server: the request, then bytes in both directions.
     async fn tunnel(self, stream: UnixStream, place: OwnedSemaphorePermit) {
         let (dialled, mut dialled_to) = mpsc::channel(1);
         let answer = service_fn(|request| self.answer(request, &dialled));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
+            .header_read_timeout(TIMEOUT)
             .serve_connection(TokioIo::new(stream), answer)
             .with_upgrades();
         if let Err(error) = connection.await {
@@ -113,7 +113,7 @@ impl Proxy {
                 .status(StatusCode::OK)
                 .body(String::new()),
             Err(error) => {
-                tracing::debug!(authority, error, "refused");
+                tracing::debug!(authority, error, "refusing a connection of the API server");
                 Response::builder()
                     .status(StatusCode::BAD_GATEWAY)
                     .body(format!("{error}\n"))
@@ -129,15 +129,15 @@ impl Proxy {
             .map_err(|error| error.to_string())?;
         let mut problem = String::new();
         for address in in_random_order(addresses) {
-            match timeout(PATIENCE, TcpStream::connect(address)).await {
+            match timeout(TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
-                    // Without this the small packets of a request wait for each other.
+                    // Nagle's algorithm would delay the small packets of a request.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
                 Ok(Err(error)) => problem = format!("dial {address}: {error}"),
                 Err(_) => {
-                    problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs());
+                    problem = format!("dial {address}: no answer within {} s", TIMEOUT.as_secs());
                 }
             }
         }
@@ -145,7 +145,7 @@ impl Proxy {
     }
 }
 
-/// Spreads requests over the pods of a Service: starts somewhere, then goes round.
+/// Spreads requests over the pods of a Service: rotates the addresses by a pseudo-random number.
 fn in_random_order(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let start = jiff::Timestamp::now().subsec_nanosecond().unsigned_abs() as usize;
     if !addresses.is_empty() {
@@ -157,7 +157,7 @@ fn in_random_order(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 async fn carry(upgrade: OnUpgrade, mut stream: TcpStream) {
     let Ok(upgraded) = upgrade.await else { return };
-    // Either side closes in its own way; there is nobody to tell.
+    // Either side may close in its own way, and both are gone then.
     let _closed = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
 }
 
@@ -165,16 +165,13 @@ async fn carry(upgrade: OnUpgrade, mut stream: TcpStream) {
 mod tests {
     use kube::runtime::watcher::Event;
     use serde_json::json;
-    use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
-    };
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::host::address::Pool;
 
-    /// A proxy on a socket of its own, which knows one Service: `here.demo.svc`, which is this
-    /// machine.
+    /// A proxy on its own socket, with one Service: `here.demo.svc`, which is this machine.
     async fn proxy(folder: &Path) -> UnixStream {
         let (services, mut writer) = reflector::store();
         let service = json!({

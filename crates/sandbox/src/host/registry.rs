@@ -1,26 +1,23 @@
-//! The hosted pods of this sandbox, as the proxy needs to know them: address, ports, labels and
-//! readiness.
+//! The hosted pods of this sandbox for the proxy: address, ports, labels and readiness.
 
-use parking_lot::Mutex;
-use std::{collections::BTreeMap, net::Ipv4Addr};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use kube::ResourceExt;
+use parking_lot::Mutex;
 
 use super::address::{PodAddress, Pool};
 
 /// One hosted pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    /// Its namespace.
     pub(super) namespace: String,
-    /// Its labels.
     pub(super) labels: BTreeMap<String, String>,
-    /// Its address.
     pub(super) address: PodAddress,
     /// Ports of all its containers.
     pub(super) ports: Vec<ContainerPort>,
-    /// All its containers are ready, and it is not being deleted.
+    /// Whether all its containers are ready and it is not being deleted.
     pub(super) ready: bool,
 }
 
@@ -35,7 +32,6 @@ struct Inner {
 }
 
 impl Registry {
-    /// No pods yet.
     pub(super) fn new(pool: Pool) -> Self {
         Self(Mutex::new(Inner {
             pool,
@@ -43,7 +39,7 @@ impl Registry {
         }))
     }
 
-    /// Takes a pod in and gives it an address; `None` when none is left.
+    /// Adds a pod and gives it an address; `None` when no address is free.
     pub(super) fn admit(&self, pod: &Pod) -> Option<PodAddress> {
         self.locked(|inner| {
             let address = inner.pool.take()?;
@@ -69,7 +65,7 @@ impl Registry {
         })
     }
 
-    /// Keeps labels and readiness as they are now.
+    /// Updates labels and readiness.
     pub(super) fn update(&self, pod: &Pod, ready: bool) {
         self.locked(|inner| {
             if let Some(entry) = inner.pods.get_mut(&pod.uid().unwrap_or_default()) {
@@ -79,7 +75,7 @@ impl Registry {
         });
     }
 
-    /// Forgets a pod and frees its address.
+    /// Removes a pod and frees its address.
     pub(super) fn remove(&self, uid: &str) {
         self.locked(|inner| {
             if let Some(entry) = inner.pods.remove(uid) {
@@ -101,7 +97,7 @@ impl Registry {
         self.locked(|inner| inner.pods.values().filter(selected).cloned().collect())
     }
 
-    /// Where the pod with this address in its status listens.
+    /// The listening address of the pod with this address in its status.
     pub(super) fn on_loopback(&self, in_status: Ipv4Addr) -> Option<Ipv4Addr> {
         let find = |inner: &mut Inner| {
             inner
@@ -146,7 +142,7 @@ mod tests {
         );
         assert_eq!(
             registry.on_loopback(address.in_status()),
-            Some(address.on_loopback())
+            Some(Ipv4Addr::new(127, 130, 0, 1))
         );
         registry.remove("uid");
         assert_eq!(selected("default", "app", "web"), 0);

@@ -1,35 +1,35 @@
-//! What is known about one container of a hosted pod: the input of the pod's status.
+//! The state of one container of a hosted pod: the input of the pod's status.
 
 use jiff::Timestamp;
 
 use super::Problem;
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Termination {
-    /// 128 and the signal's number after a signal.
+    /// Exit code; 128 plus the number after a signal.
     pub(super) exit_code: i32,
-    /// When the process started.
+    /// Start of the process.
     pub(super) started_at: Timestamp,
-    /// When it was gone.
+    /// End of the process.
     pub(super) finished_at: Timestamp,
     /// `process://<pid>`.
     pub(super) container_id: String,
 }
 
 impl Termination {
-    /// True for exit code 0.
+    /// Whether the exit code is 0.
     pub(super) fn succeeded(&self) -> bool {
         self.exit_code == 0
     }
 }
 
-/// As in `containerStatuses[].state`.
+/// State as in `containerStatuses[].state`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Not running, but it may.
+    /// Not running.
     Waiting(Problem),
-    /// Running since then.
+    /// Running since this time.
     Running(Timestamp),
     /// Ended.
     Terminated(Termination),
@@ -38,9 +38,9 @@ pub(super) enum State {
 /// One container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
-    /// Now.
+    /// Current state.
     pub(super) state: State,
-    /// The run before.
+    /// The previous run.
     pub(super) last: Option<Termination>,
     /// Starts after the first.
     pub(super) restart_count: i32,
@@ -79,7 +79,7 @@ impl Report {
         }
     }
 
-    /// It cannot start, or must wait.
+    /// Records that it cannot start, or must wait.
     pub(super) fn wait(&mut self, problem: Problem) {
         if let State::Terminated(termination) = &self.state {
             self.last = Some(termination.clone());
@@ -89,7 +89,7 @@ impl Report {
         self.ready = false;
     }
 
-    /// A run began. `gated` by a startup or readiness probe.
+    /// Records a start. A startup or readiness probe delays `started` and `ready`.
     pub(super) fn start(
         &mut self,
         now: Timestamp,
@@ -108,7 +108,7 @@ impl Report {
         self.pid = pid;
     }
 
-    /// The run ended.
+    /// Records the end of the run.
     pub(super) fn end(&mut self, now: Timestamp, exit_code: i32) {
         let started_at = if let State::Running(started_at) = self.state {
             started_at
@@ -127,7 +127,7 @@ impl Report {
         self.pid = None;
     }
 
-    /// How the latest finished run ended.
+    /// End of the latest finished run.
     pub(super) fn termination(&self) -> Option<&Termination> {
         match &self.state {
             State::Terminated(termination) => Some(termination),
@@ -135,7 +135,7 @@ impl Report {
         }
     }
 
-    /// Ended for good, and well.
+    /// Whether it ended for good, with exit code 0.
     pub(super) fn succeeded(&self) -> bool {
         self.over && self.termination().is_some_and(Termination::succeeded)
     }
@@ -146,21 +146,20 @@ impl Report {
 pub(super) struct Reports {
     /// Init containers.
     pub(super) init: Vec<Report>,
-    /// The others.
+    /// All other containers.
     pub(super) main: Vec<Report>,
 }
 
-/// Which container a report is about.
+/// Index of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// An init container.
     Init(usize),
-    /// One of the others.
+    /// Another container.
     Main(usize),
 }
 
 impl Reports {
-    /// Nothing has started.
     pub(super) fn waiting(init: usize, main: usize) -> Self {
         Self {
             init: vec![Report::waiting(true); init],
@@ -168,7 +167,6 @@ impl Reports {
         }
     }
 
-    /// The report of one container.
     pub(super) fn get(&self, slot: Slot) -> Option<&Report> {
         match slot {
             Slot::Init(index) => self.init.get(index),
@@ -176,7 +174,6 @@ impl Reports {
         }
     }
 
-    /// The report of one container, to change it.
     pub(super) fn get_mut(&mut self, slot: Slot) -> Option<&mut Report> {
         match slot {
             Slot::Init(index) => self.init.get_mut(index),
@@ -184,7 +181,7 @@ impl Reports {
         }
     }
 
-    /// Every container.
+    /// Reports of all containers.
     pub(super) fn all(&self) -> impl Iterator<Item = &Report> {
         self.init.iter().chain(&self.main)
     }

@@ -1,19 +1,17 @@
-//! In-place resizes: a process knows no limits, so new resources are simply reported, unless the
-//! container asks for a restart when one of them changes (`resizePolicy`).
+//! In-place resizes: limits do not apply to a process, so new resources are only reported, unless
+//! the container asks for a restart when one of them changes (`resizePolicy`).
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    api::core::v1::{Container, Pod},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::context::PodContext;
 
 /// Request and limit of each resource whose change needs a restart.
 type Sensitive = BTreeMap<String, [Option<Quantity>; 2]>;
 
-/// Returns when the container's resources have changed so that it must start again.
+/// Waits until a change of the container's resources requires a restart.
 pub(super) async fn restart_needed(context: &PodContext, container: &Container) {
     let started_with = sensitive(container_of(&context.pod(), &container.name));
     let mut pods = context.pods.clone();

@@ -1,19 +1,15 @@
-//! Where a request that the API server sends to a pod or a Service really goes: a pure function of
-//! the address it names and what is known at that moment.
+//! Destinations of the API server's connections to pods and Services: a pure function of the
+//! requested address, the Services and the hosted pods.
 
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use k8s_openapi::{
-    api::core::v1::{Service, ServicePort},
-    apimachinery::pkg::util::intstr::IntOrString,
-};
+use k8s_openapi::api::core::v1::{Service, ServicePort};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::registry::{Entry, Registry};
 
-/// Why an address leads nowhere.
+/// Reasons why an address cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unreachable {
     /// Not `host:port`.
@@ -27,7 +23,7 @@ pub(super) enum Unreachable {
     NoPort {
         /// Namespace and name.
         service: String,
-        /// The port asked for.
+        /// Requested port.
         port: u16,
     },
     /// The Service has no ready hosted pod with its target port.
@@ -35,7 +31,7 @@ pub(super) enum Unreachable {
     NotReady(String),
 }
 
-/// What a CONNECT request names.
+/// Destination of a CONNECT request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     host: String,
@@ -60,7 +56,7 @@ impl Target {
         }
     }
 
-    /// The local addresses that serve it, any of which will do.
+    /// The local addresses that serve it, all equivalent.
     pub(super) fn resolve<'a>(
         &self,
         services: impl IntoIterator<Item = &'a Service>,
@@ -80,7 +76,7 @@ impl Target {
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
-    /// By cluster address, or by a DNS name such as `service.namespace.svc`.
+    /// Whether this is the Service's cluster address or DNS name, such as `service.namespace.svc`.
     fn names(&self, service: &Service) -> bool {
         let Some(spec) = &service.spec else {
             return false;
@@ -170,7 +166,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::{address::Pool, fixtures::pod};
+    use crate::host::address::Pool;
+    use crate::host::fixtures::pod;
 
     fn services() -> Vec<Service> {
         let service = |name: &str, spec: serde_json::Value| {
@@ -204,7 +201,7 @@ mod tests {
         ]
     }
 
-    /// One ready pod, which is the first of block 130.
+    /// A registry with one ready pod, the first of block 130.
     fn registry() -> Registry {
         let registry = Registry::new(Pool::new(130));
         let ports = json!([{"name": "https", "containerPort": 8443}]);

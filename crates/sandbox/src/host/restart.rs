@@ -1,20 +1,20 @@
-//! Whether a container that ended starts again: the pod's policy, or the container's own.
+//! Restart policy of a container: the pod's, or the container's own.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-/// Which ends are final.
+/// Restart policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Restart {
-    /// None.
+    /// Restarts after every end.
     Always,
-    /// Exit code 0.
+    /// Restarts after an exit code other than 0.
     OnFailure,
-    /// All.
+    /// Never restarts.
     Never,
 }
 
 impl Restart {
-    /// The pod's policy, as it applies to one of its containers.
+    /// The policy of one container.
     pub(super) fn of(pod: &Pod, container: &Container, init: bool) -> Self {
         let policy = pod
             .spec
@@ -28,7 +28,7 @@ impl Restart {
         }
     }
 
-    /// Whether a container that ended so starts again.
+    /// Whether a container restarts after this exit code.
     pub(super) fn again(self, exit_code: i32) -> bool {
         match self {
             Self::Always => true,

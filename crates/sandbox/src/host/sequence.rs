@@ -1,22 +1,21 @@
-//! The order in which the containers of a pod run: init containers one after the other, sidecars
-//! from their place in that order on, then all others at once; sidecars end last.
+//! Order of a pod's containers: init containers one after the other, sidecars from their position
+//! in that order on, then all others at the same time. Sidecars end last.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::{
-    container::Runner,
-    context::PodContext,
-    orders::Orders,
-    report::{Report, Slot},
-    restart::Restart,
-    status::is_sidecar,
-};
+use super::container::Runner;
+use super::context::PodContext;
+use super::report::{Report, Slot};
+use super::restart::Restart;
+use super::status::is_sidecar;
+use super::stop::StopSignals;
 
-/// Runs all containers until they are over or ordered to end.
-pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
+/// Runs all containers until they have ended or are asked to stop.
+pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
     let pod = context.pod();
     let Some(spec) = &pod.spec else { return };
     let runner = |container: &Container, slot: Slot, init: bool| {
@@ -33,17 +32,17 @@ pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
         let slot = Slot::Init(index);
         let run = runner(container, slot, true);
         if is_sidecar(container) {
-            sidecars.spawn(run.run(orders.to_sidecars()));
-            started(context, orders, slot).await;
+            sidecars.spawn(run.run(stop.for_sidecars()));
+            started(context, stop, slot).await;
         } else {
-            Box::pin(run.run(orders.to_others())).await;
+            Box::pin(run.run(stop.for_containers())).await;
             initialized = context
                 .reports
                 .borrow()
                 .get(slot)
                 .is_some_and(Report::succeeded);
         }
-        if !initialized || orders.given().is_some() {
+        if !initialized || stop.requested().is_some() {
             initialized = false;
             break;
         }
@@ -51,20 +50,20 @@ pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
     if initialized {
         let mut main = JoinSet::new();
         for (index, container) in spec.containers.iter().enumerate() {
-            main.spawn(runner(container, Slot::Main(index), false).run(orders.to_others()));
+            main.spawn(runner(container, Slot::Main(index), false).run(stop.for_containers()));
         }
         main.join_all().await;
     }
     let soon = Instant::now() + super::pod::grace(&pod);
-    orders.end_sidecars(soon);
+    stop.stop_sidecars_by(soon);
     sidecars.join_all().await;
 }
 
-/// Waits until a sidecar has started, or the pod must end.
-async fn started(context: &PodContext, orders: &Orders, slot: Slot) {
+/// Waits until a sidecar has started, or the pod has to stop.
+async fn started(context: &PodContext, stop: &StopSignals, slot: Slot) {
     let mut reports = context.reports.subscribe();
     tokio::select! {
         _ = reports.wait_for(|reports| reports.get(slot).is_none_or(|report| report.started || report.over)) => {}
-        () = orders.await_end() => {}
+        () = stop.wait() => {}
     }
 }

@@ -1,20 +1,18 @@
-//! `ServiceAccount` tokens of a hosted pod: asked for with a `TokenRequest` that is bound to the
-//! pod, and renewed when four fifths of their life or a day have passed, as in a kubelet.
+//! `ServiceAccount` tokens of a hosted pod, from a `TokenRequest` that is bound to the pod. They
+//! are renewed after four fifths of their lifetime or a day, as in a kubelet.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{
-    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
-    core::v1::{Pod, ServiceAccount},
-};
-use kube::{Api, Client, ResourceExt, api::PostParams};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt};
 
 use super::volumes::{TokenWanted, Tokens, tokens_wanted};
 
 /// The longest time between two renewals.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// Asks for all tokens of a pod. Returns them with the time at which they should be renewed, if
-/// there are any.
+/// Requests all tokens of a pod. Returns them with the time of their renewal, if there are any.
 pub(super) async fn request(
     client: &Client,
     pod: &Pod,
@@ -53,7 +51,7 @@ async fn request_one(
         uid: pod.uid(),
     };
     let spec = TokenRequestSpec {
-        // No audience stands for the API server.
+        // No audience means the API server.
         audiences: Some(wanted.audience.iter().cloned().collect()),
         bound_object_ref: Some(bound_to),
         expiration_seconds: Some(wanted.expiration_seconds),
@@ -68,7 +66,7 @@ async fn request_one(
         .await
 }
 
-/// When a token that was asked for at one time and ends at another should be replaced.
+/// Renewal time of a token, from its request and its expiry.
 fn renewal_time(asked_at: Timestamp, ends_at: Timestamp) -> Timestamp {
     let life = ends_at.duration_since(asked_at).max(SignedDuration::ZERO);
     asked_at + (life * 4 / 5).min(LONGEST)

@@ -1,4 +1,4 @@
-//! What a process uses, from `/proc/<pid>/stat`: CPU time (fields 14 and 15) and resident memory
+//! Usage of a process, from `/proc/<pid>/stat`: CPU time (fields 14 and 15) and resident memory
 //! (field 24).
 
 use std::fs;
@@ -62,13 +62,13 @@ pub(super) struct Usage {
 }
 
 impl Meter {
-    /// Takes a reading; `None` for the first, or when the processes started anew in between.
+    /// Adds a reading; `None` for the first, or when a process was restarted in between.
     pub(super) fn measure(&mut self, now: Timestamp, reading: Reading) -> Option<Usage> {
         let (before, last) = self.last.replace((now, reading))?;
         let seconds = now.duration_since(before).as_secs_f64();
         let used = reading.cpu_seconds - last.cpu_seconds;
         (seconds > 0.0 && used >= 0.0).then(|| Usage {
-            // Rounded up: a process that runs never uses nothing.
+            // Rounded up: a running process never uses nothing.
             cpu: format!("{}m", (used / seconds * 1000.0).ceil().max(1.0) as u64),
             memory: format!("{}Ki", reading.memory_bytes / 1024),
         })

@@ -1,18 +1,19 @@
-//! What a volume holds: a pure function of the pod, the Secrets and `ConfigMap`s it refers to, and
+//! Files of a volume: a pure function of the pod, the Secrets and `ConfigMap`s it refers to, and
 //! its tokens.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{
     DownwardAPIVolumeFile, KeyToPath, Pod, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
-use super::{Problem, address::PodAddress, fields, mounts::inner_path, objects::Objects};
+use super::address::PodAddress;
+use super::mounts::inner_path;
+use super::objects::Objects;
+use super::{Problem, fields};
 
-/// Mode of files whose volume does not say.
+/// Default mode of files.
 const DEFAULT_MODE: i32 = 0o644;
 
 /// One file of a volume.
@@ -24,15 +25,15 @@ pub(super) struct File {
     pub(super) mode: u32,
 }
 
-/// Paths below the volume's folder.
+/// Files by path below the volume's folder.
 pub(super) type Files = BTreeMap<PathBuf, File>;
 
-/// A `ServiceAccount` token that a pod asks for.
+/// A `ServiceAccount` token that a pod requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TokenWanted {
-    /// `None` stands for the API server itself.
+    /// Audience; `None` is the API server.
     pub(super) audience: Option<String>,
-    /// How long it should be valid.
+    /// Requested lifetime.
     pub(super) expiration_seconds: i64,
 }
 
@@ -49,10 +50,10 @@ impl TokenWanted {
     }
 }
 
-/// The tokens that a pod holds.
+/// Tokens of a pod.
 pub(super) type Tokens = BTreeMap<TokenWanted, String>;
 
-/// All tokens that the volumes of a pod ask for.
+/// All tokens that the volumes of a pod request.
 pub(super) fn tokens_wanted(pod: &Pod) -> BTreeSet<TokenWanted> {
     let volumes = pod
         .spec
@@ -67,16 +68,12 @@ pub(super) fn tokens_wanted(pod: &Pod) -> BTreeSet<TokenWanted> {
         .collect()
 }
 
-/// What volumes are made from.
+/// Input of a pod's volumes.
 #[derive(Clone, Copy)]
 pub(super) struct Material<'a> {
-    /// Whose volumes.
     pub(super) pod: &'a Pod,
-    /// Its address.
     pub(super) address: PodAddress,
-    /// Its Secrets and `ConfigMap`s.
     pub(super) objects: &'a Objects,
-    /// Its tokens.
     pub(super) tokens: &'a Tokens,
 }
 
@@ -191,7 +188,7 @@ impl Material<'_> {
     }
 }
 
-/// All entries under their own names, or the chosen ones under the names they are given.
+/// All entries under their own names, or the selected ones under the given names.
 fn chosen(
     entries: &BTreeMap<String, Vec<u8>>,
     items: Option<&[KeyToPath]>,

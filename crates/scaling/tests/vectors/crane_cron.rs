@@ -1,9 +1,9 @@
 //! Activity of Crane's crons, and the names of their metrics.
 
 use jiff::Timestamp;
-use recordings::load;
 use scaling::cron::{Window, WindowError, metric_name};
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 struct Case {
@@ -28,7 +28,7 @@ const HALF_AN_HOUR: (&str, &str) = ("Australia/Lord_Howe", "2026-04-04T13:14:00Z
 
 #[test]
 fn vectors_crane_cron() {
-    for (number, case) in load::<Case>("crane/cron").into_iter().enumerate() {
+    each_case("crane/cron", |number, case: Case| {
         let Case {
             timezone,
             start,
@@ -49,12 +49,12 @@ fn vectors_crane_cron() {
             let is_different = (timezone.as_str(), check.now.to_string().as_str()) == HALF_AN_HOUR;
             assert_ne!(agrees, is_different, "{context}");
         }
-    }
+    });
 }
 
 #[test]
 fn vectors_crane_cron_names() {
-    for case in load::<Case>("crane/cron") {
+    each_case("crane/cron", |number, case: Case| {
         let name = metric_name(
             "default",
             "web",
@@ -63,6 +63,6 @@ fn vectors_crane_cron_names() {
             &case.start,
             &case.end,
         );
-        assert_eq!(name, case.metric_name_in_default_ehpa_web);
-    }
+        assert_eq!(name, case.metric_name_in_default_ehpa_web, "case {number}");
+    });
 }

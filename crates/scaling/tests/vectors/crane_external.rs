@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use model::Quantity;
-use recordings::load;
 use scaling::cron::{CronReplicas, Window, WindowError, cron_replicas};
 use scaling::{NoPrediction, Predicted, window_maximum};
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 #[serde(tag = "metric")]
@@ -99,10 +99,7 @@ fn predicted(
 
 #[test]
 fn vectors_crane_external_metrics() {
-    for (number, case) in load::<Case>("crane/external_metrics")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("crane/external_metrics", |number, case: Case| {
         let (found, expect) = match case {
             Case::Cron {
                 now,
@@ -149,5 +146,5 @@ fn vectors_crane_external_metrics() {
             expect.value.as_ref().map(Quantity::value),
             "case {number}"
         );
-    }
+    });
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use model::ResourceList;
-use recordings::load;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 struct Case {
@@ -66,7 +66,7 @@ fn config(written: &BTreeMap<String, String>) -> ReplicasConfig {
 
 #[test]
 fn vectors_crane_replicas() {
-    for (number, case) in load::<Case>("crane/replicas").into_iter().enumerate() {
+    each_case("crane/replicas", |number, case: Case| {
         let requests = |container: &Container| {
             let requests = &container.resources.requests;
             ContainerRequests {
@@ -94,5 +94,5 @@ fn vectors_crane_replicas() {
             percentile_cpu: found.ok().map(|replicas| replicas.percentile_cpu),
         };
         assert_eq!(found, case.expect, "case {number}: {:?}", case.config);
-    }
+    });
 }

@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
-use recordings::load;
 use scaling::hpa::{Behavior, Bounds, History, Policy, PolicyKind, Rules, SelectPolicy, Tolerance};
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 struct Case {
@@ -158,16 +158,16 @@ impl Case {
 
 #[test]
 fn vectors_hpa_behavior() {
-    for (number, case) in load::<Case>("hpa/behavior").into_iter().enumerate() {
+    each_case("hpa/behavior", |number, case: Case| {
         case.check(number);
-    }
+    });
 }
 
 #[test]
 fn vectors_hpa_tolerance() {
-    for (number, case) in load::<Case>("hpa/behavior").into_iter().enumerate() {
+    each_case("hpa/behavior", |number, case: Case| {
         let Some(behavior) = &case.behavior else {
-            continue;
+            return;
         };
         // The flag's value is not recorded: it applies where the object has none.
         let flag = Tolerance {
@@ -182,5 +182,5 @@ fn vectors_hpa_tolerance() {
             close(found.up, flag.up) && close(found.down, flag.down),
             "case {number}: {found:?}, not {flag:?}"
         );
-    }
+    });
 }

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use model::{Quantity, ResourceName};
-use recordings::load;
 use scaling::hpa::{
     Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
     Value, Workload, combine,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
+use testing::vectors::each_case;
 
 use crate::hpa_behavior::BehaviorObject;
 use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
@@ -211,7 +211,7 @@ impl Case {
 
 #[test]
 fn vectors_hpa_metrics() {
-    for (number, case) in load::<Case>("hpa/metrics").into_iter().enumerate() {
+    each_case("hpa/metrics", |number, case: Case| {
         case.check(number);
-    }
+    });
 }

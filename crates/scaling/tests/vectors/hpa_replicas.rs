@@ -2,12 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
-use recordings::load;
 use scaling::hpa::{
     Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
     Value, Workload,
 };
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
 
@@ -142,7 +142,7 @@ impl Case {
 
 #[test]
 fn vectors_hpa_replicas() {
-    for (number, case) in load::<Case>("hpa/replicas").into_iter().enumerate() {
+    each_case("hpa/replicas", |number, case: Case| {
         let found = case.propose();
         assert_eq!(
             Expected::from(found.clone()),
@@ -150,5 +150,5 @@ fn vectors_hpa_replicas() {
             "case {number}: {} {found:?}",
             case.function
         );
-    }
+    });
 }

@@ -1,6 +1,6 @@
 //! Comparison with inputs and outputs recorded by running the Kubernetes HPA controller and Crane.
 //!
-//! The crate `recordings` locates the recordings.
+//! `testing::vectors` reads the recordings.
 
 mod crane_cron;
 mod crane_external;

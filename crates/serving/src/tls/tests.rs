@@ -471,7 +471,8 @@ async fn endpoints_are_served_over_tls_where_they_have_a_certificate() {
         tasks: tasks.clone(),
         shutdown: shutdown.clone(),
     };
-    assert!(serve_endpoints(port("no.key").await).await.is_err());
+    let error = serve_endpoints(port("no.key").await).await.unwrap_err();
+    assert!(error.to_string().contains("no.key"), "{error}");
     let port = port("tls.key").await;
     let address = port.listener.local_addr().unwrap();
     let server = serve_endpoints(port).await.unwrap();

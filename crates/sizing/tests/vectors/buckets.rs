@@ -1,8 +1,8 @@
 //! Bucket boundaries, and the bucket of a value.
 
-use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{Buckets, EPSILON};
+use testing::vectors::{Double, each_case};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -106,5 +106,5 @@ fn check(case: &Case) {
 
 #[test]
 fn vectors_buckets() {
-    load::<Case>("vpa/buckets").iter().for_each(check);
+    each_case("vpa/buckets", |_, case| check(&case));
 }

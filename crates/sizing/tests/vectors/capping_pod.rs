@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::{Allowed, ControlledValues, Limits, NamespaceLimits, Recommendation, ResourceList};
-use recordings::load;
 use serde::Deserialize;
 use serde_json::Value;
 use sizing::{DEFAULT_CONTAINER, PodContainer, cap_for_pod};
+use testing::vectors::each_case;
 
 use crate::limits::Resources;
 use crate::objects::VpaSpec;
@@ -154,7 +154,7 @@ impl Case {
 
 #[test]
 fn vectors_capping_pod() {
-    for (index, case) in load::<Case>("vpa/capping_pod").into_iter().enumerate() {
+    each_case("vpa/capping_pod", |index, case: Case| {
         let limits = NamespaceLimits {
             containers: case.limits("Container"),
             pods: case.limits("Pod"),
@@ -165,7 +165,7 @@ fn vectors_capping_pod() {
         let capped = recommendation
             .map(|recommendation| cap_for_pod(&recommendation, &case.containers(), &limits));
         if case.expect.panic {
-            continue;
+            return;
         }
         let (recommendation, mut notes) = match capped {
             Some(capped) => (
@@ -183,5 +183,5 @@ fn vectors_capping_pod() {
             case.expect.annotations.unwrap_or_default(),
             "case {index}"
         );
-    }
+    });
 }

@@ -1,8 +1,8 @@
 //! Recommendations capped by container policies and the global maximum.
 
 use model::{Recommendation, ResourceList};
-use recordings::load;
 use serde::Deserialize;
+use testing::vectors::each_case;
 
 use crate::objects::VpaSpec;
 
@@ -16,7 +16,7 @@ struct Case {
 
 #[test]
 fn vectors_capping_policy() {
-    for (index, mut case) in load::<Case>("vpa/capping_policy").into_iter().enumerate() {
+    each_case("vpa/capping_policy", |index, mut case: Case| {
         let global_max = case.global_max_allowed.unwrap_or_default();
         sizing::cap(
             &mut case.recommendation,
@@ -28,5 +28,5 @@ fn vectors_capping_policy() {
             case.expect,
             "case {index}"
         );
-    }
+    });
 }

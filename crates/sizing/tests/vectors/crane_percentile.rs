@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use sizing::{PercentilePredictor, PercentileSettings, WeightedHistogram};
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 struct Case {
@@ -31,10 +32,7 @@ fn predict(predictor: &PercentilePredictor, series: &[&[f64]]) -> f64 {
 
 #[test]
 fn vectors_crane_percentile() {
-    for (number, case) in recordings::load::<Case>("crane/percentile")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("crane/percentile", |number, case: Case| {
         let predictor = PercentilePredictor::parse(&case.percentile);
         assert_eq!(
             predictor.is_err(),
@@ -42,7 +40,7 @@ fn vectors_crane_percentile() {
             "case {number}: {:?}: {predictor:?}",
             case.percentile
         );
-        let Ok(predictor) = predictor else { continue };
+        let Ok(predictor) = predictor else { return };
         let series: Vec<&[f64]> = case.series.iter().flatten().map(Vec::as_slice).collect();
         let values: BTreeMap<String, f64> = if predictor.aggregated {
             [(String::new(), predict(&predictor, &series))].into()
@@ -61,5 +59,5 @@ fn vectors_crane_percentile() {
             "case {number}: {:?}",
             case.percentile
         );
-    }
+    });
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use model::{Cpu, Memory, Quantity, ResourceList};
 use serde::Deserialize;
 use sizing::{CraneConfig, PercentilePredictor, WeightedHistogram};
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 struct Case {
@@ -119,10 +120,7 @@ fn histogram(predictor: &PercentilePredictor, series: Option<&[Vec<f64>]>) -> We
 
 #[test]
 fn vectors_crane_resource() {
-    for (number, case) in recordings::load::<Case>("crane/resource")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("crane/resource", |number, case: Case| {
         let setting = |key: &str| case.config.get(key).map(String::as_str);
         let known = |key: &String| {
             CraneConfig::KEYS.contains(&key.as_str()) || key == CraneConfig::SPECIFICATION_KEY
@@ -141,5 +139,5 @@ fn vectors_crane_resource() {
             .recommended_info
             .map(|patch| patch.spec.template.spec.containers);
         assert_eq!(recommended, expected, "case {number}: {:?}", case.config);
-    }
+    });
 }

@@ -3,6 +3,7 @@
 use model::{Cpu, Memory, Quantity};
 use serde::Deserialize;
 use sizing::Specifications;
+use testing::vectors::each_case;
 
 #[derive(Deserialize)]
 struct Case {
@@ -22,10 +23,7 @@ struct Query {
 
 #[test]
 fn vectors_crane_specifications() {
-    for (number, case) in recordings::load::<Case>("crane/specifications")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("crane/specifications", |number, case: Case| {
         let list = Specifications::parse(&case.specification_config);
         assert_eq!(
             list.is_err(),
@@ -33,7 +31,7 @@ fn vectors_crane_specifications() {
             "case {number}: {:?}",
             case.specification_config
         );
-        let Ok(list) = list else { continue };
+        let Ok(list) = list else { return };
         let items: Vec<_> = list
             .items()
             .iter()
@@ -50,5 +48,5 @@ fn vectors_crane_specifications() {
             );
             assert_eq!((cpu, memory), expected, "case {number}: {query:?}");
         }
-    }
+    });
 }

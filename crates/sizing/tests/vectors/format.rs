@@ -1,9 +1,9 @@
 //! Published quantities.
 
 use model::{Cpu, Memory};
-use recordings::load;
 use serde::Deserialize;
 use sizing::{Config, format};
+use testing::vectors::each_row;
 
 #[derive(Deserialize)]
 struct Row {
@@ -48,8 +48,5 @@ fn check(row: &Row) {
 
 #[test]
 fn vectors_format() {
-    load::<Vec<Row>>("vpa/format")
-        .iter()
-        .flatten()
-        .for_each(check);
+    each_row("vpa/format", |_, row| check(&row));
 }

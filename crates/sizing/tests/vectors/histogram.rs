@@ -1,9 +1,9 @@
 //! Decaying histograms, step by step: every weight and percentile to the last bit.
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
-use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, Shape};
+use testing::vectors::{Double, each_case};
 
 #[derive(Deserialize)]
 struct Case {
@@ -164,10 +164,10 @@ fn check(buckets: &'static Buckets, case: &Case, name: &str) {
 }
 
 fn check_all(buckets: &'static Buckets, kind: &str) {
-    for (index, case) in load::<Case>(kind).iter().enumerate() {
+    each_case(kind, |index, case: Case| {
         assert!(!case.ops.is_empty());
-        check(buckets, case, &format!("{kind} case {index}"));
-    }
+        check(buckets, &case, &format!("{kind} case {index}"));
+    });
 }
 
 #[test]

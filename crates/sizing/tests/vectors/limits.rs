@@ -1,9 +1,9 @@
 //! Limits in proportion to requests.
 
 use model::ResourceList;
-use recordings::load;
 use serde::Deserialize;
 use sizing::proportional_limits;
+use testing::vectors::each_row;
 
 #[derive(Deserialize)]
 struct Case {
@@ -29,11 +29,7 @@ struct Expected {
 
 #[test]
 fn vectors_limits() {
-    for (index, case) in load::<Vec<Case>>("vpa/limits")
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    each_row("vpa/limits", |index, case: Case| {
         let Resources { requests, limits } = &case.resources;
         let recommended = case.recommended_request.unwrap_or_default();
         let found =
@@ -45,5 +41,5 @@ fn vectors_limits() {
             (case.expect.limits, case.expect.notes),
             "case {index}"
         );
-    }
+    });
 }

@@ -1,7 +1,7 @@
 //! Comparison with inputs and outputs recorded by running upstream's Go programs: one test per kind
 //! of recording.
 //!
-//! The crate `recordings` locates the recordings.
+//! `testing::vectors` reads the recordings.
 
 mod buckets;
 mod capping_pod;

@@ -6,8 +6,8 @@ mod check;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
-use recordings::load;
 use sizing::{Accepted, AutoscalerId, Fleet, Phase, PodSpec};
+use testing::vectors::each_case;
 
 use crate::zero_windows::ZeroWindows;
 use case::{Case, Container, Counts, Op, Outcome};
@@ -178,7 +178,7 @@ fn times(op: &Op) -> Option<Timestamp> {
 }
 
 fn check_all(kind: &str) {
-    for (index, case) in load::<Case>(kind).into_iter().enumerate() {
+    each_case(kind, |index, case: Case| {
         println!("{kind} case {index}");
         assert!(case.ops.iter().any(|op| matches!(op, Op::Recommend { .. })));
         let mut run = Run {
@@ -200,7 +200,7 @@ fn check_all(kind: &str) {
         for op in &case.ops {
             run.apply(op);
         }
-    }
+    });
 }
 
 #[test]

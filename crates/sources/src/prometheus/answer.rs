@@ -308,7 +308,12 @@ mod tests {
             r#"{"data": {}}"#,
             r#"{"data": {"resultType": "vector", "result": []}}"#,
         ] {
-            assert!(series::<9>(body.as_bytes()).is_err(), "{body}");
+            let error = series::<9>(body.as_bytes()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "Prometheus' answer cannot be read",
+                "{body}"
+            );
         }
         let strange = r#"{"data":{"resultType":"matrix","result":[{"metric":{},"values":[[1e300,"1"],[1,"x"]]}]}}"#;
         assert!(

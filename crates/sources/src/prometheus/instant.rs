@@ -185,6 +185,7 @@ mod tests {
             shapes(body).expect("series"),
             [shape("a", &["ns", "pod"]), shape("b", &["pod"])]
         );
-        assert!(shapes(br#"{"data":{}}"#).is_err());
+        let error = shapes(br#"{"data":{}}"#).unwrap_err();
+        assert_eq!(error.to_string(), "Prometheus' answer cannot be read");
     }
 }

@@ -342,6 +342,13 @@ mod tests {
             error.starts_with("externalRules[0].resources.namespaced: invalid type"),
             "{error}"
         );
-        assert!(parse("rules: [").is_err() && parse("- a").is_err());
+        check(
+            "rules: [",
+            "rules: did not find expected node content at line 2 column 1, while parsing a flow node",
+        );
+        check(
+            "- a",
+            "the rule file: invalid type: sequence, expected struct File",
+        );
     }
 }

@@ -150,19 +150,21 @@ mod tests {
 
     #[test]
     fn labels_that_prometheus_cannot_have_are_refused() {
-        for selector in ["app.kubernetes.io/name=x", "a-b=c", "9=c"] {
-            assert!(
-                Matchers::of(&selector.parse().expect(selector)).is_err(),
-                "{selector}"
-            );
+        let error = |selector: &str| Matchers::of(&selector.parse().expect(selector)).unwrap_err();
+        for (selector, label) in [
+            ("app.kubernetes.io/name=x", "app.kubernetes.io/name"),
+            ("a-b=c", "a-b"),
+            ("9=c", "9"),
+        ] {
+            let expected = format!("{label:?} is not the name of a label in Prometheus");
+            assert_eq!(error(selector), QueryError::Wrong(expected));
         }
         for selector in ["a>1", "a<1"] {
-            assert!(
-                Matchers::of(&selector.parse().expect(selector)).is_err(),
-                "{selector}"
-            );
+            let expected = format!("Prometheus cannot select labels by {selector}");
+            assert_eq!(error(selector), QueryError::Wrong(expected));
         }
-        assert!(Matchers::of(&Selector::nothing()).is_err());
+        let nothing = Matchers::of(&Selector::nothing()).unwrap_err();
+        assert_eq!(nothing, QueryError::Nothing);
     }
 
     #[test]
@@ -184,7 +186,10 @@ mod tests {
             "a|b",
             "ä",
         ] {
-            assert!(of(hostile).is_err(), "{hostile}");
+            let error = QueryError::Wrong(format!(
+                "{hostile:?} cannot be part of the query of this metric"
+            ));
+            assert_eq!(of(hostile), Err(error));
         }
     }
 

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use eventually::{Pace, eventually};
 use kube::Api;
 use serving::certificates::{ManagedConfig, RotationPolicy, Source};
 use serving::serve::{Limits, raise_connection_limit};
 use serving::tls::ServingProfile;
+use testing::{Pace, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;

@@ -2,13 +2,13 @@
 //! cert-manager does; and does it badly.
 
 use anyhow::{Result, ensure};
-use eventually::{Pace, eventually};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use serving::certificates::{Files, Source};
 use serving::tls::{ServingProfile, TlsFiles};
+use testing::{Pace, eventually};
 use tokio::time::timeout;
 use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use eventually::{Pace, eventually};
 use serving::certificates::RotationPolicy;
+use testing::{Pace, eventually};
 use webhook::serve::LIMITS;
 
 use crate::objects::Objects;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use eventually::{Pace, eventually};
 use serde_json::json;
 use serving::certificates::RotationPolicy;
+use testing::{Pace, eventually};
 use webhook::registration::{CONFIGURATION, Registration};
 use webhook::serve::LIMITS;
 

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use eventually::{Pace, eventually};
 use k8s_openapi::ByteString;
 use kube::Api;
 use serde_json::Value;
 use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{ServingProfile, TlsFiles};
 use tempfile::TempDir;
+use testing::{Pace, eventually};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;

@@ -1,4 +1,4 @@
-//! What the API server accepts and refuses of policies.
+//! Policies that the API server accepts and refuses.
 
 use anyhow::{Result, ensure};
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
@@ -7,7 +7,7 @@ use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::{Error, Resource};
 use serde_json::{Value, json};
 
-/// Creates a policy, without keeping it, for a recommender that nobody runs.
+/// Creates a policy in a dry run, for a recommender that does not run.
 async fn create<K: Resource<DynamicType = ()>>(
     api: &Api<DynamicObject>,
     name: &str,

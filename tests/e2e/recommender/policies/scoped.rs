@@ -1,5 +1,5 @@
-//! A recommender of one namespace, with no more rights than a Role of that namespace gives: what
-//! `deploy/` grants, less what lies outside of namespaces.
+//! A recommender of one namespace, with no more rights than a Role of that namespace: the rights of
+//! `deploy/` without those that are cluster-wide.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::base::PATIENCE;
+use super::fixture::{PolicyRoom, whole};
 use super::process::{kubeconfig, start};
-use super::room::{PolicyRoom, whole};
 
 const ACCOUNT: &str = "recommender";
-/// What a Role cannot grant.
+/// Resources that a Role cannot grant.
 const OUTSIDE: [&str; 3] = [
     "namespaces",
     "clustersizingpolicies",
@@ -24,55 +24,60 @@ const OUTSIDE: [&str; 3] = [
 #[tokio::test]
 async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     let client = shared().await?.client().await?;
-    let room = PolicyRoom::new(client.clone(), &namespace(&client, "scoped").await?);
+    let fixture = PolicyRoom::new(client.clone(), &namespace(&client, "scoped").await?);
     let folder = tempfile::tempdir()?;
     let log = shared().await?.logs_dir().join("recommender-scoped.log");
-    grant(&room.namespace, folder.path()).await?;
+    grant(&fixture.namespace, folder.path()).await?;
     // The API server takes a moment to know of it.
-    let account = format!("--as=system:serviceaccount:{}:{ACCOUNT}", room.namespace);
+    let account = format!("--as=system:serviceaccount:{}:{ACCOUNT}", fixture.namespace);
     let may_it = [
         "auth",
         "can-i",
         "list",
         "pods",
         "-n",
-        &room.namespace,
+        &fixture.namespace,
         &account,
     ];
     eventually("the rights are granted", PATIENCE, async || {
         kubectl(&may_it).await
     })
     .await?;
-    let account = kubeconfig(&room.namespace, ACCOUNT, folder.path()).await?;
-    let only = format!("--vpa-object-namespace={}", room.namespace);
+    let account = kubeconfig(&fixture.namespace, ACCOUNT, folder.path()).await?;
+    let only = format!("--vpa-object-namespace={}", fixture.namespace);
     let _recommender = start(&account, &["--recommender-name=e2e", &only], &log)?;
-    room.deploy("one", "web").await?;
-    let mine = room.by_hand("mine", "two").await?;
-    room.deploy("two", "web").await?;
-    room.policy("web", &json!({})).await?;
-    room.policy_when("web", "one is made", |status| whole(status, 2, 1, 1, 0))
+    fixture.deploy("one", "web").await?;
+    let mine = fixture.by_hand("mine", "two").await?;
+    fixture.deploy("two", "web").await?;
+    fixture.policy("web", &json!({})).await?;
+    fixture
+        .policy_when("web", "one is made", |status| whole(status, 2, 1, 1, 0))
         .await?;
-    room.await_event("web", "AutoscalersWritten").await?;
-    room.patch_policy("web", &json!({"spec": {"updateMode": "Initial"}}))
+    fixture.await_event("web", "AutoscalersWritten").await?;
+    fixture
+        .patch_policy("web", &json!({"spec": {"updateMode": "Initial"}}))
         .await?;
-    room.autoscaler_when(
-        "plimsoll-deployment-one",
-        "it is changed, and has its status",
-        |object| {
-            object["spec"]["updatePolicy"]["updateMode"] == "Initial"
-                && object["status"]["conditions"].is_array()
-        },
-    )
-    .await?;
-    room.patch_policy(
-        "web",
-        &json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}}),
-    )
-    .await?;
-    room.await_names(&["mine"]).await?;
-    room.policy_when("web", "nothing is left", |status| whole(status, 0, 0, 0, 0))
+    fixture
+        .autoscaler_when(
+            "plimsoll-deployment-one",
+            "it is changed, and has its status",
+            |object| {
+                object["spec"]["updatePolicy"]["updateMode"] == "Initial"
+                    && object["status"]["conditions"].is_array()
+            },
+        )
         .await?;
-    assert_eq!(room.autoscaler("mine").await?, mine);
+    fixture
+        .patch_policy(
+            "web",
+            &json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}}),
+        )
+        .await?;
+    fixture.await_names(&["mine"]).await?;
+    fixture
+        .policy_when("web", "nothing is left", |status| whole(status, 0, 0, 0, 0))
+        .await?;
+    assert_eq!(fixture.autoscaler("mine").await?, mine);
     let log = std::fs::read_to_string(log)?;
     ensure!(!log.to_lowercase().contains("forbidden"), "{log}");
     Ok(())

@@ -5,9 +5,9 @@ use anyhow::Result;
 use e2e::{kubectl, shared};
 use serde_json::{Value, json};
 
+use super::fixture::{PolicyRoom, whole};
 use super::process::{kubeconfig, start};
-use super::room::{PolicyRoom, whole};
-use super::{condition, room};
+use super::{condition, fixture};
 
 /// Of two shards, the first has this namespace and the second the other.
 const NAMESPACES: [&str; 2] = ["search", "billing"];
@@ -15,7 +15,7 @@ const NAMESPACES: [&str; 2] = ["search", "billing"];
 #[tokio::test]
 async fn the_first_shard_tells_of_a_policy_what_both_found() -> Result<()> {
     // The account and its rights come with the deployment.
-    drop(room("shards").await?);
+    drop(fixture("shards").await?);
     let client = shared().await?.client().await?;
     for namespace in NAMESPACES {
         kubectl(&["create", "namespace", namespace]).await?;

@@ -10,7 +10,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::room::{PolicyRoom, whole};
+use super::fixture::{PolicyRoom, whole};
 use crate::recommender::deployed::deploy;
 
 const WORKLOADS: usize = 1000;
@@ -24,24 +24,24 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     deploy(&sandbox).await?;
     without_the_kinds(&sandbox).await?;
     let client = sandbox.client().await?;
-    let room = PolicyRoom::new(client.clone(), &namespace(&client, "crowd").await?);
+    let fixture = PolicyRoom::new(client.clone(), &namespace(&client, "crowd").await?);
     let names = (0..WORKLOADS).map(|number| format!("web-{number}"));
     let deploying = stream::iter(names).map(|name| {
-        let room = &room;
-        async move { room.deploy(&name, "web").await }
+        let fixture = &fixture;
+        async move { fixture.deploy(&name, "web").await }
     });
     deploying
         .buffer_unordered(16)
         .try_collect::<Vec<()>>()
         .await?;
-    let mine = room.by_hand("mine", "web-500").await?;
+    let mine = fixture.by_hand("mine", "web-500").await?;
 
     e2e::apply(&sandbox, "deploy/crds").await?;
     let web = json!({"selector": {"matchLabels": {"tier": "web"}}, "resourcePolicy": bounds("1")});
-    let apply = async || room.policy("web", &web).await;
+    let apply = async || fixture.policy("web", &web).await;
     eventually("the kinds are there", PATIENCE, apply).await?;
     let started = Instant::now();
-    policy_when(&room, "all but one have their objects", |status| {
+    policy_when(&fixture, "all but one have their objects", |status| {
         whole(status, 1000, 999, 1, 0)
     })
     .await?;
@@ -49,7 +49,7 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
         "999 objects were made within {:.1} s",
         started.elapsed().as_secs_f64()
     );
-    all_have_bounds(&room, "1").await?;
+    all_have_bounds(&fixture, "1").await?;
     eventually("a metric counts them", PATIENCE, async || {
         let leader = deployed::leader(&client).await?;
         let managed = deployed::metric(
@@ -63,9 +63,10 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     .await?;
 
     let started = Instant::now();
-    room.patch_policy("web", &json!({"spec": {"resourcePolicy": bounds("2")}}))
+    fixture
+        .patch_policy("web", &json!({"spec": {"resourcePolicy": bounds("2")}}))
         .await?;
-    policy_when(&room, "all are changed", |status| {
+    policy_when(&fixture, "all are changed", |status| {
         whole(status, 1000, 999, 1, 0)
     })
     .await?;
@@ -73,16 +74,16 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
         "999 objects were changed within {:.1} s",
         started.elapsed().as_secs_f64()
     );
-    all_have_bounds(&room, "2").await?;
+    all_have_bounds(&fixture, "2").await?;
 
     let started = Instant::now();
-    room.label("web-7", "back").await?;
-    policy_when(&room, "one goes", |status| whole(status, 999, 998, 1, 0)).await?;
+    fixture.label("web-7", "back").await?;
+    policy_when(&fixture, "one goes", |status| whole(status, 999, 998, 1, 0)).await?;
     println!(
         "the object of a workload that is no longer selected went within {:.1} s",
         started.elapsed().as_secs_f64()
     );
-    let names = room.names().await?;
+    let names = fixture.names().await?;
     ensure!(
         names.len() == 999 && !names.contains(&"plimsoll-deployment-web-7".to_owned()),
         "{}",
@@ -90,9 +91,9 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     );
 
     let started = Instant::now();
-    room.delete_policy("web").await?;
+    fixture.delete_policy("web").await?;
     eventually("all of its objects are gone", PATIENCE, async || {
-        let names = room.names().await?;
+        let names = fixture.names().await?;
         ensure!(names == ["mine"], "{} are left", names.len());
         Ok(())
     })
@@ -102,14 +103,14 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
         started.elapsed().as_secs_f64()
     );
     assert_eq!(
-        room.autoscaler("mine").await?,
+        fixture.autoscaler("mine").await?,
         mine,
         "not a byte of it has changed"
     );
     sandbox.down().await
 }
 
-/// As in a cluster of upstream's: the recommender starts where nobody has heard of policies.
+/// As in a cluster of upstream's: the recommender starts without the definitions of policies.
 async fn without_the_kinds(sandbox: &Sandbox) -> Result<()> {
     let kinds = [
         "sizingpolicies.plimsoll.dev",
@@ -142,18 +143,18 @@ fn bounds(cpu: &str) -> Value {
 }
 
 async fn policy_when(
-    room: &PolicyRoom,
+    fixture: &PolicyRoom,
     what: &str,
     is_so: impl Fn(&Value) -> bool + Copy,
 ) -> Result<()> {
     eventually(what, PATIENCE, async || {
-        room.policy_now("web", is_so).await.map(drop)
+        fixture.policy_now("web", is_so).await.map(drop)
     })
     .await
 }
 
-async fn all_have_bounds(room: &PolicyRoom, cpu: &str) -> Result<()> {
-    let objects = room.autoscalers().await?;
+async fn all_have_bounds(fixture: &PolicyRoom, cpu: &str) -> Result<()> {
+    let objects = fixture.autoscalers().await?;
     let ours = objects
         .iter()
         .filter(|object| object["metadata"]["name"] != "mine");

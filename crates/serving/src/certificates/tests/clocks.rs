@@ -261,6 +261,8 @@ async fn a_file_of_client_authorities_is_followed() {
     let second = tls.current()();
     assert!(!Arc::ptr_eq(&before, &second));
     std::fs::write(&path, "nonsense").unwrap();
-    assert!(tls.tick(None, SystemTime::now(), steady()).await.is_err());
+    let error = tls.tick(None, SystemTime::now(), steady()).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(&*path.to_string_lossy()), "{error}");
     assert!(Arc::ptr_eq(&second, &tls.current()()));
 }

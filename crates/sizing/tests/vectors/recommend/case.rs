@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::{ResourceList, ResourceName};
-use recordings::Double;
+use testing::vectors::Double;
 use serde::Deserialize;
 use sizing::{Checkpoint, Config, MemoryRules, Percentiles, WithoutUsage};
 

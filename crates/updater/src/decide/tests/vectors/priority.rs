@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use testing::vectors::each_case;
 
 use super::super::super::memory::is_any_lower;
 use super::super::super::priority::{Priority, quick_oom};
@@ -49,10 +50,7 @@ struct ExpectedPod {
 
 #[test]
 fn vectors_priority() {
-    for (index, case) in recordings::load::<Case>("vpa/priority")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("vpa/priority", |index, case: Case| {
         let autoscaler = autoscaler(case.vpa);
         let recommendation = recommendation(&autoscaler).unwrap_or_default();
         let limits = limits(case.limit_ranges);
@@ -126,5 +124,5 @@ fn vectors_priority() {
                 .unwrap_or_default(),
             "case {index}"
         );
-    }
+    });
 }

@@ -4,6 +4,7 @@ use json_patch::PatchOperation;
 use model::Quantity;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use testing::vectors::each_case;
 
 use super::super::super::{resize_patch, size};
 use super::{at, autoscaler, limits, pod, recommendation, running};
@@ -48,10 +49,7 @@ fn annotation(operation: &Value) -> (String, Option<String>) {
 #[test]
 fn vectors_resize_patch() {
     let now = at("2030-01-01T00:00:00Z".parse().expect("a time"));
-    for (index, case) in recordings::load::<Case>("vpa/resize_patch")
-        .into_iter()
-        .enumerate()
-    {
+    each_case("vpa/resize_patch", |index, case: Case| {
         let autoscaler = autoscaler(case.vpa);
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &autoscaler.spec);
@@ -71,7 +69,7 @@ fn vectors_resize_patch() {
                     "case {index}"
                 );
             }
-            continue;
+            return;
         }
         assert_eq!(json!(resize), listed(case.expect.resize), "case {index}");
         let expected = [listed(case.expect.annotation), listed(case.expect.unboost)];
@@ -85,5 +83,5 @@ fn vectors_resize_patch() {
             expected,
             "case {index}"
         );
-    }
+    });
 }

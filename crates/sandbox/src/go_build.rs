@@ -1,0 +1,201 @@
+//! Builds programs with Go from a pinned module.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::module::{Module, Program};
+use crate::progress::Progress;
+use crate::{exec_wrapper, toolchain};
+
+/// Lines of a failed build's output that are shown.
+const SHOWN_LINES: usize = 20;
+/// Go prints this while it fetches modules, before it compiles.
+const DOWNLOADING: &str = "go: downloading ";
+
+/// A module with the folder of its `go.mod`.
+pub(crate) struct GoBuild<'a> {
+    module: &'a Module,
+    source: PathBuf,
+    /// The `sandbox` program, as exec wrapper.
+    sandbox: &'a Path,
+}
+
+impl<'a> GoBuild<'a> {
+    /// Writes the `go.mod`, and checks that Go is there.
+    pub(crate) fn prepare(module: &'a Module, source: PathBuf, sandbox: &'a Path) -> Result<Self> {
+        module.write(&source).context("write go.mod and go.sum")?;
+        fs::create_dir_all(temporary(&source)).context("create a folder for temporary files")?;
+        toolchain::check(&source, module.go_mod())?;
+        Ok(Self {
+            module,
+            source,
+            sandbox,
+        })
+    }
+
+    /// Builds programs into a folder.
+    pub(crate) fn programs(&self, programs: &[&Program], bin: &Path) -> Result<()> {
+        if programs.is_empty() {
+            return Ok(());
+        }
+        self.compile(programs, bin)?;
+        for program in programs {
+            let (built, path) = (bin.join(program.built_name()), bin.join(program.name));
+            if built != path {
+                fs::rename(&built, &path)
+                    .with_context(|| format!("rename {} to {}", built.display(), program.name))?;
+            }
+            ensure!(
+                path.is_file(),
+                "building {} made no program {}",
+                self.module.name,
+                program.name
+            );
+        }
+        Ok(())
+    }
+
+    fn compile(&self, programs: &[&Program], bin: &Path) -> Result<()> {
+        let names: Vec<&str> = programs.iter().map(|program| program.name).collect();
+        let names = names.join(", ");
+        let mut progress = Progress::start(&format!(
+            "Building {names} from pinned Go modules, once per machine"
+        ));
+        if let Some(packages) = self.stale_packages(programs, &mut progress)? {
+            progress.expect(packages, programs.len());
+        }
+        let mut child = self
+            .go()
+            .args(self.module.arguments())
+            .arg("-o")
+            .arg(format!("{}/", bin.display()))
+            .args(programs.iter().map(|program| program.package))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start `go build`")?;
+        let output = child.stderr.take().context("no output of `go build`")?;
+        let last_lines = follow(output, &mut progress);
+        let status = child.wait().context("wait for `go build`")?;
+        if !status.success() {
+            bail!(
+                "`go build` of {} failed with {status}:\n{}",
+                self.module.name,
+                last_lines.join("\n")
+            );
+        }
+        progress.done(&format!("Built {names}"));
+        Ok(())
+    }
+
+    /// Number of packages that Go has to compile; it fetches the modules for that. `None` when Go
+    /// cannot say; the build then names the error.
+    fn stale_packages(
+        &self,
+        programs: &[&Program],
+        progress: &mut Progress,
+    ) -> Result<Option<usize>> {
+        let mut child = self
+            .go()
+            .args(["list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"])
+            .args(self.module.flags())
+            .args(programs.iter().map(|program| program.package))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start `go list`")?;
+        let stdout = child.stdout.take().context("no output of `go list`")?;
+        let stderr = child.stderr.take().context("no errors of `go list`")?;
+        // Both pipes are read at the same time, since Go waits when one is full.
+        let packages = thread::scope(|scope| {
+            let packages = scope.spawn(|| io::read_to_string(stdout));
+            follow(stderr, progress);
+            packages.join()
+        });
+        let status = child.wait().context("wait for `go list`")?;
+        let packages = match packages {
+            Ok(Ok(packages)) if status.success() => packages,
+            _ => return Ok(None),
+        };
+        let is_package = |line: &&str| !line.is_empty();
+        Ok(Some(packages.lines().filter(is_package).count()))
+    }
+
+    /// Copies files out of the module cache, where their versions are those of `go.mod`.
+    pub(crate) fn copy_files(&self, target: &Path) -> Result<()> {
+        for (dependency, files) in self.module.files {
+            let output = self
+                .go()
+                .args(["mod", "download", "-json", dependency])
+                .output()
+                .context("run `go mod download`")?;
+            ensure!(
+                output.status.success(),
+                "`go mod download {dependency}` failed: {}{}",
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            );
+            let answer: serde_json::Value = serde_json::from_slice(&output.stdout)
+                .context("parse the output of `go mod download`")?;
+            let folder = answer["Dir"]
+                .as_str()
+                .context("a module without a folder")?;
+            let folder = Path::new(folder);
+            fs::create_dir_all(target).context("create the folder for files")?;
+            for file in *files {
+                let from = folder.join(file);
+                let name = from
+                    .file_name()
+                    .with_context(|| format!("{file} is no file"))?;
+                let text = fs::read(&from).with_context(|| format!("read {}", from.display()))?;
+                fs::write(target.join(name), text)
+                    .with_context(|| format!("write {}", name.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Go, without settings of the user that change what is built.
+    ///
+    /// Temporary files are kept in the folder of the module, which the next build removes after a kill.
+    fn go(&self) -> Command {
+        let mut command = exec_wrapper::command(self.sandbox, "go");
+        command
+            .current_dir(&self.source)
+            .env("CGO_ENABLED", "0")
+            .env("GOFLAGS", "-mod=readonly")
+            .env("GOWORK", "off")
+            .env("GOTMPDIR", temporary(&self.source))
+            .env_remove("GOOS")
+            .env_remove("GOARCH");
+        command
+    }
+}
+
+/// Shows a line per package that is compiled. Returns the last lines.
+fn follow(output: impl Read, progress: &mut Progress) -> Vec<String> {
+    let mut last = Vec::new();
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        if let Some(module) = line.strip_prefix(DOWNLOADING) {
+            progress.note(&format!("downloading {module}"));
+        } else {
+            progress.step(&line);
+        }
+        if last.len() == SHOWN_LINES {
+            last.remove(0);
+        }
+        last.push(line);
+    }
+    last
+}
+
+fn temporary(source: &Path) -> PathBuf {
+    source.join("tmp")
+}

@@ -1,0 +1,41 @@
+//! The supervisor's configuration and the events that it sends while it starts a sandbox: JSON
+//! lines over its standard streams.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Configuration of a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SandboxConfig {
+    /// Name; only one sandbox of a name can run.
+    pub(crate) name: String,
+    /// Number of nodes.
+    pub(crate) nodes: u16,
+    /// The `sandbox` program.
+    pub(crate) sandbox: PathBuf,
+    /// Folder of the control plane's programs and files.
+    pub(crate) control_plane: PathBuf,
+    /// Folder of Prometheus, if requested.
+    pub(crate) prometheus: Option<PathBuf>,
+    /// Folder of the programs that hosted pods run.
+    pub(crate) hosted_programs: PathBuf,
+    /// First restart delay of a hosted container that ends again and again.
+    pub(crate) restart_back_off: Duration,
+}
+
+/// The line after the configuration that lets a supervisor outlive its owner.
+pub(crate) const DETACH: &str = "detach";
+
+/// An event of the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StartEvent {
+    /// A step is done.
+    Step(String),
+    /// Everything is up.
+    Ready,
+    /// The start failed; nothing runs any more.
+    Failed(String),
+}

@@ -1,0 +1,229 @@
+//! One namespace with a workload and its VPA object, whose status says what a recommender would.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use api::vpa::VerticalPodAutoscaler;
+use e2e::{eventually, namespace};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+/// Everything comes to pass within this time.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// Requests of the workload, and its recommendation.
+const ASKED: (&str, &str) = ("100m", "100Mi");
+pub(crate) const RECOMMENDED: (&str, &str) = ("296m", "380258472");
+
+/// One namespace.
+pub(crate) struct Fixture {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    pub(crate) pods: Api<Pod>,
+}
+
+impl Fixture {
+    pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
+        let namespace = namespace(&client, prefix).await?;
+        let pods = Api::namespaced(client.clone(), &namespace);
+        Ok(Self {
+            client,
+            namespace,
+            pods,
+        })
+    }
+
+    /// A Deployment `web` without pods, and a VPA object of it with a recommendation.
+    pub(crate) async fn workload(&self) -> Result<()> {
+        let container = json!({
+            "name": "app",
+            "image": "registry.example.com/app",
+            "resources": {"requests": {"cpu": ASKED.0, "memory": ASKED.1}, "limits": {"cpu": "200m"}},
+        });
+        let deployment = json!({
+            "metadata": {"name": "web"},
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
+            },
+        });
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
+        deployments
+            .create(&PostParams::default(), &serde_json::from_value(deployment)?)
+            .await?;
+        self.autoscale("web", &json!({})).await?;
+        let target = json!({"cpu": RECOMMENDED.0, "memory": RECOMMENDED.1});
+        let recommendation =
+            json!({"containerRecommendations": [{"containerName": "app", "target": target}]});
+        let autoscalers: Api<VerticalPodAutoscaler> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let status = Patch::Merge(
+            json!({"status": {"observedGeneration": 1, "recommendation": recommendation}}),
+        );
+        autoscalers
+            .patch_status("web", &PatchParams::default(), &status)
+            .await?;
+        Ok(())
+    }
+
+    /// A VPA object of the Deployment `web`. `extra` goes into its spec.
+    pub(crate) async fn autoscale(&self, name: &str, extra: &Value) -> kube::Result<DynamicObject> {
+        let kind = ApiResource::erase::<VerticalPodAutoscaler>(&());
+        let mut spec =
+            json!({"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+        json_patch::merge(&mut spec, extra);
+        let object = json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec});
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let objects: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
+        objects.create(&PostParams::default(), &object).await
+    }
+
+    /// Scales the Deployment, and returns its pods.
+    pub(crate) async fn scale(&self, replicas: usize) -> Result<Vec<Pod>> {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), &self.namespace);
+        let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        deployments
+            .patch("web", &PatchParams::default(), &change)
+            .await?;
+        eventually("the pods are there", PATIENCE, async || {
+            let pods = self
+                .pods
+                .list(&ListParams::default().labels("app=web"))
+                .await?
+                .items;
+            ensure!(pods.len() == replicas, "{} of {replicas}", pods.len());
+            Ok(pods)
+        })
+        .await
+    }
+
+    /// Scales the Deployment until all pods are created with the recommended size. A busy machine
+    /// may delay the webhook for a second; then pods are admitted unchanged, and another attempt is
+    /// needed.
+    pub(crate) async fn bears_resized(&self, replicas: usize) -> Result<()> {
+        let mut outcome = Ok(());
+        for _ in 0..3 {
+            outcome = are_born_resized(&self.scale(replicas).await?);
+            if outcome.is_ok() {
+                break;
+            }
+            self.scale(0).await?;
+        }
+        outcome
+    }
+
+    /// A pod that claims to belong to the Deployment, through its replica set.
+    pub(crate) async fn pod_of_workload(&self) -> Result<Pod> {
+        let sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        let set = eventually("there is a replica set", PATIENCE, async || {
+            sets.list(&ListParams::default())
+                .await?
+                .items
+                .into_iter()
+                .next()
+                .context("not yet")
+        })
+        .await?;
+        let template = &set.spec.template;
+        let mut pod = serde_json::to_value(template)?;
+        pod["metadata"]["generateName"] = "web-".into();
+        pod["metadata"]["namespace"] = self.namespace.as_str().into();
+        pod["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set.name_any(), "uid": set.uid(), "controller": true,
+        }]);
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        Ok(serde_json::from_value(pod)?)
+    }
+
+    /// Waits until a dry run of that pod comes back resized.
+    pub(crate) async fn await_patches(&self) -> Result<()> {
+        let pod = self.pod_of_workload().await?;
+        eventually("pods are patched", PATIENCE, async || {
+            let made = self.try_pod(&pod).await?;
+            ensure!(is_resized(&made), "{}", resources(&made));
+            Ok(())
+        })
+        .await
+    }
+
+    /// A pod as it would be created, by a dry run.
+    pub(crate) async fn try_pod(&self, pod: &Pod) -> kube::Result<Pod> {
+        let dry = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        self.pods.create(&dry, pod).await
+    }
+
+    /// Objects with an error are refused with upstream's text, also those that would be filled in.
+    pub(crate) async fn errors_are_refused(&self) -> Result<()> {
+        let policy = json!({"updatePolicy": {"updateMode": "Auto", "minReplicas": 0}});
+        self.is_refused(
+            &policy,
+            "spec.updatePolicy.minReplicas: Invalid value: 0: minReplicas has to be positive",
+        )
+        .await?;
+        let bounds =
+            json!({"containerName": "app", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}});
+        let path = "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]";
+        let why = format!(
+            "{path}: Invalid value: \"1\": max resource for cpu is lower than min of \"2\""
+        );
+        self.is_refused(
+            &json!({"resourcePolicy": {"containerPolicies": [bounds]}}),
+            &why,
+        )
+        .await
+    }
+
+    async fn is_refused(&self, extra: &Value, why: &str) -> Result<()> {
+        let Err(kube::Error::Api(refusal)) = self.autoscale("wrong", extra).await else {
+            bail!("it was not refused: {extra}");
+        };
+        let expected = "admission webhook \"vpa.k8s.io\" denied the request: VerticalPodAutoscaler.autoscaling.k8s.io \
+                        \"wrong\" is invalid: ";
+        assert_eq!(
+            (refusal.message.as_str(), refusal.code),
+            (format!("{expected}{why}").as_str(), 422)
+        );
+        Ok(())
+    }
+}
+
+pub(crate) fn resources(pod: &Pod) -> Value {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers
+        .map(|container| serde_json::to_value(&container.resources).unwrap_or_default())
+        .collect()
+}
+
+/// The limit keeps its proportion to the request.
+pub(crate) fn is_resized(pod: &Pod) -> bool {
+    let requests = json!({"cpu": RECOMMENDED.0, "memory": RECOMMENDED.1});
+    resources(pod) == json!([{"requests": requests, "limits": {"cpu": "592m"}}])
+}
+
+/// Checks that each pod was created with the recommended size and has the webhook's annotation.
+fn are_born_resized(pods: &[Pod]) -> Result<()> {
+    for pod in pods {
+        ensure!(is_resized(pod), "{}", resources(pod));
+        let updates = "Pod resources updated by web: container 0: memory: limit NOT set since originalLimit is nil or 0, \
+                       cpu request, memory request, cpu limit";
+        assert_eq!(
+            pod.annotations().get("vpaUpdates").map(String::as_str),
+            Some(updates)
+        );
+        assert_eq!(
+            pod.annotations()
+                .get("vpaObservedContainers")
+                .map(String::as_str),
+            Some("app")
+        );
+    }
+    Ok(())
+}
