@@ -7,7 +7,7 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
 };
 
-use crate::decide::{Answer, Outcome, Subject};
+use admission::decide::{Answer, Outcome, Subject};
 
 const LATENCY_BUCKETS: [f64; 17] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0,

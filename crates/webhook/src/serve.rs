@@ -6,20 +6,21 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::decide::{self, PatchFailure, status_recommendation};
+use admission::state::{FeedLookup, Settings, State};
 use axum::Router;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use feed::Subscription;
+use model::Recommendation;
 use serving::serve::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use view::View;
+use view::{Autoscaler, View};
 
-use crate::decide;
 use crate::metrics::Metrics;
 use crate::overload::Load;
-use crate::state::{Settings, State};
 use body::Bodies;
 
 /// What the endpoint gives its clients at most. There is one client, the API server; everybody else
@@ -67,13 +68,30 @@ impl Reviews {
     fn decide(&self, body: &[u8]) -> decide::Answer {
         let view = self.view.borrow();
         let heard = self.heard.as_ref().map(watch::Receiver::borrow);
+        let lookup = heard
+            .as_deref()
+            .map(|heard| |autoscaler: &Autoscaler| over_status(heard, autoscaler));
         let state = State {
             view: &view,
-            heard: heard.as_deref(),
+            heard: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
             settings: &self.settings,
         };
-        decide::review(&state, body)
+        let answer = decide::review(&state, body);
+        if let Some(PatchFailure { autoscaler, error }) = &answer.failure {
+            tracing::warn!(%autoscaler, %error, "a pod starts as it was asked for");
+        }
+        answer
     }
+}
+
+/// The recommendation of the feed, where it replaces the one in the status. The updater follows the
+/// same rule ([`Subscription::over_status`]).
+fn over_status<'a>(heard: &'a Subscription, autoscaler: &Autoscaler) -> Option<&'a Recommendation> {
+    let status = autoscaler.object.status.as_ref();
+    let generation = status.map_or(0, |status| status.observed_generation);
+    let is_written = status_recommendation(autoscaler).is_some();
+    let received = heard.over_status(autoscaler.uid(), generation, is_written)?;
+    Some(&received.value.recommendation)
 }
 
 async fn answer(Extracted(state): Extracted<Arc<(Reviews, Bodies)>>, request: Request) -> Response {

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use admission::state::Settings;
 use anyhow::{Context as _, Result};
 use prometheus::Registry;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use webhook::metrics::Metrics;
 use webhook::overload::Load;
 use webhook::serve::{LIMITS, Reviews};
-use webhook::state::Settings;
 
 use crate::cluster::view;
 use crate::cores::stay_on;

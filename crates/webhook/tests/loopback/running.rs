@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::state::Settings;
 use anyhow::Result;
 use kube::Api;
 use kube::runtime::events::Recorder;
@@ -22,7 +23,6 @@ use webhook::metrics::Metrics;
 use webhook::overload::Load;
 use webhook::registration::{Address, FailurePolicy, Reach, Registration};
 use webhook::serve::Reviews;
-use webhook::state::Settings;
 
 use crate::objects::Objects;
 

@@ -6,13 +6,13 @@
 mod corpus;
 mod mutation;
 
+use admission::decide::Subject;
+use admission::state::{Gates, Settings};
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
-use webhook::decide::Subject;
-use webhook::state::{Gates, Settings};
 
 use crate::stage::{Answer, Stage, patch_in};
 use mutation::Mutation;

@@ -1,4 +1,4 @@
-//! How long an answer takes, without the network: `cargo bench -p webhook`.
+//! How long an answer takes, without the network: `cargo bench -p admission`.
 //!
 //! A pod of a Deployment among 10,000, each with its `ReplicaSet` and its autoscaler: all in one
 //! namespace, and in a hundred.
@@ -6,13 +6,13 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use admission::decide::{Outcome, review, shed};
+use admission::state::{Settings, State};
 use api::vpa;
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Labels, Selector};
 use serde_json::json;
 use view::{Autoscaler, Controller, ObjectKey, Owner, View, WellKnown};
-use webhook::decide::{Outcome, review, shed};
-use webhook::state::{Settings, State};
 
 const AUTOSCALERS: usize = 10_000;
 

@@ -1,8 +1,8 @@
 //! Pods that are not as one thinks of pods, with the patches that they get: `golden/odd_pods.json`.
 
+use admission::state::{Gates, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use webhook::state::{Gates, Settings};
 
 use crate::stage::{Stage, lay, pod};
 

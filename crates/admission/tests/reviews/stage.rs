@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
+use admission::decide::{self, Outcome, Subject, review};
+use admission::state::{Settings, State};
 use api::vpa;
-use feed::Subscription;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
 use view::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown};
-use webhook::decide::{self, Outcome, Subject, review};
-use webhook::state::{Settings, State};
 
 pub(crate) const NAMESPACE: &str = "shop";
 
@@ -27,6 +26,7 @@ impl From<decide::Answer> for Answer {
             subject,
             outcome,
             body,
+            failure: _,
         } = answer;
         Self {
             subject,
@@ -41,7 +41,6 @@ impl From<decide::Answer> for Answer {
 #[derive(Default)]
 pub(crate) struct Stage {
     pub(crate) view: View,
-    pub(crate) heard: Option<Subscription>,
     pub(crate) settings: Settings,
 }
 
@@ -113,7 +112,7 @@ impl Stage {
         review(
             &State {
                 view: &self.view,
-                heard: self.heard.as_ref(),
+                heard: None,
                 settings: &self.settings,
             },
             body,

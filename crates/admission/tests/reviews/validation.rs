@@ -1,8 +1,8 @@
 //! What is said about `VerticalPodAutoscaler` objects, word for word as upstream's webhook says it.
 
+use admission::decide::{Outcome, Subject};
+use admission::state::{Gates, Settings};
 use serde_json::{Value, json};
-use webhook::decide::{Outcome, Subject};
-use webhook::state::{Gates, Settings};
 
 use crate::stage::{Stage, lay, patch_in};
 

@@ -15,7 +15,7 @@ const ANNOTATION_PREFIX: &str = "vpaCpuStartupBoost/";
 
 /// Why a pod cannot be boosted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BoostError {
+pub enum BoostError {
     /// The factor is not there, or would make less of it.
     #[error("factor of startupBoost.cpu must be at least 1")]
     Factor,

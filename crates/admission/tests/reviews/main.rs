@@ -3,7 +3,6 @@
 mod dispatch;
 mod hostile;
 mod odd_pods;
-mod recommendation;
 mod selection;
 mod stage;
 mod taken_back;

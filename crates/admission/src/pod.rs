@@ -19,7 +19,8 @@ use model::{NamespaceLimits, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
 use view::LimitRange;
 
-use crate::boost::{self, BoostError};
+use crate::boost;
+pub use crate::boost::BoostError;
 use crate::patch::{Map, Patch};
 use crate::state::Settings;
 

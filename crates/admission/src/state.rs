@@ -1,17 +1,18 @@
 //! What is known when a review is answered.
 
-use feed::Subscription;
-use model::Quantity;
-use view::View;
+use model::{Quantity, Recommendation};
+use view::{Autoscaler, View};
+
+/// Looks up the recommendation that replaces the one in the status of a VPA object, if any.
+pub type FeedLookup<'a> = dyn Fn(&Autoscaler) -> Option<&'a Recommendation> + 'a;
 
 /// All that an answer depends on, besides the review itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct State<'a> {
     /// The cluster as last seen: VPA objects, the controllers above pods, and limit ranges.
     pub view: &'a View,
-    /// What the recommender told; none where there is no feed. It counts instead of the status of
-    /// the object with the same unique identifier.
-    pub heard: Option<&'a Subscription>,
+    /// The recommendations of the feed; `None` without a feed.
+    pub heard: Option<&'a FeedLookup<'a>>,
     /// What the command line says.
     pub settings: &'a Settings,
 }

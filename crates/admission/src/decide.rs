@@ -1,16 +1,18 @@
 //! From a review to its answer, as a pure function. No pod is refused here: whatever is wrong with
 //! a review, with what is known or with an object, the pod is born as it was asked for.
 
-use api::vpa::RecommendedContainerResources;
+use std::sync::Arc;
+
+use api::vpa::{RecommendedContainerResources, RecommendedPodResources};
 use model::Workload;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sizing::Target;
-use view::Autoscaler;
+use view::{Autoscaler, ObjectKey};
 
 use crate::fields::{self, Problem};
 use crate::patch::Patch;
-use crate::pod::{self, Pod, Sizing};
+use crate::pod::{self, BoostError, Pod, Sizing};
 use crate::review::{self, GroupKind, GroupResource, Identity, Request, Review, Verdict};
 use crate::select::select;
 use crate::state::State;
@@ -51,6 +53,17 @@ pub struct Answer {
     pub outcome: Outcome,
     /// The `AdmissionReview` that is sent back, as JSON.
     pub body: Vec<u8>,
+    /// The reason why a pod that an autoscaler selects stays unchanged.
+    pub failure: Option<PatchFailure>,
+}
+
+/// The reason why a pod that an autoscaler selects stays unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatchFailure {
+    /// The autoscaler.
+    pub autoscaler: ObjectKey,
+    /// The error in its startup boost.
+    pub error: BoostError,
 }
 
 /// Answers a review, given as the body of the request.
@@ -61,15 +74,18 @@ pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
         .flatten()
         .filter(|request| subject_of(request) == Subject::Pod);
     if let Some(mut request) = pod {
-        let patch = pod_patch(state, &mut request).unwrap_or_default();
-        return answer(
-            &request,
-            Subject::Pod,
-            Verdict {
-                patch,
-                ..Verdict::default()
-            },
-        );
+        let (patch, failure) = match pod_patch(state, &mut request) {
+            Ok(patch) => (patch.unwrap_or_default(), None),
+            Err(failure) => (Patch::default(), Some(failure)),
+        };
+        let verdict = Verdict {
+            patch,
+            ..Verdict::default()
+        };
+        return Answer {
+            failure,
+            ..answer(&request, Subject::Pod, verdict)
+        };
     }
     let Ok(Some(request)) = read::<IgnoredAny>(body) else {
         return unchanged(&Identity::of(body));
@@ -97,6 +113,7 @@ fn unchanged(identity: &Identity<'_>) -> Answer {
         subject: Subject::Unknown,
         outcome: Outcome::Skipped,
         body: review::admitted(identity),
+        failure: None,
     }
 }
 
@@ -124,6 +141,7 @@ fn answer<O>(request: &Request<'_, O>, subject: Subject, verdict: Verdict) -> An
         subject,
         outcome,
         body: review::answer(uid, verdict, status),
+        failure: None,
     }
 }
 
@@ -154,25 +172,56 @@ fn subject(resource: Option<&GroupResource<'_>>, sub_resource: Option<&str>) -> 
 }
 
 /// The patch of a pod that is being created; none where it stays as it is.
-fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Patch> {
+fn pod_patch(
+    state: &State<'_>,
+    request: &mut Request<'_, Pod<'_>>,
+) -> Result<Option<Patch>, PatchFailure> {
     if request
         .operation
         .as_deref()
         .is_some_and(|operation| operation != "CREATE")
     {
-        return None;
+        return Ok(None);
     }
-    let mut pod = request.object.take()?;
+    let Some(mut pod) = request.object.take() else {
+        return Ok(None);
+    };
     if pod.container_count() > MOST_CONTAINERS {
-        return None;
+        return Ok(None);
     }
     // A pod that is being created has no status yet, whatever it says.
     pod.status = None;
     let namespace = request
         .namespace
         .as_deref()
-        .filter(|namespace| !namespace.is_empty());
-    let namespace = namespace.or(pod.metadata.namespace.as_deref())?;
+        .filter(|namespace| !namespace.is_empty())
+        .or(pod.metadata.namespace.as_deref());
+    let Some((namespace, autoscaler)) =
+        namespace.and_then(|namespace| Some((namespace, autoscaler_of(state, &pod, namespace)?)))
+    else {
+        return Ok(None);
+    };
+    let recommendation = recommendation(state, autoscaler);
+    let sizing = Sizing {
+        object: &autoscaler.object,
+        recommendation: recommendation.as_deref(),
+    };
+    let ranges = state.view.limit_ranges_in(namespace);
+    match pod::patch(&pod, sizing, &ranges, state.settings) {
+        Ok(patch) => Ok(Some(patch)),
+        Err(error) => Err(PatchFailure {
+            autoscaler: autoscaler.key.clone(),
+            error,
+        }),
+    }
+}
+
+/// The autoscaler that selects a pod.
+fn autoscaler_of<'a>(
+    state: &State<'a>,
+    pod: &Pod<'_>,
+    namespace: &str,
+) -> Option<&'a Arc<Autoscaler>> {
     let owner = pod.owner()?;
     let owner = Workload {
         api_version: &owner.api_version,
@@ -181,45 +230,33 @@ fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Pa
         name: &owner.name,
     };
     let no_labels = pod::Labels::default();
-    let autoscaler = select(
-        state.view,
-        pod.metadata.labels.as_ref().unwrap_or(&no_labels),
-        owner,
-    )?;
-    let recommendation = recommendation(state, autoscaler);
-    let sizing = Sizing {
-        object: &autoscaler.object,
-        recommendation: recommendation.as_deref(),
-    };
-    let ranges = state.view.limit_ranges_in(namespace);
-    pod::patch(&pod, sizing, &ranges, state.settings)
-        .inspect_err(|error| tracing::warn!(autoscaler = %autoscaler.key, %error, "a pod starts as it was asked for"))
-        .ok()
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
+    select(state.view, labels, owner)
 }
 
-/// The recommendation at present, by the rule that the updater follows too ([`feed::Subscription::over_status`]).
+/// The current recommendation: that of the feed, or else that of the status.
 fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
-    let status = autoscaler.object.status.as_ref();
-    let written = status.and_then(|status| status.recommendation.as_ref());
-    let written = written.filter(|written| !written.container_recommendations.is_empty());
-    let observed = status.map_or(0, |status| status.observed_generation);
-    let heard = state
-        .heard
-        .and_then(|heard| heard.over_status(autoscaler.uid(), observed, written.is_some()));
-    if let Some(heard) = heard {
-        return Some(Target::all(&heard.value.recommendation));
+    if let Some(recommendation) = state.heard.and_then(|heard| heard(autoscaler)) {
+        return Some(Target::all(recommendation));
     }
     let target = |container: &'a RecommendedContainerResources| Target {
         container: &container.container_name,
         requests: &container.target,
     };
     Some(
-        written?
+        status_recommendation(autoscaler)?
             .container_recommendations
             .iter()
             .map(target)
             .collect(),
     )
+}
+
+/// The recommendation in the status of a VPA object; `None` if it has no containers.
+pub fn status_recommendation(autoscaler: &Autoscaler) -> Option<&RecommendedPodResources> {
+    let status = autoscaler.object.status.as_ref()?;
+    let recommendation = status.recommendation.as_ref()?;
+    (!recommendation.container_recommendations.is_empty()).then_some(recommendation)
 }
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.

@@ -1,9 +1,9 @@
 //! Pods that the API server would refuse if they got all that is recommended, with what is said of
 //! their sizes: `golden/taken_back.json`.
 
+use admission::state::Settings;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use webhook::state::Settings;
 
 use crate::stage::{Stage, lay, pod};
 

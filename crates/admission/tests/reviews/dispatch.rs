@@ -1,7 +1,7 @@
 //! What is answered to reviews of all sorts of things.
 
+use admission::decide::{Outcome, Subject, shed};
 use serde_json::{Value, json};
-use webhook::decide::{Outcome, Subject, shed};
 
 use crate::stage::{Answer, Stage, lay, patch_in, pod, pod_review};
 
