@@ -7,15 +7,15 @@
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`overload`]: when there is more to do than can be done in time.
 //! * [`registration`]: how the API server is told of the webhook.
-//! * [`certificates`]: whom it is told to trust.
+//! * [`registrar`]: keeps it registered, with the CA bundle of its certificate.
 //! * [`act`]: the only writes.
 //! * [`metrics`]: what is measured about all this.
 
 pub mod act;
 pub mod args;
-pub mod certificates;
 pub mod metrics;
 pub mod overload;
+pub mod registrar;
 pub mod registration;
 mod run;
 pub mod serve;

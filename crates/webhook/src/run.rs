@@ -9,6 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::pod::{hostname, own_namespace};
 use runtime::{Chassis, Namespaces};
+use serving::ca_bundles::Controller;
 use serving::certificates::CertificateMonitor;
 use serving::port::Port;
 use serving::{FeedReaderArgs, FeedSource};
@@ -18,9 +19,9 @@ use view::{Scope, Shard, View};
 
 use crate::act::rollout::Replica;
 use crate::args::Args;
-use crate::certificates::Attendant;
 use crate::metrics::{self, Metrics};
 use crate::overload::Load;
+use crate::registrar::Registrar;
 use crate::registration::{FailurePolicy, Registration};
 use crate::serve::{LIMITS, Reviews};
 
@@ -33,10 +34,12 @@ const CAUTION: Duration = Duration::from_secs(10);
 /// The work of looking after certificates and registration must go on at least this often.
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
-/// For a newer revision of the Deployment that registered and of which no replica is ready any
-/// more. Shorter than the pauses between the restarts of a container that keeps failing, and longer
-/// than a start.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Interval between two comparisons of the registration while nothing changes.
+const RESYNC: Duration = Duration::from_secs(15);
+/// Time without a ready replica of the newer revision of the Deployment that registered, after which
+/// an older replica takes the registration back. Longer than a start, and shorter than the pauses
+/// between the restarts of a container that keeps failing.
+const TAKEOVER_DELAY: Duration = Duration::from_mins(2);
 
 /// The webhook's work.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
@@ -134,27 +137,17 @@ pub async fn run_on(
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
     let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
-    let (in_effect, effect) = watch::channel(false);
-    let activity = chassis.activity.clone();
-    let patience = PATIENCE;
-    let attendant = Attendant {
-        certificates,
-        registration,
-        activity,
-        monitor,
-        clock,
-        replica,
-        patience,
-        in_effect,
-    };
+    let registrar = Registrar::new(registration, replica, TAKEOVER_DELAY);
+    let ca_bundles = Controller::new(certificates, registrar, monitor, clock, RESYNC);
     chassis
         .tasks
-        .spawn_until_shutdown("heartbeat", heartbeat.run(effect));
+        .spawn_until_shutdown("heartbeat", heartbeat.run(ca_bundles.in_effect()));
+    let activity = chassis.activity.clone();
     chassis
         .tasks
         .spawn_until_shutdown("certificates", async move {
             tokio::time::sleep(caution).await;
-            attendant.run().await;
+            ca_bundles.run(activity).await;
         });
 
     server.await;

@@ -10,6 +10,7 @@ use kube::Api;
 use kube::runtime::events::Recorder;
 use prometheus::Registry;
 use runtime::{Activity, ApiServerClock, Readiness};
+use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMetrics, CertificateMonitor, Source};
 use serving::serve::{Limits, serve};
 use tokio::net::TcpListener;
@@ -18,9 +19,9 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use view::View;
 use webhook::act;
-use webhook::certificates::Attendant;
 use webhook::metrics::Metrics;
 use webhook::overload::Load;
+use webhook::registrar::Registrar;
 use webhook::registration::{Address, FailurePolicy, Reach, Registration};
 use webhook::serve::Reviews;
 
@@ -82,22 +83,14 @@ impl Replica {
             Recorder::new(objects.client(), "webhook".into()),
             ("suite", "webhook-0"),
         );
-        let (activity, (sender, in_effect)) = (Activity::default(), watch::channel(false));
         let replica = act::rollout::Replica::of(objects.client(), "suite", pod);
-        let patience = Duration::from_millis(100);
-        let attendant = Attendant {
-            certificates,
-            registration,
-            activity,
-            monitor,
-            clock,
-            replica,
-            patience,
-            in_effect: sender,
-        };
+        let registrar = Registrar::new(registration, replica, Duration::from_millis(100));
+        let resync = Duration::from_secs(15);
+        let ca_bundles = Controller::new(certificates, registrar, monitor, clock, resync);
+        let in_effect = ca_bundles.in_effect();
         let tasks = vec![
             server.abort_handle(),
-            tokio::spawn(attendant.run()).abort_handle(),
+            tokio::spawn(ca_bundles.run(Activity::default())).abort_handle(),
         ];
         Ok(Self {
             address,
