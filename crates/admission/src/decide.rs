@@ -131,7 +131,7 @@ fn answer<O>(request: &Request<'_, O>, subject: Subject, verdict: Verdict) -> An
         name,
         &verdict.problems,
     );
-    let outcome = match (status.is_some(), verdict.patch.length()) {
+    let outcome = match (status.is_some(), verdict.patch.len()) {
         (true, _) => Outcome::Error,
         (false, 0) => Outcome::Skipped,
         (false, _) => Outcome::Applied,
@@ -294,10 +294,9 @@ fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
     );
     let mut verdict = validate(&spec, old.as_ref(), state.settings.gates);
     if has_spec && spec.update_policy.is_none() {
-        verdict.patch.add(
-            format_args!("/spec/updatePolicy"),
-            &json!({"updateMode": "Recreate"}),
-        );
+        verdict
+            .patch
+            .add(["spec", "updatePolicy"], json!({"updateMode": "Recreate"}));
     }
     verdict
 }

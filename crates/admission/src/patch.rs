@@ -1,85 +1,71 @@
-//! JSON patches of pods, as upstream writes them: only `add`, with the objects above that are
-//! missing. They are text from the beginning: nothing is kept of an operation but what is sent.
+//! JSON patches of pods, as upstream writes them: only `add`, with the parent objects that are
+//! missing.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch`.
 
 use std::fmt::{self, Display};
 
+use json_patch::jsonptr::{PointerBuf, Token};
+use json_patch::{AddOperation, PatchOperation};
 use model::{Quantity, ResourceName};
-use serde::Serialize;
-use serde_json::json;
-
-/// Bytes of a patch of usual size.
-const USUAL: usize = 1536;
+use serde_json::{Value, json};
 
 /// A patch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Patch {
-    /// A list without its closing bracket; empty where there is no operation.
-    json: Vec<u8>,
-    /// An operation could not be written. It is all or none of them.
-    is_broken: bool,
-}
+pub(crate) struct Patch(json_patch::Patch);
 
 impl Patch {
-    /// Puts `value` at `path`, also in place of what is there.
-    pub(crate) fn add(&mut self, path: fmt::Arguments<'_>, value: &impl Serialize) {
-        self.is_broken |= self.write(path, value).is_err();
-    }
-
-    fn write(
+    /// Adds `value` at `path`, or replaces the value there.
+    pub(crate) fn add<'a>(
         &mut self,
-        path: fmt::Arguments<'_>,
-        value: &impl Serialize,
-    ) -> serde_json::Result<()> {
-        if self.json.is_empty() {
-            self.json.reserve(USUAL);
+        path: impl IntoIterator<Item = impl Into<Token<'a>>>,
+        value: Value,
+    ) {
+        let path = PointerBuf::from_tokens(path);
+        self.push(path, value);
+    }
+
+    fn push(&mut self, path: PointerBuf, value: Value) {
+        let operation = AddOperation { path, value };
+        self.0.0.push(PatchOperation::Add(operation));
+    }
+
+    /// The number of operations.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The patch as JSON; `None` without operations.
+    pub(crate) fn into_json(self) -> Option<Vec<u8>> {
+        if self.0.is_empty() {
+            return None;
         }
-        self.json
-            .push(if self.json.is_empty() { b'[' } else { b',' });
-        self.json.extend_from_slice(br#"{"op":"add","path":"#);
-        serde_json::to_writer(&mut self.json, &path)?;
-        self.json.extend_from_slice(br#","value":"#);
-        serde_json::to_writer(&mut self.json, value)?;
-        self.json.push(b'}');
-        Ok(())
+        serde_json::to_vec(&self.0).ok()
     }
 
-    /// How long its text is so far; nothing where nothing is changed.
-    pub(crate) fn length(&self) -> usize {
-        self.json.len()
-    }
-
-    /// The whole text; none where nothing is changed.
-    pub(crate) fn into_json(mut self) -> Option<Vec<u8>> {
-        self.json.push(b']');
-        (self.json.len() > 1 && !self.is_broken).then_some(self.json)
-    }
-
-    /// Gives the pod a map for annotations.
+    /// Adds an empty map of annotations.
     pub(crate) fn annotations(&mut self) {
-        self.add(format_args!("/metadata/annotations"), &json!({}));
+        self.add(["metadata", "annotations"], json!({}));
     }
 
-    /// Gives the pod an annotation.
-    pub(crate) fn annotation(&mut self, name: &str, value: &str) {
-        self.add(
-            format_args!("/metadata/annotations/{}", escaped(name)),
-            &value,
-        );
+    /// Adds an annotation.
+    pub(crate) fn annotation(&mut self, name: &str, value: String) {
+        self.add(["metadata", "annotations", name], Value::String(value));
     }
 
-    /// Gives a container its resources.
+    /// Adds empty `resources` to a container.
     pub(crate) fn resources(&mut self, place: Place) {
-        self.add(format_args!("{}", place.path()), &json!({}));
+        self.push(place.path(), json!({}));
     }
 
-    /// Gives a container one of the two maps.
+    /// Adds empty `requests` or `limits` to a container.
     pub(crate) fn map(&mut self, place: Place, map: Map) {
-        self.add(format_args!("{}/{}", place.path(), map.name()), &json!({}));
+        let mut path = place.path();
+        path.push_back(map.name());
+        self.push(path, json!({}));
     }
 
-    /// Sets one amount.
+    /// Sets the amount of one resource.
     pub(crate) fn amount(
         &mut self,
         place: Place,
@@ -87,24 +73,23 @@ impl Patch {
         resource: &ResourceName,
         quantity: &Quantity,
     ) {
-        let path = place.path();
-        self.add(
-            format_args!("{path}/{}/{}", map.name(), escaped(resource.as_str())),
-            quantity,
-        );
+        let mut path = place.path();
+        path.push_back(map.name());
+        path.push_back(resource.as_str());
+        self.push(path, Value::String(quantity.to_string()));
     }
 }
 
-/// A container in a pod's specification.
+/// The path of a container in a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// By its index in `containers`.
+    /// The index in `containers`.
     Container(usize),
-    /// By its index in `initContainers`.
+    /// The index in `initContainers`.
     InitContainer(usize),
 }
 
-/// A map in the resources of a container.
+/// A field of a container's `resources`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Map {
     /// `requests`
@@ -114,7 +99,7 @@ pub(crate) enum Map {
 }
 
 impl Map {
-    /// One entry of the map, in the singular.
+    /// The name of one entry, in the singular.
     pub(crate) fn entry(self) -> &'static str {
         match self {
             Self::Requests => "request",
@@ -131,11 +116,14 @@ impl Map {
 }
 
 impl Place {
-    fn path(self) -> impl Display {
-        fmt::from_fn(move |f| match self {
-            Self::Container(index) => write!(f, "/spec/containers/{index}/resources"),
-            Self::InitContainer(index) => write!(f, "/spec/initContainers/{index}/resources"),
-        })
+    /// The path of its `resources`.
+    fn path(self) -> PointerBuf {
+        let (list, index) = match self {
+            Self::Container(index) => ("containers", index),
+            Self::InitContainer(index) => ("initContainers", index),
+        };
+        let tokens: [Token<'_>; 4] = ["spec".into(), list.into(), index.into(), "resources".into()];
+        PointerBuf::from_tokens(tokens)
     }
 }
 
@@ -148,22 +136,8 @@ impl Display for Place {
     }
 }
 
-/// A key as one step of a JSON pointer.
-fn escaped(key: &str) -> impl Display {
-    fmt::from_fn(move |f| {
-        let has_special = key.contains(['~', '/']);
-        if has_special {
-            f.write_str(&key.replace('~', "~0").replace('/', "~1"))
-        } else {
-            f.write_str(key)
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     fn check(write: impl FnOnce(&mut Patch), expected: &Value) {
@@ -193,7 +167,7 @@ mod tests {
         check(
             |patch| {
                 patch.annotations();
-                patch.annotation("a/\"b", "\"");
+                patch.annotation("a/\"b", "\"".to_owned());
             },
             &json!([
                 {"op": "add", "path": "/metadata/annotations", "value": {}},
@@ -203,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_patch() {
+    fn an_empty_patch_is_none() {
         assert_eq!(Patch::default().into_json(), None);
     }
 }

@@ -64,18 +64,18 @@ pub(crate) fn patch(
             continue;
         }
         if let Boost::Given((name, text)) = boost {
-            patch.annotation(&name, &text);
+            patch.annotation(&name, text);
         }
         container_patch(&mut patch, &mut updates, sized, &size);
     }
-    if let Some(text) = updates.text() {
+    if let Some(text) = updates.into_text() {
         patch.annotation(UPDATES, text);
     }
     let names: Vec<&str> = containers
         .iter()
         .map(|sized| &*sized.container.name)
         .collect();
-    patch.annotation(OBSERVED_CONTAINERS, &names.join(", "));
+    patch.annotation(OBSERVED_CONTAINERS, names.join(", "));
     Ok(patch)
 }
 
@@ -185,7 +185,7 @@ fn container_patch(
         limits,
         notes,
     } = size;
-    let before = patch.length();
+    let before = patch.len();
     updates.begin(place);
     for note in notes {
         updates.say(format_args!("{note}"));
@@ -213,7 +213,7 @@ fn container_patch(
             updates.say(format_args!("{resource} {}", map.entry()));
         }
     }
-    if patch.length() == before {
+    if patch.len() == before {
         updates.take_back();
     }
 }

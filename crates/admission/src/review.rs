@@ -109,21 +109,33 @@ pub(crate) struct Verdict {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// The answer but for the patch.
+/// The review that is sent back.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AdmissionReview<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Response<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<&'a str>,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Value>,
-    #[serde(rename = "patchType", skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     warnings: &'a [String],
+    /// In base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
 }
 
-/// The answer with this verdict, which is not refused where `status` is absent.
+/// The body of the response to a review. With `status` the object is refused.
 pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
     let Verdict {
         patch,
@@ -131,59 +143,32 @@ pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<
         problems: _,
     } = verdict;
     let allowed = status.is_none();
-    // To the API server an answer with only one of patch and type is a call that failed, not one
-    // that refused.
+    // To the API server a response with only one of patch and type is a failed call, not a refusal.
     let patch = patch.into_json().filter(|_| allowed);
-    let patch_type = patch.is_some().then_some("JSONPatch");
-    written(
-        &Response {
-            uid: Some(uid),
-            allowed,
-            status,
-            patch_type,
-            warnings: &warnings,
-        },
-        patch.as_deref(),
-    )
+    body(Response {
+        uid: Some(uid),
+        allowed,
+        status,
+        patch_type: patch.is_some().then_some("JSONPatch"),
+        warnings: &warnings,
+        patch: patch.map(|patch| STANDARD.encode(patch)),
+    })
 }
 
-/// The answer that admits whatever is asked for.
+/// The body of a response that admits the object unchanged.
 pub(crate) fn admitted(identity: &Identity<'_>) -> Vec<u8> {
-    let uid = identity.uid.as_deref();
-    written(
-        &Response {
-            uid,
-            allowed: true,
-            status: None,
-            patch_type: None,
-            warnings: &[],
-        },
-        None,
-    )
+    body(Response {
+        uid: identity.uid.as_deref(),
+        allowed: true,
+        ..Response::default()
+    })
 }
 
-/// Writes the answer in one go: nearly the whole of it is its patch. What cannot be written is left
-/// away: the object is admitted as it is.
-fn written(response: &Response<'_>, patch: Option<&[u8]>) -> Vec<u8> {
-    const BEGIN: &[u8] =
-        br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#;
-    let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3).saturating_mul(4));
-    let mut body = Vec::with_capacity(encoded.saturating_add(256));
-    body.extend_from_slice(BEGIN);
-    if serde_json::to_writer(&mut body, response).is_err() {
-        return Vec::new();
-    }
-    if let Some(patch) = patch {
-        // In place of the brace at the end of the response.
-        body.pop();
-        body.extend_from_slice(br#","patch":""#);
-        let begin = body.len();
-        body.resize(begin.saturating_add(encoded), b' ');
-        STANDARD
-            .encode_slice(patch, &mut body[begin..])
-            .expect("there is room: four bytes for each three");
-        body.extend_from_slice(br#""}"#);
-    }
-    body.push(b'}');
-    body
+fn body(response: Response<'_>) -> Vec<u8> {
+    let review = AdmissionReview {
+        api_version: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        response,
+    };
+    serde_json::to_vec(&review).unwrap_or_default()
 }

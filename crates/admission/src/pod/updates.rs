@@ -54,8 +54,8 @@ impl Updates {
     }
 
     /// The text; none where no container is changed.
-    pub(super) fn text(&self) -> Option<&str> {
-        (self.text.len() > self.first).then_some(&self.text)
+    pub(super) fn into_text(self) -> Option<String> {
+        (self.text.len() > self.first).then_some(self.text)
     }
 
     fn append(&mut self, what: fmt::Arguments<'_>) {
@@ -79,7 +79,7 @@ mod tests {
                 updates.take_back();
             }
         }
-        assert_eq!(updates.text(), expected, "{containers:?}");
+        assert_eq!(updates.into_text().as_deref(), expected, "{containers:?}");
     }
 
     #[test]
