@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use admission::decide::{Outcome, review, shed};
-use admission::state::{Settings, State};
+use admission::{Input, Settings};
 use api::vpa;
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Labels, Selector};
@@ -98,18 +98,18 @@ fn reviews(bench: &mut Criterion) {
     let settings = Settings::default();
     for namespaces in [1, 100] {
         let (view, body) = (view(namespaces), body(namespaces));
-        let state = State {
+        let input = Input {
             view: &view,
             heard: None,
             settings: &settings,
         };
-        assert_eq!(review(&state, &body).outcome, Outcome::Applied);
+        assert_eq!(review(&input, &body).outcome, Outcome::Applied);
         let name = format!(
             "a pod of {} bytes among {AUTOSCALERS} autoscalers in {namespaces} namespaces",
             body.len()
         );
         bench.bench_function(&name, |bencher| {
-            bencher.iter(|| review(&state, black_box(&body)));
+            bencher.iter(|| review(&input, black_box(&body)));
         });
     }
     let body = body(1);

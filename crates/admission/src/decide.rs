@@ -11,11 +11,11 @@ use sizing::Target;
 use view::{Autoscaler, ObjectKey};
 
 use crate::fields::{self, Problem};
+use crate::input::Input;
 use crate::patch::Patch;
 use crate::pod::{self, BoostError, Pod, Sizing};
 use crate::review::{self, GroupKind, GroupResource, Identity, Request, Review, Verdict};
 use crate::select::select;
-use crate::state::State;
 use crate::validate::{self, validate};
 
 /// The time for an answer grows with the containers of a pod. No node starts a pod with more than
@@ -67,14 +67,14 @@ pub struct PatchFailure {
 }
 
 /// Answers a review, given as the body of the request.
-pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
+pub fn review(input: &Input<'_>, body: &[u8]) -> Answer {
     // Nearly all reviews are of pods, and are read in one go.
     let pod = read::<Pod>(body)
         .ok()
         .flatten()
         .filter(|request| subject_of(request) == Subject::Pod);
     if let Some(mut request) = pod {
-        let (patch, failure) = match pod_patch(state, &mut request) {
+        let (patch, failure) = match pod_patch(input, &mut request) {
             Ok(patch) => (patch.unwrap_or_default(), None),
             Err(failure) => (Patch::default(), Some(failure)),
         };
@@ -94,7 +94,7 @@ pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
     let verdict = match subject {
         // A pod that cannot be read stays as it is.
         Subject::Unknown | Subject::Pod => Verdict::default(),
-        Subject::Autoscaler => autoscaler(state, body),
+        Subject::Autoscaler => autoscaler(input, body),
     };
     answer(&request, subject, verdict)
 }
@@ -173,7 +173,7 @@ fn subject(resource: Option<&GroupResource<'_>>, sub_resource: Option<&str>) -> 
 
 /// The patch of a pod that is being created; none where it stays as it is.
 fn pod_patch(
-    state: &State<'_>,
+    input: &Input<'_>,
     request: &mut Request<'_, Pod<'_>>,
 ) -> Result<Option<Patch>, PatchFailure> {
     if request
@@ -197,17 +197,17 @@ fn pod_patch(
         .filter(|namespace| !namespace.is_empty())
         .or(pod.metadata.namespace.as_deref());
     let Some((namespace, autoscaler)) =
-        namespace.and_then(|namespace| Some((namespace, autoscaler_of(state, &pod, namespace)?)))
+        namespace.and_then(|namespace| Some((namespace, autoscaler_of(input, &pod, namespace)?)))
     else {
         return Ok(None);
     };
-    let recommendation = recommendation(state, autoscaler);
+    let recommendation = recommendation(input, autoscaler);
     let sizing = Sizing {
         object: &autoscaler.object,
         recommendation: recommendation.as_deref(),
     };
-    let ranges = state.view.limit_ranges_in(namespace);
-    match pod::patch(&pod, sizing, &ranges, state.settings) {
+    let ranges = input.view.limit_ranges_in(namespace);
+    match pod::patch(&pod, sizing, &ranges, input.settings) {
         Ok(patch) => Ok(Some(patch)),
         Err(error) => Err(PatchFailure {
             autoscaler: autoscaler.key.clone(),
@@ -218,7 +218,7 @@ fn pod_patch(
 
 /// The autoscaler that selects a pod.
 fn autoscaler_of<'a>(
-    state: &State<'a>,
+    input: &Input<'a>,
     pod: &Pod<'_>,
     namespace: &str,
 ) -> Option<&'a Arc<Autoscaler>> {
@@ -231,12 +231,12 @@ fn autoscaler_of<'a>(
     };
     let no_labels = pod::Labels::default();
     let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
-    select(state.view, labels, owner)
+    select(input.view, labels, owner)
 }
 
 /// The current recommendation: that of the feed, or else that of the status.
-fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
-    if let Some(recommendation) = state.heard.and_then(|heard| heard(autoscaler)) {
+fn recommendation<'a>(input: &Input<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
+    if let Some(recommendation) = input.heard.and_then(|heard| heard(autoscaler)) {
         return Some(Target::all(recommendation));
     }
     let target = |container: &'a RecommendedContainerResources| Target {
@@ -260,7 +260,7 @@ pub fn status_recommendation(autoscaler: &Autoscaler) -> Option<&RecommendedPodR
 }
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.
-fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
+fn autoscaler(input: &Input<'_>, body: &[u8]) -> Verdict {
     // One that is being deleted is updated only to take finalizers away, which nothing that is wrong with it may prevent.
     let old = read::<validate::Going>(body)
         .ok()
@@ -292,7 +292,7 @@ fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
         object.spec.unwrap_or_default(),
         old_object.map(|old| old.spec.unwrap_or_default()),
     );
-    let mut verdict = validate(&spec, old.as_ref(), state.settings.gates);
+    let mut verdict = validate(&spec, old.as_ref(), input.settings.gates);
     if has_spec && spec.update_policy.is_none() {
         verdict
             .patch

@@ -5,7 +5,7 @@
 //!
 //! Nothing here does I/O: the request body, the state of the cluster and the flags are arguments.
 //!
-//! * [`state`]: the arguments of a decision.
+//! * [`Input`]: the arguments of a decision.
 //! * [`decide`]: from a review to its response.
 //!
 //! | formula | file |
@@ -20,11 +20,12 @@
 mod boost;
 pub mod decide;
 mod fields;
+mod input;
 mod patch;
 mod pod;
 mod review;
 mod select;
-pub mod state;
 mod validate;
 
+pub use input::{FeedLookup, Gates, Input, Settings};
 pub use pod::BoostError;

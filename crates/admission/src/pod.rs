@@ -21,8 +21,8 @@ use view::LimitRange;
 
 use crate::boost;
 pub use crate::boost::BoostError;
+use crate::input::Settings;
 use crate::patch::{Map, Patch};
-use crate::state::Settings;
 
 pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};

@@ -10,8 +10,8 @@ mod policy;
 use std::collections::BTreeSet;
 
 use crate::fields::Problem;
+use crate::input::Gates;
 use crate::review::Verdict;
-use crate::state::Gates;
 
 pub(crate) use object::{Going, Object, Spec};
 use object::{Policy, UpdatePolicy};

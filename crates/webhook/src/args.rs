@@ -11,7 +11,7 @@ use model::Quantity;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
 
-use admission::state::{Gates, Settings};
+use admission::{Gates, Settings};
 
 pub use self::serving::ServingArgs;
 pub use heartbeat::HeartbeatArgs;

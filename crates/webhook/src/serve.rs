@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::decide::{self, PatchFailure, status_recommendation};
-use admission::state::{FeedLookup, Settings, State};
+use admission::{FeedLookup, Input, Settings};
 use axum::Router;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -71,12 +71,12 @@ impl Reviews {
         let lookup = heard
             .as_deref()
             .map(|heard| |autoscaler: &Autoscaler| over_status(heard, autoscaler));
-        let state = State {
+        let input = Input {
             view: &view,
             heard: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
             settings: &self.settings,
         };
-        let answer = decide::review(&state, body);
+        let answer = decide::review(&input, body);
         if let Some(PatchFailure { autoscaler, error }) = &answer.failure {
             tracing::warn!(%autoscaler, %error, "a pod starts as it was asked for");
         }

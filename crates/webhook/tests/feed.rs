@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use admission::state::Settings;
+use admission::Settings;
 use api::vpa;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};

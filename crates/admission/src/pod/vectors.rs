@@ -10,7 +10,7 @@ use sizing::Target;
 use view::{LimitRange, View};
 
 use super::{Pod, Sizing, patch};
-use crate::state::{Gates, Settings};
+use crate::input::{Gates, Settings};
 
 #[derive(Deserialize)]
 struct Case {

@@ -7,7 +7,7 @@ mod corpus;
 mod mutation;
 
 use admission::decide::Subject;
-use admission::state::{Gates, Settings};
+use admission::{Gates, Settings};
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Pods that are not as one thinks of pods, with the patches that they get: `golden/odd_pods.json`.
 
-use admission::state::{Gates, Settings};
+use admission::{Gates, Settings};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use admission::decide::{self, Outcome, Subject, review};
-use admission::state::{Settings, State};
+use admission::{Input, Settings};
 use api::vpa;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ impl Stage {
     /// The answer to this body.
     pub(crate) fn answer(&self, body: &[u8]) -> Answer {
         review(
-            &State {
+            &Input {
                 view: &self.view,
                 heard: None,
                 settings: &self.settings,

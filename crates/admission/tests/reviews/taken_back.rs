@@ -1,7 +1,7 @@
 //! Pods that the API server would refuse if they got all that is recommended, with what is said of
 //! their sizes: `golden/taken_back.json`.
 
-use admission::state::Settings;
+use admission::Settings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! What is said about `VerticalPodAutoscaler` objects, word for word as upstream's webhook says it.
 
 use admission::decide::{Outcome, Subject};
-use admission::state::{Gates, Settings};
+use admission::{Gates, Settings};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, lay, patch_in};

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use admission::state::Settings;
+use admission::Settings;
 use anyhow::{Context as _, Result};
 use prometheus::Registry;
 use rcgen::{CertifiedKey, generate_simple_self_signed};

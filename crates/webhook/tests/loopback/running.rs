@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::state::Settings;
+use admission::Settings;
 use anyhow::Result;
 use kube::Api;
 use kube::runtime::events::Recorder;

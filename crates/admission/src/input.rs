@@ -8,7 +8,7 @@ pub type FeedLookup<'a> = dyn Fn(&Autoscaler) -> Option<&'a Recommendation> + 'a
 
 /// All that an answer depends on, besides the review itself.
 #[derive(Clone, Copy)]
-pub struct State<'a> {
+pub struct Input<'a> {
     /// The cluster as last seen: VPA objects, the controllers above pods, and limit ranges.
     pub view: &'a View,
     /// The recommendations of the feed; `None` without a feed.
