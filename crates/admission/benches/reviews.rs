@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use admission::decide::{Outcome, review, shed};
-use admission::{Input, Settings};
+use admission::{AdmissionConfig, Input};
 use api::vpa;
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Labels, Selector};
@@ -95,13 +95,13 @@ fn body(namespaces: usize) -> Vec<u8> {
 }
 
 fn reviews(bench: &mut Criterion) {
-    let settings = Settings::default();
+    let config = AdmissionConfig::default();
     for namespaces in [1, 100] {
         let (view, body) = (view(namespaces), body(namespaces));
         let input = Input {
             view: &view,
             heard: None,
-            settings: &settings,
+            config: &config,
         };
         assert_eq!(review(&input, &body).outcome, Outcome::Applied);
         let name = format!(

@@ -207,7 +207,7 @@ fn pod_patch(
         recommendation: recommendation.as_deref(),
     };
     let ranges = input.view.limit_ranges_in(namespace);
-    match pod::patch(&pod, sizing, &ranges, input.settings) {
+    match pod::patch(&pod, sizing, &ranges, input.config) {
         Ok(patch) => Ok(Some(patch)),
         Err(error) => Err(PatchFailure {
             autoscaler: autoscaler.key.clone(),
@@ -292,7 +292,7 @@ fn autoscaler(input: &Input<'_>, body: &[u8]) -> Verdict {
         object.spec.unwrap_or_default(),
         old_object.map(|old| old.spec.unwrap_or_default()),
     );
-    let mut verdict = validate(&spec, old.as_ref(), input.settings.gates);
+    let mut verdict = validate(&spec, old.as_ref(), input.config.gates);
     if has_spec && spec.update_policy.is_none() {
         verdict
             .patch

@@ -14,12 +14,12 @@ pub struct Input<'a> {
     /// The recommendations of the feed; `None` without a feed.
     pub heard: Option<&'a FeedLookup<'a>>,
     /// What the command line says.
-    pub settings: &'a Settings,
+    pub config: &'a AdmissionConfig,
 }
 
 /// What the command line says about reviews.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct AdmissionConfig {
     /// What is accepted of VPA objects, and heeded.
     pub gates: Gates,
     /// The most CPU that a startup boost gives; none sets no limit.
@@ -32,9 +32,9 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gates {
     /// `CPUStartupBoost`: boosts are accepted and given.
-    pub startup_boost: bool,
+    pub cpu_startup_boost: bool,
     /// `InPlace`: the update mode of this name is accepted.
     pub in_place: bool,
     /// `PerVPAConfig`: objects may have memory rules of their own.
-    pub per_autoscaler_rules: bool,
+    pub per_vpa_config: bool,
 }

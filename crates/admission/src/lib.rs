@@ -27,5 +27,5 @@ mod review;
 mod select;
 mod validate;
 
-pub use input::{FeedLookup, Gates, Input, Settings};
+pub use input::{AdmissionConfig, FeedLookup, Gates, Input};
 pub use pod::BoostError;

@@ -21,7 +21,7 @@ use view::LimitRange;
 
 use crate::boost;
 pub use crate::boost::BoostError;
-use crate::input::Settings;
+use crate::input::AdmissionConfig;
 use crate::patch::{Map, Patch};
 
 pub(crate) use labels::Labels;
@@ -46,11 +46,11 @@ pub(crate) fn patch(
     pod: &Pod<'_>,
     sizing: Sizing<'_>,
     ranges: &[&LimitRange],
-    settings: &Settings,
+    config: &AdmissionConfig,
 ) -> Result<Patch, BoostError> {
-    let containers = sized(pod, settings.native_sidecars);
+    let containers = sized(pod, config.native_sidecars);
     let mut sizes = sizes(&containers, sizing, &LimitRange::together(ranges));
-    let boosts = boosts(&containers, &mut sizes, sizing.object, settings)?;
+    let boosts = boosts(&containers, &mut sizes, sizing.object, config)?;
     if !pod.runs() {
         hold(pod, &containers, &mut sizes, ranges);
     }
@@ -116,11 +116,11 @@ fn boosts(
     containers: &[Sized<'_>],
     sizes: &mut [ContainerSize],
     object: &VerticalPodAutoscaler,
-    settings: &Settings,
+    config: &AdmissionConfig,
 ) -> Result<Vec<Boost>, BoostError> {
     let pairs = containers.iter().zip(sizes);
     pairs
-        .map(|(sized, size)| boost(sized.container, size, object, settings))
+        .map(|(sized, size)| boost(sized.container, size, object, config))
         .collect()
 }
 
@@ -128,9 +128,9 @@ fn boost(
     container: &Container<'_>,
     size: &mut ContainerSize,
     object: &VerticalPodAutoscaler,
-    settings: &Settings,
+    config: &AdmissionConfig,
 ) -> Result<Boost, BoostError> {
-    if !settings.gates.startup_boost {
+    if !config.gates.cpu_startup_boost {
         return Ok(Boost::None);
     }
     let (name, spec) = (&container.name, &object.spec);
@@ -149,7 +149,7 @@ fn boost(
         boost,
         original,
         spec.allowed(name).values,
-        settings.max_cpu_boost.as_ref(),
+        config.max_cpu_boost.as_ref(),
     )?;
     Ok(Boost::Given(boost::annotation(name, original)))
 }

@@ -37,14 +37,12 @@ impl Accepted {
         let waits = update.is_some_and(|update| update.evict_after_oom_seconds.is_some());
         let controlled = policies().flat_map(|policy| policy.controlled_resources.iter().flatten());
         let gates = Gates {
-            startup_boost: gates.startup_boost
+            cpu_startup_boost: gates.cpu_startup_boost
                 || boosted
                 || policies().any(|policy| policy.startup_boost.is_some()),
             in_place: gates.in_place
                 || update.is_some_and(|update| update.update_mode.as_deref() == Some("InPlace")),
-            per_autoscaler_rules: gates.per_autoscaler_rules
-                || waits
-                || policies().any(Policy::has_rules),
+            per_vpa_config: gates.per_vpa_config || waits || policies().any(Policy::has_rules),
         };
         Self {
             gates,
@@ -138,7 +136,7 @@ fn rule<T>(
     check: impl FnOnce(&T) -> Option<(String, &'static str)>,
 ) -> Option<Problem> {
     let value = value?;
-    if !accepted.gates.per_autoscaler_rules {
+    if !accepted.gates.per_vpa_config {
         return Some(Problem::forbidden(
             field,
             "not supported when feature flag PerVPAConfig is disabled",

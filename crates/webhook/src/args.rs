@@ -11,7 +11,7 @@ use model::Quantity;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
 
-use admission::{Gates, Settings};
+use admission::{AdmissionConfig, Gates};
 
 pub use self::serving::ServingArgs;
 pub use heartbeat::HeartbeatArgs;
@@ -78,18 +78,18 @@ pub struct ReviewArgs {
 
 impl ReviewArgs {
     /// The settings of reviews.
-    pub fn settings(self) -> anyhow::Result<Settings> {
+    pub fn config(self) -> anyhow::Result<AdmissionConfig> {
         let Self {
             max_allowed_cpu_boost,
             native_sidecars,
             feature_gates,
         } = self;
         let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
-        Ok(Settings {
+        Ok(AdmissionConfig {
             gates: Gates {
-                startup_boost: gates.enabled(CPU_STARTUP_BOOST),
+                cpu_startup_boost: gates.enabled(CPU_STARTUP_BOOST),
                 in_place: gates.enabled(IN_PLACE),
-                per_autoscaler_rules: gates.enabled(PER_VPA_CONFIG),
+                per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             },
             max_cpu_boost: Some(max_allowed_cpu_boost).filter(|most| !most.is_zero()),
             native_sidecars,
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn gates_and_limits_of_reviews_are_read() {
-        let settings = |line: &str| parse(line).expect(line).review.settings();
-        assert_eq!(settings("").expect("defaults"), Settings::default());
+        let config = |line: &str| parse(line).expect(line).review.config();
+        assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
         let some =
-            settings("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars")
+            config("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars")
                 .expect("they fit");
-        let expected = Settings {
+        let expected = AdmissionConfig {
             gates: Gates {
                 in_place: true,
                 ..Gates::default()
@@ -172,6 +172,6 @@ mod tests {
             native_sidecars: true,
         };
         assert_eq!(some, expected);
-        assert!(settings("--feature-gates=Nothing=true").is_err());
+        assert!(config("--feature-gates=Nothing=true").is_err());
     }
 }

@@ -62,7 +62,7 @@ pub async fn run_on(
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let settings = Arc::new(review.settings()?);
+    let config = Arc::new(review.config()?);
     let metrics = Metrics::register(&chassis.registry)?;
     let own_namespace = own_namespace();
     let left_alone: Vec<String> = ignored.iter().cloned().collect();
@@ -118,7 +118,7 @@ pub async fn run_on(
     let reviews = Reviews {
         view,
         heard,
-        settings,
+        config,
         metrics,
         load,
         leaving: chassis.shutdown.clone(),

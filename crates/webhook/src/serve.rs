@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::decide::{self, PatchFailure, status_recommendation};
-use admission::{FeedLookup, Input, Settings};
+use admission::{AdmissionConfig, FeedLookup, Input};
 use axum::Router;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -47,7 +47,7 @@ pub struct Reviews {
     /// What the recommender told, where there is a feed.
     pub heard: Option<watch::Receiver<Subscription>>,
     /// What the command line says.
-    pub settings: Arc<Settings>,
+    pub config: Arc<AdmissionConfig>,
     /// What is measured.
     pub metrics: Metrics,
     /// Whether there is too much to do.
@@ -74,7 +74,7 @@ impl Reviews {
         let input = Input {
             view: &view,
             heard: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
-            settings: &self.settings,
+            config: &self.config,
         };
         let answer = decide::review(&input, body);
         if let Some(PatchFailure { autoscaler, error }) = &answer.failure {
@@ -154,7 +154,7 @@ mod tests {
         Reviews {
             view: watch::channel(View::default()).1,
             heard: None,
-            settings: Arc::default(),
+            config: Arc::default(),
             metrics: Metrics::register(&prometheus::Registry::new()).expect("names are valid"),
             load,
             leaving: CancellationToken::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use admission::Settings;
+use admission::AdmissionConfig;
 use api::vpa;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
@@ -121,7 +121,7 @@ async fn cpu_request(status: &Value, fed: Option<&Fed>) -> Option<String> {
     let reviews = Reviews {
         view: watch::channel(view(status)).1,
         heard: fed.map(|fed| watch::channel(subscription(fed)).1),
-        settings: Arc::new(Settings::default()),
+        config: Arc::new(AdmissionConfig::default()),
         metrics: Metrics::register(&Registry::new()).unwrap(),
         load: Load::default(),
         leaving: CancellationToken::new(),

@@ -10,7 +10,7 @@ use sizing::Target;
 use view::{LimitRange, View};
 
 use super::{Pod, Sizing, patch};
-use crate::input::{Gates, Settings};
+use crate::input::{AdmissionConfig, Gates};
 
 #[derive(Deserialize)]
 struct Case {
@@ -54,13 +54,13 @@ impl Case {
         let targets = recommendation.as_ref().map(Target::all);
         let most: Option<Quantity> = (!self.max_allowed_cpu_boost.is_empty())
             .then(|| self.max_allowed_cpu_boost.parse().expect("a quantity"));
-        let settings = Settings {
+        let config = AdmissionConfig {
             gates: Gates {
-                startup_boost: self.gate_cpu_startup_boost,
+                cpu_startup_boost: self.gate_cpu_startup_boost,
                 ..Gates::default()
             },
             max_cpu_boost: most,
-            ..Settings::default()
+            ..AdmissionConfig::default()
         };
         let sizing = Sizing {
             object: &object,
@@ -70,7 +70,7 @@ impl Case {
         let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
         let view = self.view();
         let patch =
-            patch(&pod, sizing, &view.limit_ranges_in("default"), &settings).unwrap_or_default();
+            patch(&pod, sizing, &view.limit_ranges_in("default"), &config).unwrap_or_default();
         patch
             .into_json()
             .map(|json| serde_json::from_slice(&json).expect("a patch"))

@@ -8,7 +8,7 @@ use crate::fields::Problem;
 const KINDS: [&str; 2] = ["Factor", "Quantity"];
 
 pub(super) fn validate(boost: &StartupBoost, path: &str, accepted: &Accepted) -> Option<Problem> {
-    if !accepted.gates.startup_boost {
+    if !accepted.gates.cpu_startup_boost {
         let detail = "in order to use startupBoost, you must enable feature gate CPUStartupBoost in the admission-controller args";
         return Some(Problem::forbidden(path.to_owned(), detail));
     }

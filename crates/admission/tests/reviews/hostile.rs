@@ -7,7 +7,7 @@ mod corpus;
 mod mutation;
 
 use admission::decide::Subject;
-use admission::{Gates, Settings};
+use admission::{AdmissionConfig, Gates};
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
@@ -49,11 +49,11 @@ fn stages() -> Vec<Stage> {
     let mut all = Stage::new()
         .autoscaler("web", &odd)
         .limit_range(&odd_limits);
-    all.settings = Settings {
+    all.config = AdmissionConfig {
         gates: Gates {
-            startup_boost: true,
+            cpu_startup_boost: true,
             in_place: true,
-            per_autoscaler_rules: true,
+            per_vpa_config: true,
         },
         max_cpu_boost: Some("7E".parse().expect("a quantity")),
         native_sidecars: true,

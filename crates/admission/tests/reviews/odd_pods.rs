@@ -1,6 +1,6 @@
 //! Pods that are not as one thinks of pods, with the patches that they get: `golden/odd_pods.json`.
 
-use admission::{Gates, Settings};
+use admission::{AdmissionConfig, Gates};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -31,13 +31,13 @@ impl Case {
             self.autoscaler.clone()
         };
         let mut stage = Stage::new().autoscaler("web", &autoscaler);
-        stage.settings = Settings {
+        stage.config = AdmissionConfig {
             gates: Gates {
-                startup_boost: self.boosts,
+                cpu_startup_boost: self.boosts,
                 ..Gates::default()
             },
             native_sidecars: self.sidecars,
-            ..Settings::default()
+            ..AdmissionConfig::default()
         };
         let mut object = pod(&json!({"requests": {"cpu": "1", "memory": "1Gi"}}));
         lay(&mut object, &self.pod);

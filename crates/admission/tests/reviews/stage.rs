@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use admission::decide::{self, Outcome, Subject, review};
-use admission::{Input, Settings};
+use admission::{AdmissionConfig, Input};
 use api::vpa;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl From<decide::Answer> for Answer {
 #[derive(Default)]
 pub(crate) struct Stage {
     pub(crate) view: View,
-    pub(crate) settings: Settings,
+    pub(crate) config: AdmissionConfig,
 }
 
 impl Stage {
@@ -113,7 +113,7 @@ impl Stage {
             &Input {
                 view: &self.view,
                 heard: None,
-                settings: &self.settings,
+                config: &self.config,
             },
             body,
         )

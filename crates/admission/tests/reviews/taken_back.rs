@@ -1,7 +1,7 @@
 //! Pods that the API server would refuse if they got all that is recommended, with what is said of
 //! their sizes: `golden/taken_back.json`.
 
-use admission::Settings;
+use admission::AdmissionConfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,9 +36,9 @@ impl Case {
         if !self.limits.is_null() {
             stage = stage.limit_range(&self.limits);
         }
-        stage.settings = Settings {
+        stage.config = AdmissionConfig {
             native_sidecars: self.sidecars,
-            ..Settings::default()
+            ..AdmissionConfig::default()
         };
         let mut object = pod(&json!({"requests": {"cpu": "1", "memory": "1Gi"}}));
         lay(&mut object, &self.pod);

@@ -1,23 +1,23 @@
 //! What is said about `VerticalPodAutoscaler` objects, word for word as upstream's webhook says it.
 
 use admission::decide::{Outcome, Subject};
-use admission::{Gates, Settings};
+use admission::{AdmissionConfig, Gates};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, lay, patch_in};
 
 /// Everything that has a gate is accepted.
 const ALL: Gates = Gates {
-    startup_boost: true,
+    cpu_startup_boost: true,
     in_place: true,
-    per_autoscaler_rules: true,
+    per_vpa_config: true,
 };
 
 fn response(spec: &Value, old: Option<&Value>, gates: Gates) -> Value {
     let mut stage = Stage::new();
-    stage.settings = Settings {
+    stage.config = AdmissionConfig {
         gates,
-        ..Settings::default()
+        ..AdmissionConfig::default()
     };
     let object = |spec: &Value| {
         let mut object = json!({"metadata": {"name": "web"}, "spec": {"targetRef": {"kind": "Deployment", "name": "web"}}});

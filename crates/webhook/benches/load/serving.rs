@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use admission::Settings;
+use admission::AdmissionConfig;
 use anyhow::{Context as _, Result};
 use prometheus::Registry;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<()> {
     let reviews = Reviews {
         view,
         heard: None,
-        settings: Arc::new(Settings::default()),
+        config: Arc::new(AdmissionConfig::default()),
         metrics: Metrics::register(&Registry::new())?,
         load: Load::default(),
         leaving: CancellationToken::new(),

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::Settings;
+use admission::AdmissionConfig;
 use anyhow::Result;
 use kube::Api;
 use kube::runtime::events::Recorder;
@@ -60,7 +60,7 @@ impl Replica {
         let reviews = Reviews {
             view,
             heard: None,
-            settings: Arc::new(Settings::default()),
+            config: Arc::new(AdmissionConfig::default()),
             metrics: Metrics::register(&Registry::new())?,
             load: Load::default(),
             leaving: CancellationToken::new(),
