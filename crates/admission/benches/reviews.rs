@@ -1,13 +1,12 @@
-//! How long an answer takes, without the network: `cargo bench -p admission`.
+//! Time of one decision, without the network: `cargo bench -p admission`.
 //!
-//! A pod of a Deployment among 10,000, each with its `ReplicaSet` and its autoscaler: all in one
-//! namespace, and in a hundred.
+//! The pod belongs to one of 10,000 Deployments, each with a `ReplicaSet` and a VPA: all in one
+//! namespace, or in a hundred.
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use admission::decide::{Outcome, review, shed};
-use admission::{AdmissionConfig, Input};
+use admission::{AdmissionConfig, AdmissionStatus, Input, admit_unreviewed, review};
 use api::vpa;
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::{Labels, Selector};
@@ -58,7 +57,7 @@ fn view(namespaces: usize) -> View {
     view
 }
 
-/// A review of an ordinary pod, with the volumes and probes that pods have.
+/// A review of a typical pod, with volumes, probes and environment.
 fn body(namespaces: usize) -> Vec<u8> {
     let number = 7_321;
     let name = format!("web-{number}");
@@ -100,10 +99,10 @@ fn reviews(bench: &mut Criterion) {
         let (view, body) = (view(namespaces), body(namespaces));
         let input = Input {
             view: &view,
-            heard: None,
+            feed: None,
             config: &config,
         };
-        assert_eq!(review(&input, &body).outcome, Outcome::Applied);
+        assert_eq!(review(&input, &body).status, AdmissionStatus::Applied);
         let name = format!(
             "a pod of {} bytes among {AUTOSCALERS} autoscalers in {namespaces} namespaces",
             body.len()
@@ -113,8 +112,8 @@ fn reviews(bench: &mut Criterion) {
         });
     }
     let body = body(1);
-    bench.bench_function("admitted without a look", |bencher| {
-        bencher.iter(|| shed(black_box(&body)));
+    bench.bench_function("admitted without review", |bencher| {
+        bencher.iter(|| admit_unreviewed(black_box(&body)));
     });
 }
 

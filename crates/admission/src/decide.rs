@@ -1,78 +1,82 @@
-//! From a review to its answer, as a pure function. No pod is refused here: whatever is wrong with
-//! a review, with what is known or with an object, the pod is born as it was asked for.
+//! From the body of a review to the body of its response.
+//!
+//! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is admitted
+//! unchanged.
 
 use std::sync::Arc;
 
 use api::vpa::{RecommendedContainerResources, RecommendedPodResources};
 use model::Workload;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sizing::Target;
 use view::{Autoscaler, ObjectKey};
 
-use crate::fields::{self, Problem};
+use crate::field_error::{self, FieldError};
 use crate::input::Input;
 use crate::patch::Patch;
-use crate::pod::{self, BoostError, Pod, Sizing};
-use crate::review::{self, GroupKind, GroupResource, Identity, Request, Review, Verdict};
+use crate::pod::{self, Pod, SelectedVpa};
+use crate::review::{self, GroupKind, GroupResource, Request, Review, ReviewHeader, Verdict};
 use crate::select::select;
+use crate::startup_boost::BoostError;
 use crate::validate::{self, validate};
 
-/// The time for an answer grows with the containers of a pod. No node starts a pod with more than
-/// these.
-const MOST_CONTAINERS: usize = 1000;
+/// Maximum number of containers of a pod that is patched. The time per review grows with them, and
+/// no node starts a pod with more.
+const MAX_CONTAINERS: usize = 1000;
 
-/// What a review is about.
+/// The kind of object under review, as upstream's metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// Neither of the others.
+pub enum AdmissionResource {
+    /// Any other object.
     Unknown,
     /// A pod.
     Pod,
     /// A `VerticalPodAutoscaler`.
-    Autoscaler,
+    Vpa,
 }
 
-/// What became of a review.
+/// The result of a review, as upstream's metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Something is wrong with it.
+pub enum AdmissionStatus {
+    /// The object is refused.
     Error,
-    /// Nothing was to be done.
+    /// The object is admitted unchanged.
     Skipped,
-    /// The object is changed.
+    /// The object is patched.
     Applied,
 }
 
-/// The answer to a review.
+/// The decision on a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// What it was about.
-    pub subject: Subject,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// The `AdmissionReview` that is sent back, as JSON.
+pub struct Decision {
+    /// The kind of object.
+    pub resource: AdmissionResource,
+    /// The result.
+    pub status: AdmissionStatus,
+    /// The `AdmissionReview` to send back, as JSON.
     pub body: Vec<u8>,
-    /// The reason why a pod that an autoscaler selects stays unchanged.
+    /// The error of a pod that a VPA selects but that is admitted unchanged.
     pub failure: Option<PatchFailure>,
 }
 
-/// The reason why a pod that an autoscaler selects stays unchanged.
+/// The error of a pod that a VPA selects but that is admitted unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchFailure {
-    /// The autoscaler.
+    /// The VPA object.
     pub autoscaler: ObjectKey,
     /// The error in its startup boost.
     pub error: BoostError,
 }
 
-/// Answers a review, given as the body of the request.
-pub fn review(input: &Input<'_>, body: &[u8]) -> Answer {
-    // Nearly all reviews are of pods, and are read in one go.
-    let pod = read::<Pod>(body)
+/// Decides on a review, given the body of the request.
+pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
+    // Nearly all reviews are of pods, so the body is parsed as one first.
+    let pod = parse::<Pod>(body)
         .ok()
         .flatten()
-        .filter(|request| subject_of(request) == Subject::Pod);
+        .filter(|request| resource_of(request) == AdmissionResource::Pod);
     if let Some(mut request) = pod {
         let (patch, failure) = match pod_patch(input, &mut request) {
             Ok(patch) => (patch.unwrap_or_default(), None),
@@ -82,114 +86,114 @@ pub fn review(input: &Input<'_>, body: &[u8]) -> Answer {
             patch,
             ..Verdict::default()
         };
-        return Answer {
+        return Decision {
             failure,
-            ..answer(&request, Subject::Pod, verdict)
+            ..decision(&request, AdmissionResource::Pod, verdict)
         };
     }
-    let Ok(Some(request)) = read::<IgnoredAny>(body) else {
-        return unchanged(&Identity::of(body));
+    let Ok(Some(request)) = parse::<IgnoredAny>(body) else {
+        return unchanged(&ReviewHeader::parse(body));
     };
-    let subject = subject_of(&request);
-    let verdict = match subject {
-        // A pod that cannot be read stays as it is.
-        Subject::Unknown | Subject::Pod => Verdict::default(),
-        Subject::Autoscaler => autoscaler(input, body),
+    let resource = resource_of(&request);
+    let verdict = match resource {
+        // A pod that cannot be parsed is admitted unchanged.
+        AdmissionResource::Unknown | AdmissionResource::Pod => Verdict::default(),
+        AdmissionResource::Vpa => vpa_verdict(input, body),
     };
-    answer(&request, subject, verdict)
+    decision(&request, resource, verdict)
 }
 
-/// Admits whatever is asked for as it is, at the least expense: only what the review is of is read.
-/// Of autoscalers there are few reviews, and what is missed is missed for good: they are none of
-/// this.
-pub fn shed(body: &[u8]) -> Option<Answer> {
-    let identity = Identity::of(body);
-    let subject = subject(identity.resource.as_ref(), identity.sub_resource.as_deref());
-    (subject != Subject::Autoscaler).then(|| unchanged(&identity))
+/// Admits an object unchanged without parsing it. Returns `None` for a VPA object: these reviews are
+/// few, and an invalid object that is admitted once stays.
+pub fn admit_unreviewed(body: &[u8]) -> Option<Decision> {
+    let header = ReviewHeader::parse(body);
+    let resource = admission_resource(header.resource.as_ref(), header.sub_resource.as_deref());
+    (resource != AdmissionResource::Vpa).then(|| unchanged(&header))
 }
 
-fn unchanged(identity: &Identity<'_>) -> Answer {
-    Answer {
-        subject: Subject::Unknown,
-        outcome: Outcome::Skipped,
-        body: review::admitted(identity),
+fn unchanged(header: &ReviewHeader<'_>) -> Decision {
+    Decision {
+        resource: AdmissionResource::Unknown,
+        status: AdmissionStatus::Skipped,
+        body: review::admission_body(header),
         failure: None,
     }
 }
 
-fn read<'de, O: Default + serde::Deserialize<'de>>(
+fn parse<'de, O: Default + Deserialize<'de>>(
     body: &'de [u8],
 ) -> serde_json::Result<Option<Request<'de, O>>> {
     serde_json::from_slice(body).map(|review: Review<'de, O>| review.request)
 }
 
-fn answer<O>(request: &Request<'_, O>, subject: Subject, verdict: Verdict) -> Answer {
+fn decision<O>(
+    request: &Request<'_, O>,
+    resource: AdmissionResource,
+    verdict: Verdict,
+) -> Decision {
     let kind = request.original_kind.as_ref().or(request.kind.as_ref());
     let name = request.name.as_deref().unwrap_or_default();
-    let status = fields::status(
-        kind.unwrap_or(&GroupKind::default()),
-        name,
-        &verdict.problems,
-    );
-    let outcome = match (status.is_some(), verdict.patch.len()) {
-        (true, _) => Outcome::Error,
-        (false, 0) => Outcome::Skipped,
-        (false, _) => Outcome::Applied,
+    let refusal = field_error::status(kind.unwrap_or(&GroupKind::default()), name, &verdict.errors);
+    let status = match (&refusal, verdict.patch.len()) {
+        (Some(_), _) => AdmissionStatus::Error,
+        (None, 0) => AdmissionStatus::Skipped,
+        (None, _) => AdmissionStatus::Applied,
     };
     let uid = request.uid.as_deref().unwrap_or_default();
-    Answer {
-        subject,
-        outcome,
-        body: review::answer(uid, verdict, status),
+    Decision {
+        resource,
+        status,
+        body: review::response_body(uid, verdict, refusal),
         failure: None,
     }
 }
 
-fn subject_of<O>(request: &Request<'_, O>) -> Subject {
-    subject(request.resource.as_ref(), request.sub_resource.as_deref())
+fn resource_of<O>(request: &Request<'_, O>) -> AdmissionResource {
+    admission_resource(request.resource.as_ref(), request.sub_resource.as_deref())
 }
 
-fn subject(resource: Option<&GroupResource<'_>>, sub_resource: Option<&str>) -> Subject {
+fn admission_resource(
+    resource: Option<&GroupResource<'_>>,
+    sub_resource: Option<&str>,
+) -> AdmissionResource {
     let Some(GroupResource {
         group,
         version,
         resource,
     }) = resource
     else {
-        return Subject::Unknown;
+        return AdmissionResource::Unknown;
     };
     if sub_resource.is_some_and(|sub| !sub.is_empty()) {
-        return Subject::Unknown;
+        return AdmissionResource::Unknown;
     }
+    let is_v1 = version.as_deref().is_none_or(|version| version == "v1");
     match (
         group.as_deref().unwrap_or_default(),
         resource.as_deref().unwrap_or_default(),
     ) {
-        ("", "pods") if version.as_deref().is_none_or(|version| version == "v1") => Subject::Pod,
-        ("autoscaling.k8s.io", "verticalpodautoscalers") => Subject::Autoscaler,
-        _ => Subject::Unknown,
+        ("", "pods") if is_v1 => AdmissionResource::Pod,
+        ("autoscaling.k8s.io", "verticalpodautoscalers") => AdmissionResource::Vpa,
+        _ => AdmissionResource::Unknown,
     }
 }
 
-/// The patch of a pod that is being created; none where it stays as it is.
+/// The patch of a pod under review; `None` if it is not being created or no VPA selects it.
 fn pod_patch(
     input: &Input<'_>,
     request: &mut Request<'_, Pod<'_>>,
 ) -> Result<Option<Patch>, PatchFailure> {
-    if request
+    let is_create = request
         .operation
         .as_deref()
-        .is_some_and(|operation| operation != "CREATE")
-    {
-        return Ok(None);
-    }
-    let Some(mut pod) = request.object.take() else {
+        .is_none_or(|operation| operation == "CREATE");
+    let Some(mut pod) = request.object.take().filter(|_| is_create) else {
         return Ok(None);
     };
-    if pod.container_count() > MOST_CONTAINERS {
+    if pod.container_count() > MAX_CONTAINERS {
         return Ok(None);
     }
-    // A pod that is being created has no status yet, whatever it says.
+    // A pod that is being created has no status, whatever its author writes.
     pod.status = None;
     let namespace = request
         .namespace
@@ -197,17 +201,17 @@ fn pod_patch(
         .filter(|namespace| !namespace.is_empty())
         .or(pod.metadata.namespace.as_deref());
     let Some((namespace, autoscaler)) =
-        namespace.and_then(|namespace| Some((namespace, autoscaler_of(input, &pod, namespace)?)))
+        namespace.and_then(|namespace| Some((namespace, selected_vpa(input, &pod, namespace)?)))
     else {
         return Ok(None);
     };
     let recommendation = recommendation(input, autoscaler);
-    let sizing = Sizing {
+    let vpa = SelectedVpa {
         object: &autoscaler.object,
         recommendation: recommendation.as_deref(),
     };
     let ranges = input.view.limit_ranges_in(namespace);
-    match pod::patch(&pod, sizing, &ranges, input.config) {
+    match pod::patch(&pod, vpa, &ranges, input.config) {
         Ok(patch) => Ok(Some(patch)),
         Err(error) => Err(PatchFailure {
             autoscaler: autoscaler.key.clone(),
@@ -216,13 +220,13 @@ fn pod_patch(
     }
 }
 
-/// The autoscaler that selects a pod.
-fn autoscaler_of<'a>(
+/// The VPA that selects a pod.
+fn selected_vpa<'a>(
     input: &Input<'a>,
     pod: &Pod<'_>,
     namespace: &str,
 ) -> Option<&'a Arc<Autoscaler>> {
-    let owner = pod.owner()?;
+    let owner = pod.controller()?;
     let owner = Workload {
         api_version: &owner.api_version,
         kind: &owner.kind,
@@ -236,20 +240,16 @@ fn autoscaler_of<'a>(
 
 /// The current recommendation: that of the feed, or else that of the status.
 fn recommendation<'a>(input: &Input<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
-    if let Some(recommendation) = input.heard.and_then(|heard| heard(autoscaler)) {
+    if let Some(recommendation) = input.feed.and_then(|lookup| lookup(autoscaler)) {
         return Some(Target::all(recommendation));
     }
     let target = |container: &'a RecommendedContainerResources| Target {
         container: &container.container_name,
         requests: &container.target,
     };
-    Some(
-        status_recommendation(autoscaler)?
-            .container_recommendations
-            .iter()
-            .map(target)
-            .collect(),
-    )
+    let recommendation = status_recommendation(autoscaler)?;
+    let containers = recommendation.container_recommendations.iter();
+    Some(containers.map(target).collect())
 }
 
 /// The recommendation in the status of a VPA object; `None` if it has no containers.
@@ -259,22 +259,22 @@ pub fn status_recommendation(autoscaler: &Autoscaler) -> Option<&RecommendedPodR
     (!recommendation.container_recommendations.is_empty()).then_some(recommendation)
 }
 
-/// What becomes of a `VerticalPodAutoscaler` that somebody writes.
-fn autoscaler(input: &Input<'_>, body: &[u8]) -> Verdict {
-    // One that is being deleted is updated only to take finalizers away, which nothing that is wrong with it may prevent.
-    let old = read::<validate::Going>(body)
+/// The verdict on a `VerticalPodAutoscaler` that is created or updated.
+fn vpa_verdict(input: &Input<'_>, body: &[u8]) -> Verdict {
+    // An object that is being deleted is updated to remove finalizers, which must not fail.
+    let old = parse::<validate::Deletion>(body)
         .ok()
         .flatten()
         .and_then(|request| request.old_object);
-    if old.is_some_and(|old| old.is_going()) {
+    if old.is_some_and(|old| old.is_pending()) {
         return Verdict::default();
     }
-    let request = match read::<validate::Object>(body) {
+    let request = match parse::<validate::Object>(body) {
         Ok(request) => request,
         Err(error) => {
-            let problems = vec![Problem::unreadable(&reason(&error))];
+            let errors = vec![FieldError::internal(&message(&error))];
             return Verdict {
-                problems,
+                errors,
                 ..Verdict::default()
             };
         }
@@ -294,17 +294,17 @@ fn autoscaler(input: &Input<'_>, body: &[u8]) -> Verdict {
     );
     let mut verdict = validate(&spec, old.as_ref(), input.config.gates);
     if has_spec && spec.update_policy.is_none() {
-        verdict
-            .patch
-            .add(["spec", "updatePolicy"], json!({"updateMode": "Recreate"}));
+        let value = json!({"updateMode": "Recreate"});
+        verdict.patch.add(["spec", "updatePolicy"], value);
     }
     verdict
 }
 
-/// What is wrong, without the place in a text that its writer never saw.
-fn reason(error: &serde_json::Error) -> String {
-    let place = format!(" at line {} column {}", error.line(), error.column());
+/// The message of an error without the position, which is that in the review and not in the user's
+/// manifest.
+fn message(error: &serde_json::Error) -> String {
+    let position = format!(" at line {} column {}", error.line(), error.column());
     let text = error.to_string();
-    text.strip_suffix(&place)
+    text.strip_suffix(&position)
         .map_or(text.clone(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What is known when a review is answered.
+//! The arguments of a decision, in addition to the review.
 
 use model::{Quantity, Recommendation};
 use view::{Autoscaler, View};
@@ -6,35 +6,35 @@ use view::{Autoscaler, View};
 /// Looks up the recommendation that replaces the one in the status of a VPA object, if any.
 pub type FeedLookup<'a> = dyn Fn(&Autoscaler) -> Option<&'a Recommendation> + 'a;
 
-/// All that an answer depends on, besides the review itself.
+/// The arguments of a decision, in addition to the review.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The cluster as last seen: VPA objects, the controllers above pods, and limit ranges.
+    /// The cluster as last seen: VPA objects, the controllers of pods, and `LimitRange`s.
     pub view: &'a View,
     /// The recommendations of the feed; `None` without a feed.
-    pub heard: Option<&'a FeedLookup<'a>>,
-    /// What the command line says.
+    pub feed: Option<&'a FeedLookup<'a>>,
+    /// The flags.
     pub config: &'a AdmissionConfig,
 }
 
-/// What the command line says about reviews.
+/// The flags about decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AdmissionConfig {
-    /// What is accepted of VPA objects, and heeded.
+    /// Feature gates.
     pub gates: Gates,
-    /// The most CPU that a startup boost gives; none sets no limit.
+    /// Maximum CPU request of a startup boost; `None` for no maximum.
     pub max_cpu_boost: Option<Quantity>,
-    /// Size init containers that restart always, as well.
+    /// Whether init containers with `restartPolicy: Always` are sized.
     pub native_sidecars: bool,
 }
 
-/// Features that are off unless somebody asks for them.
+/// Feature gates, off by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gates {
-    /// `CPUStartupBoost`: boosts are accepted and given.
+    /// `CPUStartupBoost`: startup boosts are accepted and applied.
     pub cpu_startup_boost: bool,
-    /// `InPlace`: the update mode of this name is accepted.
+    /// `InPlace`: the update mode `InPlace` is accepted.
     pub in_place: bool,
-    /// `PerVPAConfig`: objects may have memory rules of their own.
+    /// `PerVPAConfig`: memory options of single VPA objects are accepted.
     pub per_vpa_config: bool,
 }

@@ -3,29 +3,31 @@
 //! A pod that is being created gets its recommended size, and an invalid `VerticalPodAutoscaler` is
 //! refused. A pod is never refused.
 //!
-//! Nothing here does I/O: the request body, the state of the cluster and the flags are arguments.
-//!
-//! * [`Input`]: the arguments of a decision.
-//! * [`decide`]: from a review to its response.
+//! Nothing here does I/O: the request body, the view of the cluster and the flags are arguments of
+//! [`review`].
 //!
 //! | formula | file |
 //! |---|---|
-//! | which VPA sizes a new pod | `select.rs` |
-//! | the patch of a pod, CPU startup boost | `pod.rs`, `boost.rs` |
-//! | which resources stay unchanged, because the API server would refuse the pod | `pod/sound.rs` |
-//! | what a `LimitRange` refuses | `pod/limit_ranger.rs` |
+//! | the VPA of a new pod | `select.rs` |
+//! | the patch of a pod, CPU startup boost | `pod.rs`, `startup_boost.rs` |
+//! | resources that stay unchanged, because the API server would refuse the pod | `pod/validation.rs` |
+//! | refusals of a `LimitRange` | `pod/limit_ranger.rs` |
 //! | the totals of a pod's containers | `pod/aggregate.rs` |
-//! | which VPA objects are refused, and the texts | `validate.rs`, `fields.rs` |
+//! | validation of VPA objects, and the texts | `validate.rs`, `field_error.rs` |
 
-mod boost;
-pub mod decide;
-mod fields;
+mod decide;
+mod field_error;
 mod input;
 mod patch;
 mod pod;
 mod review;
 mod select;
+mod startup_boost;
 mod validate;
 
+pub use decide::{
+    AdmissionResource, AdmissionStatus, Decision, PatchFailure, admit_unreviewed, review,
+    status_recommendation,
+};
 pub use input::{AdmissionConfig, FeedLookup, Gates, Input};
-pub use pod::BoostError;
+pub use startup_boost::BoostError;

@@ -54,35 +54,35 @@ impl Patch {
     }
 
     /// Adds empty `resources` to a container.
-    pub(crate) fn resources(&mut self, place: Place) {
-        self.push(place.path(), json!({}));
+    pub(crate) fn resources(&mut self, container: ContainerPath) {
+        self.push(container.resources_path(), json!({}));
     }
 
     /// Adds empty `requests` or `limits` to a container.
-    pub(crate) fn map(&mut self, place: Place, map: Map) {
-        let mut path = place.path();
-        path.push_back(map.name());
+    pub(crate) fn requirements(&mut self, container: ContainerPath, field: ResourcesField) {
+        let mut path = container.resources_path();
+        path.push_back(field.name());
         self.push(path, json!({}));
     }
 
     /// Sets the amount of one resource.
     pub(crate) fn amount(
         &mut self,
-        place: Place,
-        map: Map,
+        container: ContainerPath,
+        field: ResourcesField,
         resource: &ResourceName,
         quantity: &Quantity,
     ) {
-        let mut path = place.path();
-        path.push_back(map.name());
+        let mut path = container.resources_path();
+        path.push_back(field.name());
         path.push_back(resource.as_str());
         self.push(path, Value::String(quantity.to_string()));
     }
 }
 
-/// The path of a container in a pod.
+/// The position of a container in the spec of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ContainerPath {
     /// The index in `containers`.
     Container(usize),
     /// The index in `initContainers`.
@@ -91,16 +91,16 @@ pub(crate) enum Place {
 
 /// A field of a container's `resources`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Map {
+pub(crate) enum ResourcesField {
     /// `requests`
     Requests,
     /// `limits`
     Limits,
 }
 
-impl Map {
-    /// The name of one entry, in the singular.
-    pub(crate) fn entry(self) -> &'static str {
+impl ResourcesField {
+    /// The name of one value: `request` or `limit`.
+    pub(crate) fn singular(self) -> &'static str {
         match self {
             Self::Requests => "request",
             Self::Limits => "limit",
@@ -115,9 +115,9 @@ impl Map {
     }
 }
 
-impl Place {
+impl ContainerPath {
     /// The path of its `resources`.
-    fn path(self) -> PointerBuf {
+    fn resources_path(self) -> PointerBuf {
         let (list, index) = match self {
             Self::Container(index) => ("containers", index),
             Self::InitContainer(index) => ("initContainers", index),
@@ -127,7 +127,7 @@ impl Place {
     }
 }
 
-impl Display for Place {
+impl Display for ContainerPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Container(index) => write!(f, "container {index}"),
@@ -156,8 +156,8 @@ mod tests {
         check(
             |patch| {
                 patch.amount(
-                    Place::InitContainer(2),
-                    Map::Limits,
+                    ContainerPath::InitContainer(2),
+                    ResourcesField::Limits,
                     &"a~b/c".into(),
                     &amount,
                 );

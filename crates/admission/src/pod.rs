@@ -1,14 +1,14 @@
-//! What a pod is changed to when it is created.
+//! The patch of a pod that is being created.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
 mod aggregate;
+mod annotation;
+mod containers;
 mod labels;
 mod limit_ranger;
 mod object;
-mod sized;
-mod sound;
-mod updates;
+mod validation;
 #[cfg(test)]
 mod vectors;
 
@@ -19,108 +19,110 @@ use model::{NamespaceLimits, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
 use view::LimitRange;
 
-use crate::boost;
-pub use crate::boost::BoostError;
 use crate::input::AdmissionConfig;
-use crate::patch::{Map, Patch};
+use crate::patch::{Patch, ResourcesField};
+use crate::startup_boost::{self, BoostError};
 
+use annotation::UpdatesText;
+use containers::{TargetContainer, target_containers};
 pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};
-use sized::{Sized, sized};
-use updates::Updates;
 
+/// The annotation that lists the patched resources.
 const UPDATES: &str = "vpaUpdates";
+/// The annotation that lists the containers of the pod.
 const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
 
-/// The autoscaler of a pod, with what it recommends at present.
+/// The VPA of a pod.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizing<'a> {
+pub(crate) struct SelectedVpa<'a> {
     /// The object.
     pub(crate) object: &'a VerticalPodAutoscaler,
-    /// What is recommended for each container, if anything is.
+    /// The current recommendation of each container, if any.
     pub(crate) recommendation: Option<&'a [Target<'a>]>,
 }
 
-/// The patch of a pod that `sizing` is about, in a namespace with these `LimitRange`s.
+/// The patch of a pod that `vpa` selects, in a namespace with these `LimitRange`s.
 pub(crate) fn patch(
     pod: &Pod<'_>,
-    sizing: Sizing<'_>,
+    vpa: SelectedVpa<'_>,
     ranges: &[&LimitRange],
     config: &AdmissionConfig,
 ) -> Result<Patch, BoostError> {
-    let containers = sized(pod, config.native_sidecars);
-    let mut sizes = sizes(&containers, sizing, &LimitRange::together(ranges));
-    let boosts = boosts(&containers, &mut sizes, sizing.object, config)?;
-    if !pod.runs() {
-        hold(pod, &containers, &mut sizes, ranges);
+    let containers = target_containers(pod, config.native_sidecars);
+    let mut sizes = sizes(&containers, vpa, &LimitRange::together(ranges));
+    let boosts = boosts(&containers, &mut sizes, vpa.object, config)?;
+    if !pod.has_container_statuses() {
+        revert_invalid(pod, &containers, &mut sizes, ranges);
     }
     let mut patch = Patch::default();
     if pod.metadata.annotations.is_none() {
         patch.annotations();
     }
-    let mut updates = Updates::by(sizing.object.metadata.name.as_deref().unwrap_or_default());
-    for ((sized, size), boost) in containers.iter().zip(sizes).zip(boosts) {
-        if matches!(boost, Boost::LeftOut) {
+    let mut updates = UpdatesText::new(vpa.object.metadata.name.as_deref().unwrap_or_default());
+    for ((target, size), boost) in containers.iter().zip(sizes).zip(boosts) {
+        if matches!(boost, Boost::Excluded) {
             continue;
         }
-        if let Boost::Given((name, text)) = boost {
+        if let Boost::Applied((name, text)) = boost {
             patch.annotation(&name, text);
         }
-        container_patch(&mut patch, &mut updates, sized, &size);
+        patch_container(&mut patch, &mut updates, target, &size);
     }
     if let Some(text) = updates.into_text() {
         patch.annotation(UPDATES, text);
     }
     let names: Vec<&str> = containers
         .iter()
-        .map(|sized| &*sized.container.name)
+        .map(|target| &*target.container.name)
         .collect();
     patch.annotation(OBSERVED_CONTAINERS, names.join(", "));
     Ok(patch)
 }
 
+/// The recommended size of each container, within policies and limits.
 fn sizes(
-    containers: &[Sized<'_>],
-    sizing: Sizing<'_>,
+    containers: &[TargetContainer<'_>],
+    vpa: SelectedVpa<'_>,
     limits: &NamespaceLimits,
 ) -> Vec<ContainerSize> {
-    let spec = &sizing.object.spec;
+    let spec = &vpa.object.spec;
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
-    let Some(recommendation) = sizing.recommendation.filter(|_| !is_off) else {
+    let Some(recommendation) = vpa.recommendation.filter(|_| !is_off) else {
         return vec![ContainerSize::default(); containers.len()];
     };
     let empty = ResourceList::new();
     let containers: Vec<_> = containers
         .iter()
-        .map(|sized| PodContainer {
-            name: &sized.container.name,
-            requests: sized.effective.requests.as_ref().unwrap_or(&empty),
-            limits: sized.effective.limits.as_ref().unwrap_or(&empty),
-            allowed: spec.allowed(&sized.container.name),
+        .map(|target| PodContainer {
+            name: &target.container.name,
+            requests: target.effective.requests.as_ref().unwrap_or(&empty),
+            limits: target.effective.limits.as_ref().unwrap_or(&empty),
+            allowed: spec.allowed(&target.container.name),
         })
         .collect();
     pod_sizes(recommendation, &containers, limits)
 }
 
-/// What becomes of a container while it starts.
+/// The startup boost of a container.
 enum Boost {
-    /// Nothing special.
+    /// No boost.
     None,
-    /// It gets more, and an annotation of this name and text.
-    Given((String, String)),
-    /// With the feature gate, containers whose policy is off are left out altogether.
-    LeftOut,
+    /// A boost, with the name and value of its annotation.
+    Applied((String, String)),
+    /// The container is not patched: with the feature gate, policies of mode `Off` have this effect.
+    Excluded,
 }
 
 fn boosts(
-    containers: &[Sized<'_>],
+    containers: &[TargetContainer<'_>],
     sizes: &mut [ContainerSize],
     object: &VerticalPodAutoscaler,
     config: &AdmissionConfig,
 ) -> Result<Vec<Boost>, BoostError> {
     let pairs = containers.iter().zip(sizes);
     pairs
-        .map(|(sized, size)| boost(sized.container, size, object, config))
+        .map(|(target, size)| boost(target.container, size, object, config))
         .collect()
 }
 
@@ -138,82 +140,83 @@ fn boost(
         |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
     if spec.container_policy(name).is_some_and(is_off) {
         *size = ContainerSize::default();
-        return Ok(Boost::LeftOut);
+        return Ok(Boost::Excluded);
     }
-    let Some(boost) = boost::boost_of(spec, name) else {
+    let Some(boost) = startup_boost::boost_of(spec, name) else {
         return Ok(Boost::None);
     };
     let original = container.resources();
-    boost::raise(
+    startup_boost::apply(
         size,
         boost,
         original,
         spec.allowed(name).values,
         config.max_cpu_boost.as_ref(),
     )?;
-    Ok(Boost::Given(boost::annotation(name, original)))
+    Ok(Boost::Applied(startup_boost::annotation(name, original)))
 }
 
-/// Takes back what would have the pod refused: first from single containers, then from all of them.
-fn hold(
+/// Reverts resources for which the API server would refuse the pod: first of single containers, then
+/// of all.
+fn revert_invalid(
     pod: &Pod<'_>,
-    containers: &[Sized<'_>],
+    containers: &[TargetContainer<'_>],
     sizes: &mut [ContainerSize],
     ranges: &[&LimitRange],
 ) {
-    for (sized, size) in containers.iter().zip(sizes.iter_mut()) {
-        sound::keep_below_limits(size, sized.effective);
+    for (target, size) in containers.iter().zip(sizes.iter_mut()) {
+        validation::revert_above_limits(size, target.effective);
     }
-    limit_ranger::hold(pod, containers, sizes, ranges);
-    sound::keep_within_pod(pod, containers, sizes);
+    limit_ranger::revert_refused(pod, containers, sizes, ranges);
+    validation::revert_above_pod_resources(pod, containers, sizes);
 }
 
-/// Patches one container, and says what was updated.
-fn container_patch(
+/// Patches one container, and lists its resources in the annotation.
+fn patch_container(
     patch: &mut Patch,
-    updates: &mut Updates,
-    sized: &Sized<'_>,
+    updates: &mut UpdatesText,
+    target: &TargetContainer<'_>,
     size: &ContainerSize,
 ) {
-    let Sized {
-        place,
+    let TargetContainer {
+        path,
         container,
         effective,
-    } = *sized;
+    } = *target;
     let ContainerSize {
         requests,
         limits,
         notes,
     } = size;
     let before = patch.len();
-    updates.begin(place);
+    updates.begin_container(path);
     for note in notes {
-        updates.say(format_args!("{note}"));
+        updates.push(format_args!("{note}"));
     }
-    // What else is there must not be replaced.
+    // Other fields must not be replaced.
     if effective.requests.is_none()
         && effective.limits.is_none()
-        && !container.resources().has_others
+        && !container.resources().has_other_fields
     {
-        patch.resources(place);
+        patch.resources(path);
     }
-    let maps = [
-        (Map::Requests, &effective.requests, requests),
-        (Map::Limits, &effective.limits, limits),
+    let lists = [
+        (ResourcesField::Requests, &effective.requests, requests),
+        (ResourcesField::Limits, &effective.limits, limits),
     ];
-    for (map, before, amounts) in maps {
-        if before.is_none() && !amounts.is_empty() {
-            patch.map(place, map);
+    for (field, original, amounts) in lists {
+        if original.is_none() && !amounts.is_empty() {
+            patch.requirements(path, field);
         }
         for (resource, quantity) in amounts
             .iter()
             .filter(|(resource, _)| !resource.as_str().is_empty())
         {
-            patch.amount(place, map, resource, quantity);
-            updates.say(format_args!("{resource} {}", map.entry()));
+            patch.amount(path, field, resource, quantity);
+            updates.push(format_args!("{resource} {}", field.singular()));
         }
     }
     if patch.len() == before {
-        updates.take_back();
+        updates.discard_container();
     }
 }

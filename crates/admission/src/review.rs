@@ -1,5 +1,6 @@
-//! The wire form of reviews: `AdmissionReview` of `admission.k8s.io/v1`, read as loosely as can be,
-//! and its answer.
+//! The wire form of reviews and responses: `AdmissionReview` of `admission.k8s.io/v1`.
+//!
+//! Every field of a request may be absent or null.
 
 mod requirements;
 
@@ -11,12 +12,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::fields::Problem;
+use crate::field_error::FieldError;
 use crate::patch::Patch;
 
 pub(crate) use requirements::Requirements;
 
-/// A string of a review, which is copied only where it is written with escapes.
+/// A string of a review. It is copied only if it has escapes.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -29,7 +30,7 @@ impl Deref for Text<'_> {
     }
 }
 
-/// A review of an object that is read as `O`.
+/// A review of an object that is parsed as `O`.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "O: Default + Deserialize<'de>"))]
 pub(crate) struct Review<'a, O> {
@@ -37,14 +38,14 @@ pub(crate) struct Review<'a, O> {
     pub(crate) request: Option<Request<'a, O>>,
 }
 
-/// What is asked.
+/// The request of a review.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Request<'a, O> {
     #[serde(borrow)]
     pub(crate) uid: Option<Text<'a>>,
     pub(crate) resource: Option<GroupResource<'a>>,
-    /// As the client named it, before any conversion.
+    /// The kind in the client's request, before conversion.
     #[serde(rename = "requestKind")]
     pub(crate) original_kind: Option<GroupKind<'a>>,
     pub(crate) kind: Option<GroupKind<'a>>,
@@ -56,27 +57,27 @@ pub(crate) struct Request<'a, O> {
     pub(crate) old_object: Option<O>,
 }
 
-/// The part of a review by which its answer is known.
+/// A review without its object.
 #[derive(Debug, Deserialize)]
-struct Identified<'a> {
+struct UnparsedReview<'a> {
     #[serde(borrow)]
-    request: Option<Identity<'a>>,
+    request: Option<ReviewHeader<'a>>,
 }
 
-/// Which review it is, and of what.
+/// The UID of a review and the resource under review.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct ReviewHeader<'a> {
     #[serde(borrow)]
     uid: Option<Text<'a>>,
     pub(crate) resource: Option<GroupResource<'a>>,
     pub(crate) sub_resource: Option<Text<'a>>,
 }
 
-impl<'a> Identity<'a> {
-    /// That of a review; an empty one where it has none.
-    pub(crate) fn of(body: &'a [u8]) -> Self {
-        let review: Option<Identified<'_>> = serde_json::from_slice(body).ok();
+impl<'a> ReviewHeader<'a> {
+    /// The header of a review; empty if the body cannot be parsed.
+    pub(crate) fn parse(body: &'a [u8]) -> Self {
+        let review: Option<UnparsedReview<'_>> = serde_json::from_slice(body).ok();
         review.and_then(|review| review.request).unwrap_or_default()
     }
 }
@@ -98,18 +99,18 @@ pub(crate) struct GroupKind<'a> {
     pub(crate) kind: Option<Text<'a>>,
 }
 
-/// What is answered.
+/// The content of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// How the object is changed.
+    /// The changes of the object.
     pub(crate) patch: Patch,
-    /// What the user is told.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
-    /// Why the object is refused; it is admitted if there is no reason.
-    pub(crate) problems: Vec<Problem>,
+    /// The reasons of a refusal; without any the object is admitted.
+    pub(crate) errors: Vec<FieldError>,
 }
 
-/// The review that is sent back.
+/// The review to send back.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AdmissionReview<'a> {
@@ -136,11 +137,11 @@ struct Response<'a> {
 }
 
 /// The body of the response to a review. With `status` the object is refused.
-pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
+pub(crate) fn response_body(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
     let Verdict {
         patch,
         warnings,
-        problems: _,
+        errors: _,
     } = verdict;
     let allowed = status.is_none();
     // To the API server a response with only one of patch and type is a failed call, not a refusal.
@@ -156,9 +157,9 @@ pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<
 }
 
 /// The body of a response that admits the object unchanged.
-pub(crate) fn admitted(identity: &Identity<'_>) -> Vec<u8> {
+pub(crate) fn admission_body(header: &ReviewHeader<'_>) -> Vec<u8> {
     body(Response {
-        uid: identity.uid.as_deref(),
+        uid: header.uid.as_deref(),
         allowed: true,
         ..Response::default()
     })

@@ -1,5 +1,5 @@
-//! Which `VerticalPodAutoscaler` sizes a pod: the oldest of those that point at the topmost
-//! controller above it.
+//! Selection of the `VerticalPodAutoscaler` of a pod: the oldest of those whose target is the topmost
+//! controller of the pod.
 //!
 //! Source: upstream `pkg/admission-controller/resource/vpa/matcher.go` and `pkg/utils/vpa/api.go`
 //! (`stronger`).
@@ -13,19 +13,18 @@ use view::{Autoscaler, ObjectName, View, WellKnown};
 
 use crate::pod::Labels;
 
-/// The label with which a Deployment tells the pods of its `ReplicaSets` apart.
+/// The label by which a Deployment distinguishes the pods of its `ReplicaSet`s.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// The autoscaler of a pod with these labels that `owner` is making; none where there is none or it
-/// cannot be told.
+/// The VPA of a pod with these labels and this controller; `None` if no VPA selects the pod or a
+/// controller is unknown.
 pub(crate) fn select<'a>(
     view: &'a View,
     labels: &Labels<'_>,
     owner: Workload<'_>,
 ) -> Option<&'a Arc<Autoscaler>> {
-    let top = top(view, labels, owner)?;
-    // They all point at one workload, which is looked at once as long as they name the same version
-    // of it.
+    let top = topmost_controller(view, labels, owner)?;
+    // All candidates target the same workload, so its selector is evaluated once per API version.
     let mut known: Option<(&str, bool)> = None;
     let mut selects = |autoscaler: &'a Autoscaler| {
         let target = autoscaler.points_at();
@@ -43,16 +42,16 @@ pub(crate) fn select<'a>(
         }
         known.1
     };
-    let wanted = view
+    let candidates = view
         .autoscalers_of(top)
-        .filter(|autoscaler| changes_pods(&autoscaler.object));
-    wanted
+        .filter(|autoscaler| patches_pods(&autoscaler.object));
+    candidates
         .filter(|autoscaler| selects(autoscaler))
-        .min_by_key(|autoscaler| age_and_name(autoscaler))
+        .min_by_key(|autoscaler| precedence(autoscaler))
 }
 
-/// Whether pods get anything when they are created. A boost counts also where the mode is Off.
-fn changes_pods(object: &VerticalPodAutoscaler) -> bool {
+/// Whether the VPA changes pods when they are created. A startup boost applies in mode `Off` too.
+fn patches_pods(object: &VerticalPodAutoscaler) -> bool {
     let spec = &object.spec;
     let policies = spec
         .resource_policy
@@ -65,9 +64,9 @@ fn changes_pods(object: &VerticalPodAutoscaler) -> bool {
             .any(|policy| policy.startup_boost.is_some())
 }
 
-/// The older one is stronger, then the one whose name comes first. One without a time counts as the
-/// oldest, as it does upstream.
-fn age_and_name(autoscaler: &Autoscaler) -> (Option<i64>, &str) {
+/// The sort key: the creation time, then the name. An object without creation time comes first, as
+/// upstream.
+fn precedence(autoscaler: &Autoscaler) -> (Option<i64>, &str) {
     let created_at = autoscaler
         .object
         .metadata
@@ -77,19 +76,27 @@ fn age_and_name(autoscaler: &Autoscaler) -> (Option<i64>, &str) {
     (created_at, &autoscaler.key.name)
 }
 
-fn top<'a>(view: &'a View, labels: &'a Labels<'_>, owner: Workload<'a>) -> Option<Workload<'a>> {
+fn topmost_controller<'a>(
+    view: &'a View,
+    labels: &'a Labels<'_>,
+    owner: Workload<'a>,
+) -> Option<Workload<'a>> {
     match topmost(view, owner) {
         Ok(top) => top,
         Err(TargetError::Missing(missing)) if owner == (&missing).into() => {
-            topmost(view, maker(view, labels, owner)?).ok()?
+            topmost(view, deployment_of(view, labels, owner)?).ok()?
         }
         Err(_) => None,
     }
 }
 
-/// The Deployment of a `ReplicaSet` so new that no watch has told of it: its first pods come within
-/// milliseconds.
-fn maker<'a>(view: &View, labels: &Labels<'_>, owner: Workload<'a>) -> Option<Workload<'a>> {
+/// The Deployment of a `ReplicaSet` that the watch has not delivered yet: its first pods are created
+/// within milliseconds.
+fn deployment_of<'a>(
+    view: &View,
+    labels: &Labels<'_>,
+    owner: Workload<'a>,
+) -> Option<Workload<'a>> {
     if owner.kind != WellKnown::ReplicaSet.kind() {
         return None;
     }

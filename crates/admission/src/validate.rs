@@ -1,29 +1,30 @@
-//! Which `VerticalPodAutoscaler` objects are refused, and why, in upstream's words.
+//! Validation of `VerticalPodAutoscaler` objects, with upstream's texts.
 //!
-//! What is not accepted without a feature gate stays accepted in an object that had it before.
+//! A field behind a feature gate stays valid in an object that already has it.
 //! Source: upstream `pkg/admission-controller/resource/vpa/validation.go`.
 
-mod boost;
 mod object;
 mod policy;
+mod startup_boost;
 
 use std::collections::BTreeSet;
 
-use crate::fields::Problem;
+use crate::field_error::FieldError;
 use crate::input::Gates;
 use crate::review::Verdict;
 
-pub(crate) use object::{Going, Object, Spec};
+pub(crate) use object::{Deletion, Object, Spec};
 use object::{Policy, UpdatePolicy};
 
-/// The update modes of `updateMode`, without the deprecated one.
+/// The values of `updateMode` without the deprecated `Auto`.
 const MODES: [&str; 5] = ["InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate"];
 
-/// What is accepted of an object.
+/// The optional parts of an object that are valid.
 struct Accepted {
     gates: Gates,
-    /// Resources that the object controlled before, however unusual.
+    /// The `controlledResources` of the old object, which stay valid.
     controlled_resources: BTreeSet<String>,
+    /// Whether the object is being created.
     is_new: bool,
 }
 
@@ -31,18 +32,21 @@ impl Accepted {
     fn of(gates: Gates, old: Option<&Spec>) -> Self {
         let policies = || old.into_iter().flat_map(Spec::policies);
         let update = old.and_then(|old| old.update_policy.as_ref());
-        let boosted = old
+        let has_boost = old
             .and_then(|old| old.startup_boost.as_ref())
             .is_some_and(|boost| boost.cpu.is_some());
-        let waits = update.is_some_and(|update| update.evict_after_oom_seconds.is_some());
+        let has_eviction_delay =
+            update.is_some_and(|update| update.evict_after_oom_seconds.is_some());
         let controlled = policies().flat_map(|policy| policy.controlled_resources.iter().flatten());
         let gates = Gates {
             cpu_startup_boost: gates.cpu_startup_boost
-                || boosted
+                || has_boost
                 || policies().any(|policy| policy.startup_boost.is_some()),
             in_place: gates.in_place
                 || update.is_some_and(|update| update.update_mode.as_deref() == Some("InPlace")),
-            per_vpa_config: gates.per_vpa_config || waits || policies().any(Policy::has_rules),
+            per_vpa_config: gates.per_vpa_config
+                || has_eviction_delay
+                || policies().any(Policy::has_per_vpa_config),
         };
         Self {
             gates,
@@ -52,16 +56,15 @@ impl Accepted {
     }
 }
 
-/// What is wrong with an object, and what its owner should know. `old` is what it was before, if it
-/// was there.
+/// The errors and warnings about an object. `old` is its previous spec; `None` when it is created.
 pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict {
     let accepted = Accepted::of(gates, old);
     let mut verdict = Verdict::default();
     if spec.target_ref.is_none() && accepted.is_new {
         let detail = "If you're using v1beta1 version of the API, please migrate to v1";
         verdict
-            .problems
-            .push(Problem::required("spec.targetRef".to_owned(), detail));
+            .errors
+            .push(FieldError::required("spec.targetRef".to_owned(), detail));
     }
     if let Some(update) = &spec.update_policy {
         validate_update(update, &accepted, &mut verdict);
@@ -75,13 +78,15 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
         );
     }
     if let Some(boost) = &spec.startup_boost {
-        verdict
-            .problems
-            .extend(boost::validate(boost, "spec.startupBoost", &accepted));
+        verdict.errors.extend(startup_boost::validate(
+            boost,
+            "spec.startupBoost",
+            &accepted,
+        ));
     }
     let recommenders = spec.recommenders.iter().flatten().count();
     if recommenders > 1 {
-        verdict.problems.push(Problem::too_many(
+        verdict.errors.push(FieldError::too_many(
             "spec.recommenders".to_owned(),
             recommenders,
             1,
@@ -92,10 +97,10 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
 
 fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Verdict) {
     let field = |name: &str| format!("spec.updatePolicy.{name}");
-    let problems = &mut verdict.problems;
+    let errors = &mut verdict.errors;
     match update.update_mode.as_deref() {
         None => {
-            problems.push(Problem::required(field("updateMode"), "updateMode is required if UpdatePolicy is used"));
+            errors.push(FieldError::required(field("updateMode"), "updateMode is required if UpdatePolicy is used"));
         }
         Some("Auto") => verdict.warnings.push(format!(
             "spec.updatePolicy: \"Auto\" mode is deprecated and will be removed in a future API version. \
@@ -104,22 +109,22 @@ fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Ver
         )),
         Some("InPlace") if !accepted.gates.in_place => {
             let detail = "in order to use UpdateMode InPlace, you must enable feature gate InPlace in the admission-controller args";
-            problems.push(Problem::forbidden(field("updateMode"), detail));
+            errors.push(FieldError::forbidden(field("updateMode"), detail));
         }
         Some(mode) if !MODES.contains(&mode) => {
-            problems.push(Problem::unsupported(field("updateMode"), mode, &MODES));
+            errors.push(FieldError::unsupported(field("updateMode"), mode, &MODES));
         }
         Some(_) => {}
     }
     if let Some(count) = update.min_replicas.filter(|count| *count <= 0) {
-        problems.push(Problem::invalid(
+        errors.push(FieldError::invalid(
             field("minReplicas"),
             count,
             "minReplicas has to be positive",
         ));
     }
     let seconds = update.evict_after_oom_seconds.map(i64::from);
-    problems.extend(rule(
+    errors.extend(per_vpa_field(
         field("evictAfterOOMSeconds"),
         seconds,
         accepted,
@@ -127,22 +132,22 @@ fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Ver
     ));
 }
 
-/// A rule of one's own for memory: forbidden without its gate, else `check` says what is wrong with
-/// it.
-fn rule<T>(
+/// The error of a field behind the gate `PerVPAConfig`. `check` returns the shown value and the
+/// detail of an invalid one.
+fn per_vpa_field<T>(
     field: String,
     value: Option<T>,
     accepted: &Accepted,
     check: impl FnOnce(&T) -> Option<(String, &'static str)>,
-) -> Option<Problem> {
+) -> Option<FieldError> {
     let value = value?;
     if !accepted.gates.per_vpa_config {
-        return Some(Problem::forbidden(
+        return Some(FieldError::forbidden(
             field,
             "not supported when feature flag PerVPAConfig is disabled",
         ));
     }
-    check(&value).map(|(shown, detail)| Problem::invalid(field, shown, detail))
+    check(&value).map(|(shown, detail)| FieldError::invalid(field, shown, detail))
 }
 
 fn at_least_one(value: i64) -> Option<(String, &'static str)> {

@@ -3,7 +3,7 @@
 //!
 //! * [`args`]: the flags.
 //! * [`run`]: starts everything.
-//! * [`admission`]: from a review to its answer, as a pure function.
+//! * crate `admission`: the decision on a review, as a pure function.
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`overload`]: when there is more to do than can be done in time.
 //! * [`registration`]: how the API server is told of the webhook.

@@ -7,7 +7,7 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
 };
 
-use admission::decide::{Answer, Outcome, Subject};
+use admission::{AdmissionResource, AdmissionStatus, Decision};
 
 const LATENCY_BUCKETS: [f64; 17] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0,
@@ -94,22 +94,22 @@ impl Metrics {
     }
 
     /// A review was answered, `took` after its headers arrived.
-    pub fn answered(&self, answer: &Answer, took: Duration) {
+    pub fn answered(&self, decision: &Decision, took: Duration) {
         let [error, skipped, applied] = &self.latency;
-        let [unknown, pod, autoscaler] = match answer.outcome {
-            Outcome::Error => error,
-            Outcome::Skipped => skipped,
-            Outcome::Applied => applied,
+        let [unknown, pod, autoscaler] = match decision.status {
+            AdmissionStatus::Error => error,
+            AdmissionStatus::Skipped => skipped,
+            AdmissionStatus::Applied => applied,
         };
-        let latency = match answer.subject {
-            Subject::Unknown => unknown,
-            Subject::Pod => pod,
-            Subject::Autoscaler => autoscaler,
+        let latency = match decision.resource {
+            AdmissionResource::Unknown => unknown,
+            AdmissionResource::Pod => pod,
+            AdmissionResource::Vpa => autoscaler,
         };
         latency.observe(took.as_secs_f64());
-        if answer.subject == Subject::Pod {
+        if decision.resource == AdmissionResource::Pod {
             let [left, changed] = &self.pods;
-            if answer.outcome == Outcome::Applied {
+            if decision.status == AdmissionStatus::Applied {
                 changed
             } else {
                 left

@@ -6,8 +6,10 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::decide::{self, PatchFailure, status_recommendation};
-use admission::{AdmissionConfig, FeedLookup, Input};
+use admission::{
+    AdmissionConfig, Decision, FeedLookup, Input, PatchFailure, admit_unreviewed, review,
+    status_recommendation,
+};
 use axum::Router;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -65,7 +67,7 @@ impl Reviews {
             .with_state(Arc::new((self, Bodies::default())))
     }
 
-    fn decide(&self, body: &[u8]) -> decide::Answer {
+    fn decide(&self, body: &[u8]) -> Decision {
         let view = self.view.borrow();
         let heard = self.heard.as_ref().map(watch::Receiver::borrow);
         let lookup = heard
@@ -73,10 +75,10 @@ impl Reviews {
             .map(|heard| |autoscaler: &Autoscaler| over_status(heard, autoscaler));
         let input = Input {
             view: &view,
-            heard: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
+            feed: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
             config: &self.config,
         };
-        let answer = decide::review(&input, body);
+        let answer = review(&input, body);
         if let Some(PatchFailure { autoscaler, error }) = &answer.failure {
             tracing::warn!(%autoscaler, %error, "a pod starts as it was asked for");
         }
@@ -121,7 +123,7 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
     };
     timer.read();
     let shed = if reviews.load.is_too_much() {
-        decide::shed(&body)
+        admit_unreviewed(&body)
     } else {
         None
     };

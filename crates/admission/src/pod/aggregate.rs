@@ -1,6 +1,5 @@
-//! What the containers of a pod have together, as the API server counts it: all that run side by
-//! side, sidecars among them, or an init container with the sidecars that were started before it,
-//! whichever is more.
+//! Totals of a pod's containers, as the API server counts them: the sum of all containers and
+//! sidecars, or an init container plus the sidecars started before it, whichever is more.
 //!
 //! Source: Kubernetes, `AggregateContainerRequests` of `k8s.io/component-helpers/resource`, and
 //! `podRequests` and `podLimits` of `plugin/pkg/admission/limitranger`.
@@ -8,73 +7,74 @@
 use model::{Quantity, ResourceName};
 use sizing::ContainerSize;
 
+use super::containers::TargetContainer;
 use super::object::{Container, Pod};
-use super::sized::Sized;
-use crate::patch::{Map, Place};
+use crate::patch::{ContainerPath, ResourcesField};
 use crate::review::Requirements;
 
-/// Before containers are sized, or after.
+/// A pod before or after it is patched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    Before,
-    After,
+pub(super) enum PodState {
+    Original,
+    Patched,
 }
 
-/// A container of a pod, with its new size where it is sized.
+/// A container of a pod, with its recommended size if it has one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member<'a> {
     role: Role,
-    written: &'a Requirements,
+    original: &'a Requirements,
     size: Option<&'a ContainerSize>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Role {
-    /// It runs with the others.
+    /// Runs with the others.
     Main,
-    /// It is started before the others, and goes on running.
+    /// Starts before the others and keeps running.
     Sidecar,
-    /// It has ended before the next one is started.
+    /// Ends before the next one starts.
     Init,
 }
 
 impl<'a> Member<'a> {
-    /// A container that gets this size.
-    pub(super) fn sized(sized: &Sized<'a>, size: &'a ContainerSize) -> Self {
+    /// A container with a recommended size.
+    pub(super) fn new(target: &TargetContainer<'a>, size: &'a ContainerSize) -> Self {
         Self {
             role: Role::Main,
-            written: sized.effective,
+            original: target.effective,
             size: Some(size),
         }
     }
 
-    /// Whether it is one of those that get a size.
+    /// Whether the container has a recommended size.
     pub(super) fn is_sized(&self) -> bool {
         self.size.is_some()
     }
 
-    /// What it has of a resource.
+    /// The request or limit of a resource.
     pub(super) fn amount(
         &self,
-        map: Map,
+        field: ResourcesField,
         resource: &ResourceName,
-        when: When,
+        state: PodState,
     ) -> Option<&'a Quantity> {
-        let size = self.size.filter(|_| when == When::After);
-        let new = size.map(|size| match map {
-            Map::Requests => &size.requests,
-            Map::Limits => &size.limits,
+        let size = self.size.filter(|_| state == PodState::Patched);
+        let patched = size.map(|size| match field {
+            ResourcesField::Requests => &size.requests,
+            ResourcesField::Limits => &size.limits,
         });
-        new.and_then(|list| list.get(resource))
-            .or_else(|| self.written.list(map)?.get(resource))
+        patched
+            .and_then(|list| list.get(resource))
+            .or_else(|| self.original.list(field)?.get(resource))
     }
 }
 
-/// All containers of a pod in the order in which they are written, those of `initContainers` last.
-/// `containers` and `sizes` are in the same order.
+/// All containers of a pod in the order of the spec, those of `initContainers` last. `sizes` are those
+/// of `containers`, which are in the same order.
 pub(super) fn members<'a>(
     pod: &'a Pod<'_>,
-    containers: &'a [Sized<'_>],
+    containers: &'a [TargetContainer<'_>],
     sizes: &'a [ContainerSize],
 ) -> impl Iterator<Item = Member<'a>> + Clone {
     let role = |container: &Container<'_>| {
@@ -85,43 +85,49 @@ pub(super) fn members<'a>(
         }
     };
     let main = pod.spec.containers.iter().enumerate();
-    let main = main.map(|(index, container)| (Role::Main, Place::Container(index), container));
+    let main =
+        main.map(|(index, container)| (Role::Main, ContainerPath::Container(index), container));
     let init = pod.spec.init_containers.iter().flatten().enumerate();
-    let init = init
-        .map(move |(index, container)| (role(container), Place::InitContainer(index), container));
+    let init = init.map(move |(index, container)| {
+        (
+            role(container),
+            ContainerPath::InitContainer(index),
+            container,
+        )
+    });
     let mut sizes = containers.iter().zip(sizes).peekable();
-    main.chain(init).map(move |(role, place, container)| {
+    main.chain(init).map(move |(role, path, container)| {
         let size = sizes
-            .next_if(|(sized, _)| sized.place == place)
+            .next_if(|(target, _)| target.path == path)
             .map(|(_, size)| size);
         Member {
             role,
-            written: pod.effective(container),
+            original: pod.effective(container),
             size,
         }
     })
 }
 
-/// What they have of a resource together; none where none of them has any.
+/// The total of a resource; `None` if no container has a value.
 pub(super) fn total<'a>(
     members: impl Iterator<Item = Member<'a>>,
-    map: Map,
+    field: ResourcesField,
     resource: &ResourceName,
-    when: When,
+    state: PodState,
 ) -> Option<Quantity> {
-    let (mut together, mut sidecars, mut starting) = (None, None, None);
+    let (mut running, mut sidecars, mut starting) = (None, None, None);
     for member in members {
-        let amount = member.amount(map, resource, when);
+        let amount = member.amount(field, resource, state);
         match member.role {
-            Role::Main => together = plus(together, amount),
+            Role::Main => running = plus(running, amount),
             Role::Sidecar => {
-                together = plus(together, amount);
+                running = plus(running, amount);
                 sidecars = plus(sidecars, amount);
             }
             Role::Init => starting = starting.max(plus(sidecars.clone(), amount)),
         }
     }
-    together.max(starting)
+    running.max(starting)
 }
 
 fn plus(sum: Option<Quantity>, amount: Option<&Quantity>) -> Option<Quantity> {

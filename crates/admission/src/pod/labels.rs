@@ -1,4 +1,4 @@
-//! The labels of a pod, as the review holds them.
+//! The labels of a pod in a review.
 
 use std::fmt;
 
@@ -7,13 +7,12 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use crate::review::Text;
 
-/// Keys and values in the order of the keys. Of values for one key the last one counts, as it does
-/// for the API server.
+/// Keys and values, sorted by key. Of duplicate keys the last one counts, as for the API server.
 #[derive(Debug, Default)]
 pub(crate) struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl Labels<'_> {
-    /// The value of one label.
+    /// The value of a label.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let after = self.0.partition_point(|(other, _)| **other <= *key);
         let (last, value) = self.0.get(after.checked_sub(1)?)?;
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_counts() {
+    fn the_last_of_duplicate_keys_counts() {
         check(
             r#"{"app":"web","a":"","app":"\u0041pi"}"#,
             "app",

@@ -1,8 +1,8 @@
-//! What the API server's `LimitRanger` says to a new size. It looks at pods after all webhooks, and
-//! what it refuses is not created.
+//! Reverts sizes that the API server's `LimitRanger` would refuse. It validates pods after all
+//! webhooks.
 //!
-//! Upstream holds sizes to the minimum and maximum of ranges, but lets policies win, knows nothing
-//! of ratios, and does not look again after it has rounded. Source: Kubernetes,
+//! Upstream clamps sizes to the minimum and maximum of ranges, but lets policies override them,
+//! ignores ratios, and does not check again after rounding. Source: Kubernetes,
 //! `plugin/pkg/admission/limitranger` (`PodValidateLimitFunc`).
 
 use std::slice;
@@ -11,31 +11,35 @@ use model::{Quantity, ResourceName};
 use sizing::ContainerSize;
 use view::{LimitRange, LimitRangeItem, LimitType};
 
-use super::aggregate::{Member, When, members, total};
+use super::aggregate::{Member, PodState, members, total};
+use super::containers::TargetContainer;
 use super::object::Pod;
-use super::sized::Sized;
-use super::sound::{RESOURCES, take_back};
-use crate::patch::Map;
+use super::validation::{RESOURCES, revert};
+use crate::patch::ResourcesField;
 
-/// Takes back what a range would refuse, unless it would refuse the pod as it is written as well.
-pub(super) fn hold(
+/// Reverts resources that a range would refuse, unless it would refuse the original pod as well.
+pub(super) fn revert_refused(
     pod: &Pod<'_>,
-    containers: &[Sized<'_>],
+    containers: &[TargetContainer<'_>],
     sizes: &mut [ContainerSize],
     ranges: &[&LimitRange],
 ) {
     if ranges.is_empty() {
         return;
     }
-    for (sized, size) in containers.iter().zip(sizes.iter_mut()) {
+    for (target, size) in containers.iter().zip(sizes.iter_mut()) {
         for resource in RESOURCES {
-            let member = Member::sized(sized, size);
-            let amounts = |when| Amounts {
-                request: member.amount(Map::Requests, &resource, when).cloned(),
-                limit: member.amount(Map::Limits, &resource, when).cloned(),
+            let member = Member::new(target, size);
+            let amounts = |state| Amounts {
+                request: member
+                    .amount(ResourcesField::Requests, &resource, state)
+                    .cloned(),
+                limit: member
+                    .amount(ResourcesField::Limits, &resource, state)
+                    .cloned(),
             };
-            if refuse_only_after(ranges, LimitType::Container, &resource, amounts) {
-                take_back(
+            if is_newly_refused(ranges, LimitType::Container, &resource, amounts) {
+                revert(
                     slice::from_mut(size),
                     &resource,
                     "a LimitRange would refuse the container",
@@ -44,32 +48,32 @@ pub(super) fn hold(
         }
     }
     for resource in RESOURCES {
-        let of_pod = |map, when| {
-            let written = pod
+        let of_pod = |field, state| {
+            let of_spec = pod
                 .spec
                 .resources
                 .as_ref()
-                .and_then(|all| all.list(map)?.get(&resource));
-            written
+                .and_then(|all| all.list(field)?.get(&resource));
+            of_spec
                 .cloned()
-                .or_else(|| total(members(pod, containers, sizes), map, &resource, when))
+                .or_else(|| total(members(pod, containers, sizes), field, &resource, state))
         };
-        let amounts = |when| Amounts {
-            request: of_pod(Map::Requests, when),
-            limit: of_pod(Map::Limits, when),
+        let amounts = |state| Amounts {
+            request: of_pod(ResourcesField::Requests, state),
+            limit: of_pod(ResourcesField::Limits, state),
         };
-        if refuse_only_after(ranges, LimitType::Pod, &resource, amounts) {
-            take_back(sizes, &resource, "a LimitRange would refuse the pod");
+        if is_newly_refused(ranges, LimitType::Pod, &resource, amounts) {
+            revert(sizes, &resource, "a LimitRange would refuse the pod");
         }
     }
 }
 
-/// Whether items for things of this kind refuse the amounts after they are changed, and not before.
-fn refuse_only_after(
+/// Whether items of this type refuse the patched amounts but not the original ones.
+fn is_newly_refused(
     ranges: &[&LimitRange],
     kind: LimitType,
     resource: &ResourceName,
-    amounts: impl Fn(When) -> Amounts,
+    amounts: impl Fn(PodState) -> Amounts,
 ) -> bool {
     let items = ranges
         .iter()
@@ -82,16 +86,16 @@ fn refuse_only_after(
         return false;
     }
     let refuse = |amounts: &Amounts| items.clone().any(|bounds| amounts.are_refused(bounds));
-    refuse(&amounts(When::After)) && !refuse(&amounts(When::Before))
+    refuse(&amounts(PodState::Patched)) && !refuse(&amounts(PodState::Original))
 }
 
-/// Minimum, maximum and ratio of a resource.
+/// Minimum, maximum and maximum ratio of a resource.
 fn bounds<'a>(item: &'a LimitRangeItem, resource: &ResourceName) -> [Option<&'a Quantity>; 3] {
     let lists = [&item.min, &item.max, &item.max_limit_request_ratio];
     lists.map(|list| list.as_ref()?.get(resource))
 }
 
-/// What a container or a pod has of one resource.
+/// Request and limit of one resource of a container or pod.
 struct Amounts {
     request: Option<Quantity>,
     limit: Option<Quantity>,
@@ -101,25 +105,25 @@ impl Amounts {
     fn are_refused(&self, [min, max, ratio]: [Option<&Quantity>; 3]) -> bool {
         min.is_some_and(|min| self.are_below(min))
             || max.is_some_and(|max| self.are_above(max))
-            || ratio.is_some_and(|ratio| self.are_apart(ratio))
+            || ratio.is_some_and(|ratio| self.exceed_ratio(ratio))
     }
 
-    /// A request must be there; a limit need not.
+    /// A missing request is below any minimum; a missing limit is not.
     fn are_below(&self, min: &Quantity) -> bool {
         let Self { request, limit } = self;
         request.as_ref().is_none_or(|request| request < min)
             || limit.as_ref().is_some_and(|limit| limit < min)
     }
 
-    /// A limit must be there; a request need not.
+    /// A missing limit is above any maximum; a missing request is not.
     fn are_above(&self, max: &Quantity) -> bool {
         let Self { request, limit } = self;
         limit.as_ref().is_none_or(|limit| limit > max)
             || request.as_ref().is_some_and(|request| request > max)
     }
 
-    /// Both must be there. The product of two 64-bit numbers fits.
-    fn are_apart(&self, ratio: &Quantity) -> bool {
+    /// A missing or zero request or limit exceeds any ratio. The product of two 64-bit numbers fits.
+    fn exceed_ratio(&self, ratio: &Quantity) -> bool {
         let present = |amount: &Option<Quantity>| {
             amount
                 .as_ref()
@@ -141,8 +145,7 @@ fn thousandths(quantity: &Quantity) -> i128 {
 mod tests {
     use super::*;
 
-    /// Minimum, maximum and ratio; request and limit; empty where there is none; and whether they
-    /// are refused.
+    /// Expects whether minimum, maximum and ratio refuse a request and a limit. Empty means none.
     fn check(bounds: [&str; 3], amounts: [&str; 2], expected: bool) {
         let quantity = |text: &str| -> Option<Quantity> {
             (!text.is_empty()).then(|| text.parse().expect("a quantity"))
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_at_most_so_many_times_the_request() {
+    fn the_ratio_of_limit_and_request_is_bounded() {
         let ratio = ["", "", "1500m"];
         check(ratio, ["100m", "150m"], false);
         check(ratio, ["100m", "151m"], true);
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_asks_nothing_refuses_nothing() {
+    fn an_empty_range_refuses_nothing() {
         check(["", "", ""], ["", ""], false);
     }
 }

@@ -1,5 +1,4 @@
-//! A pod as a review holds it: only what can change the answer, and every map may be absent or
-//! null.
+//! A pod in a review: only the fields that can change the decision. Each may be absent or null.
 
 use std::fmt;
 
@@ -29,7 +28,7 @@ pub(crate) struct Metadata<'a> {
     pub(crate) owner_references: Option<Vec<Owner<'a>>>,
 }
 
-/// Annotations, of which nothing is asked but whether there may be any.
+/// Annotations. Only their presence is recorded.
 #[derive(Debug)]
 pub(crate) struct Annotations;
 
@@ -49,7 +48,7 @@ pub(crate) struct Spec<'a> {
     #[serde(borrow)]
     pub(crate) containers: Vec<Container<'a>>,
     pub(crate) init_containers: Option<Vec<Container<'a>>>,
-    /// What all containers may have together.
+    /// The resources of the pod as a whole.
     pub(crate) resources: Option<Requirements>,
 }
 
@@ -100,8 +99,7 @@ impl<'de> Visitor<'de> for AnnotationsVisitor {
 }
 
 impl<'t> Pod<'t> {
-    /// The resources of a container in effect: what the kubelet reports, else what it is written
-    /// with.
+    /// The resources of a container in effect: those in the status, or else those in the spec.
     pub(crate) fn effective<'a>(&'a self, container: &'a Container<'_>) -> &'a Requirements {
         let statuses = self
             .status
@@ -116,14 +114,14 @@ impl<'t> Pod<'t> {
             .unwrap_or(container.resources())
     }
 
-    /// Whether a kubelet reports about it already.
-    pub(crate) fn runs(&self) -> bool {
+    /// Whether the kubelet has reported a status.
+    pub(crate) fn has_container_statuses(&self) -> bool {
         self.status
             .as_ref()
             .is_some_and(|status| status.container_statuses.is_some())
     }
 
-    /// How many containers it has, of those that are sized or might be.
+    /// The number of containers and init containers.
     pub(crate) fn container_count(&self) -> usize {
         self.spec
             .containers
@@ -131,8 +129,8 @@ impl<'t> Pod<'t> {
             .saturating_add(self.spec.init_containers.as_ref().map_or(0, Vec::len))
     }
 
-    /// The controller that is making it.
-    pub(crate) fn owner(&self) -> Option<&Owner<'t>> {
+    /// The controller that creates the pod.
+    pub(crate) fn controller(&self) -> Option<&Owner<'t>> {
         self.metadata
             .owner_references
             .iter()
@@ -142,17 +140,17 @@ impl<'t> Pod<'t> {
 }
 
 impl Container<'_> {
-    /// What it is written with.
+    /// The resources in the spec.
     pub(crate) fn resources(&self) -> &Requirements {
         const NONE: &Requirements = &Requirements {
             requests: None,
             limits: None,
-            has_others: false,
+            has_other_fields: false,
         };
         self.resources.as_ref().unwrap_or(NONE)
     }
 
-    /// Whether it is an init container that runs beside the others.
+    /// Whether an init container is a native sidecar, which keeps running.
     pub(crate) fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }

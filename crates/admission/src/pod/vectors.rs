@@ -1,4 +1,4 @@
-//! Patches recorded by running upstream's webhook.
+//! Patches recorded from upstream's webhook.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sizing::Target;
 use view::{LimitRange, View};
 
-use super::{Pod, Sizing, patch};
+use super::{Pod, SelectedVpa, patch};
 use crate::input::{AdmissionConfig, Gates};
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct Case {
 
 #[derive(Deserialize)]
 struct Expected {
-    /// Upstream crashes; ours must only not do so.
+    /// Upstream panics; ours must not, and its patch is not compared.
     #[serde(default)]
     panic: bool,
     #[serde(default)]
@@ -52,25 +52,24 @@ impl Case {
         let status = object.status.clone().unwrap_or_default();
         let recommendation = status.recommendation.map(Recommendation::from);
         let targets = recommendation.as_ref().map(Target::all);
-        let most: Option<Quantity> = (!self.max_allowed_cpu_boost.is_empty())
+        let max: Option<Quantity> = (!self.max_allowed_cpu_boost.is_empty())
             .then(|| self.max_allowed_cpu_boost.parse().expect("a quantity"));
         let config = AdmissionConfig {
             gates: Gates {
                 cpu_startup_boost: self.gate_cpu_startup_boost,
                 ..Gates::default()
             },
-            max_cpu_boost: most,
+            max_cpu_boost: max,
             ..AdmissionConfig::default()
         };
-        let sizing = Sizing {
+        let vpa = SelectedVpa {
             object: &object,
             recommendation: targets.as_deref(),
         };
         let text = self.pod.to_string();
         let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
         let view = self.view();
-        let patch =
-            patch(&pod, sizing, &view.limit_ranges_in("default"), &config).unwrap_or_default();
+        let patch = patch(&pod, vpa, &view.limit_ranges_in("default"), &config).unwrap_or_default();
         patch
             .into_json()
             .map(|json| serde_json::from_slice(&json).expect("a patch"))

@@ -1,4 +1,4 @@
-//! `resources` of a container or pod, as a review holds them.
+//! `resources` of a container or pod, in a review.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Text;
-use crate::patch::Map;
+use crate::patch::ResourcesField;
 
-/// Requests and limits. A map that is absent is not the same as one that is empty.
+/// Requests and limits. An absent list differs from an empty one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Requirements {
     pub(crate) requests: Option<ResourceList>,
     pub(crate) limits: Option<ResourceList>,
-    /// Whether there is anything else, such as claims of devices.
-    pub(crate) has_others: bool,
+    /// Whether there are other fields, such as `claims`.
+    pub(crate) has_other_fields: bool,
 }
 
 impl Requirements {
-    /// One of the two maps.
-    pub(crate) fn list(&self, map: Map) -> Option<&ResourceList> {
-        match map {
-            Map::Requests => self.requests.as_ref(),
-            Map::Limits => self.limits.as_ref(),
+    /// The requests or the limits.
+    pub(crate) fn list(&self, field: ResourcesField) -> Option<&ResourceList> {
+        match field {
+            ResourcesField::Requests => self.requests.as_ref(),
+            ResourcesField::Limits => self.limits.as_ref(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for RequirementsVisitor {
                 "limits" => requirements.limits = map.next_value()?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
-                    requirements.has_others = true;
+                    requirements.has_other_fields = true;
                 }
             }
         }
@@ -63,15 +63,17 @@ impl<'de> Visitor<'de> for RequirementsVisitor {
 mod tests {
     use super::*;
 
-    /// The text, how many requests and limits there are in it, and whether there is anything else.
-    fn check(json: &str, lengths: [Option<usize>; 2], has_others: bool) {
+    /// Expects the numbers of requests and limits, and whether there are other fields.
+    fn check(json: &str, lengths: [Option<usize>; 2], has_other_fields: bool) {
         let read: Requirements = serde_json::from_str(json).expect("requirements");
-        let found = [Map::Requests, Map::Limits].map(|map| read.list(map).map(ResourceList::len));
-        assert_eq!((found, read.has_others), (lengths, has_others), "{json}");
+        let found = [ResourcesField::Requests, ResourcesField::Limits]
+            .map(|field| read.list(field).map(ResourceList::len));
+        let found = (found, read.has_other_fields);
+        assert_eq!(found, (lengths, has_other_fields), "{json}");
     }
 
     #[test]
-    fn what_else_is_there_is_seen() {
+    fn other_fields_are_noticed() {
         check("{}", [None, None], false);
         check(
             r#"{"requests":{"cpu":"1"},"limits":null}"#,

@@ -1,5 +1,5 @@
-//! A `VerticalPodAutoscaler` as somebody wrote it: names may be any text, since the schema is
-//! checked only afterwards.
+//! A `VerticalPodAutoscaler` in a review. Enumerations are strings, since the API server checks the
+//! schema after the webhooks.
 
 use model::{Quantity, ResourceList};
 use serde::Deserialize;
@@ -12,10 +12,10 @@ pub(crate) struct Object {
     pub(crate) spec: Option<Spec>,
 }
 
-/// No more of an object than whether it is being deleted.
+/// The part of an object that tells whether it is being deleted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Going {
+pub(crate) struct Deletion {
     metadata: Option<Metadata>,
 }
 
@@ -25,8 +25,9 @@ struct Metadata {
     deletion_timestamp: Option<IgnoredAny>,
 }
 
-impl Going {
-    pub(crate) fn is_going(&self) -> bool {
+impl Deletion {
+    /// Whether the object is being deleted.
+    pub(crate) fn is_pending(&self) -> bool {
         self.metadata
             .as_ref()
             .is_some_and(|metadata| metadata.deletion_timestamp.is_some())
@@ -98,8 +99,8 @@ impl Spec {
 }
 
 impl Policy {
-    /// Whether it has rules of its own for memory.
-    pub(crate) fn has_rules(&self) -> bool {
+    /// Whether it has a field behind the gate `PerVPAConfig`.
+    pub(crate) fn has_per_vpa_config(&self) -> bool {
         self.oom_bump_up_ratio.is_some()
             || self.oom_min_bump_up.is_some()
             || self.memory_aggregation_interval_seconds.is_some()

@@ -1,10 +1,10 @@
-//! What is wrong with the policy of one container.
+//! Validation of the policy of one container.
 
 use model::{Quantity, ResourceList, ResourceName};
 
 use super::object::Policy;
-use super::{Accepted, at_least_one, boost, rule};
-use crate::fields::Problem;
+use super::{Accepted, at_least_one, per_vpa_field, startup_boost};
+use crate::field_error::FieldError;
 use crate::review::Verdict;
 
 pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Verdict) {
@@ -16,66 +16,70 @@ pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict
         .is_empty()
     {
         verdict
-            .problems
-            .push(Problem::required(field("containerName"), ""));
+            .errors
+            .push(FieldError::required(field("containerName"), ""));
     }
     if let Some(mode) = policy
         .mode
         .as_deref()
         .filter(|mode| !matches!(*mode, "Auto" | "Off"))
     {
-        verdict
-            .problems
-            .push(Problem::unsupported(field("mode"), mode, &["Auto", "Off"]));
+        verdict.errors.push(FieldError::unsupported(
+            field("mode"),
+            mode,
+            &["Auto", "Off"],
+        ));
     }
-    verdict.problems.extend(bounds(policy, path));
+    verdict.errors.extend(bounds(policy, path));
     if policy.mode.as_deref() == Some("Off")
         && policy.controlled_values.as_deref() == Some("RequestsAndLimits")
     {
         let detail = "controlledValues shouldn't be specified if container scaling mode is off";
         verdict
-            .problems
-            .push(Problem::forbidden(field("controlledValues"), detail));
+            .errors
+            .push(FieldError::forbidden(field("controlledValues"), detail));
     }
-    controlled(policy, path, accepted, verdict);
-    let rules = [
-        rule(
+    controlled_resources(policy, path, accepted, verdict);
+    let per_vpa_fields = [
+        per_vpa_field(
             field("oomBumpUpRatio"),
             policy.oom_bump_up_ratio.as_ref(),
             accepted,
             |ratio| ratio_below_one(ratio),
         ),
-        rule(
+        per_vpa_field(
             field("oomMinBumpUp"),
             policy.oom_min_bump_up.as_ref(),
             accepted,
             |bytes| negative(bytes),
         ),
-        rule(
+        per_vpa_field(
             field("memoryAggregationIntervalSeconds"),
             policy.memory_aggregation_interval_seconds,
             accepted,
             |seconds| at_least_one(i64::from(*seconds)),
         ),
-        rule(
+        per_vpa_field(
             field("memoryAggregationIntervalCount"),
             policy.memory_aggregation_interval_count,
             accepted,
             |count| at_least_one(*count),
         ),
     ];
-    verdict.problems.extend(rules.into_iter().flatten());
-    if let Some(own) = &policy.startup_boost {
-        verdict
-            .problems
-            .extend(boost::validate(own, &field("startupBoost"), accepted));
+    verdict.errors.extend(per_vpa_fields.into_iter().flatten());
+    if let Some(boost) = &policy.startup_boost {
+        verdict.errors.extend(startup_boost::validate(
+            boost,
+            &field("startupBoost"),
+            accepted,
+        ));
     }
 }
 
-fn bounds(policy: &Policy, path: &str) -> Vec<Problem> {
-    let mut problems = Vec::new();
+fn bounds(policy: &Policy, path: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     for (resource, min) in policy.min_allowed.iter().flat_map(ResourceList::iter) {
-        problems.extend(resolution(
+        errors.extend(resolution(
             format!("{path}.minAllowed[{resource}]"),
             resource,
             min,
@@ -87,7 +91,7 @@ fn bounds(policy: &Policy, path: &str) -> Vec<Problem> {
             .filter(|max| *max < min);
         if let Some(max) = max {
             let detail = format!("max resource for {resource} is lower than min of \"{min}\"");
-            problems.push(Problem::invalid(
+            errors.push(FieldError::invalid(
                 format!("{path}.maxAllowed[{resource}]"),
                 quoted(max),
                 &detail,
@@ -95,16 +99,16 @@ fn bounds(policy: &Policy, path: &str) -> Vec<Problem> {
         }
     }
     for (resource, max) in policy.max_allowed.iter().flat_map(ResourceList::iter) {
-        problems.extend(resolution(
+        errors.extend(resolution(
             format!("{path}.maxAllowed[{resource}]"),
             resource,
             max,
         ));
     }
-    problems
+    errors
 }
 
-fn controlled(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Verdict) {
+fn controlled_resources(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Verdict) {
     let controlled = policy.controlled_resources.iter().flatten().enumerate();
     for (index, name) in controlled.filter(|(_, name)| !matches!(name.as_str(), "cpu" | "memory")) {
         let field = format!("{path}.controlledResources[{index}]");
@@ -115,31 +119,31 @@ fn controlled(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Ve
             ));
         } else {
             verdict
-                .problems
-                .push(Problem::unsupported(field, name, &["cpu", "memory"]));
+                .errors
+                .push(FieldError::unsupported(field, name, &["cpu", "memory"]));
         }
     }
 }
 
-/// CPU comes in whole millicores, memory in whole bytes.
-fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Option<Problem> {
+/// The error of a CPU quantity with fractions of millicores, or of memory with fractions of bytes.
+fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Option<FieldError> {
     match resource {
         ResourceName::Cpu => cpu_resolution(field, quantity),
         ResourceName::Memory => {
             let is_whole = quantity.round_up(0) == *quantity;
             (!is_whole).then(|| {
-                Problem::invalid(field, quoted(quantity), "must be a whole number of bytes")
+                FieldError::invalid(field, quoted(quantity), "must be a whole number of bytes")
             })
         }
         ResourceName::Other(_) => None,
     }
 }
 
-/// CPU comes in whole millicores.
-pub(super) fn cpu_resolution(field: String, quantity: &Quantity) -> Option<Problem> {
+/// The error of a CPU quantity with fractions of millicores.
+pub(super) fn cpu_resolution(field: String, quantity: &Quantity) -> Option<FieldError> {
     let is_whole = quantity.round_up(-3) == *quantity;
     (!is_whole).then(|| {
-        Problem::invalid(
+        FieldError::invalid(
             field,
             quoted(quantity),
             "must be a whole number of milli CPUs",

@@ -1,89 +1,88 @@
-//! What is answered to reviews of all sorts of things.
+//! Reviews of pods, of other objects, and of invalid bodies.
 
-use admission::decide::{Outcome, Subject, shed};
+use admission::{AdmissionResource, AdmissionStatus, admit_unreviewed};
 use serde_json::{Value, json};
 
-use crate::stage::{Answer, Stage, lay, patch_in, pod, pod_review};
+use crate::fixture::{Fixture, ParsedDecision, merge, patch_in, pod, pod_review};
 
-/// What the review is beside one of an ordinary pod, what it is about, and whether the object is
-/// changed.
-fn check(over: &Value, subject: Subject, outcome: Outcome) {
-    let stage = Stage::new().autoscaler("web", &json!({}));
+/// Expects the resource and the status of an ordinary pod's review merged with `over`.
+fn check(over: &Value, resource: AdmissionResource, status: AdmissionStatus) {
+    let fixture = Fixture::new().autoscaler("web", &json!({}));
     let mut review = pod_review(&pod(&json!({})));
-    lay(&mut review, over);
-    let answer = stage.answer(review.to_string().as_bytes());
+    merge(&mut review, over);
+    let decision = fixture.decide(review.to_string().as_bytes());
     assert_eq!(
-        (answer.subject, answer.outcome),
-        (subject, outcome),
+        (decision.resource, decision.status),
+        (resource, status),
         "{over}"
     );
-    assert_eq!(answer.review["response"]["uid"], "u-1", "{over}");
-    assert_eq!(answer.review["apiVersion"], "admission.k8s.io/v1");
-    assert_eq!(answer.review["kind"], "AdmissionReview");
+    assert_eq!(decision.review["response"]["uid"], "u-1", "{over}");
+    assert_eq!(decision.review["apiVersion"], "admission.k8s.io/v1");
+    assert_eq!(decision.review["kind"], "AdmissionReview");
     assert_eq!(
-        patch_in(&answer.review).is_some(),
-        outcome == Outcome::Applied,
+        patch_in(&decision.review).is_some(),
+        status == AdmissionStatus::Applied,
         "{over}"
     );
 }
 
 #[test]
-fn a_pod_that_is_created_is_changed_also_when_nothing_is_kept() {
-    check(&json!({}), Subject::Pod, Outcome::Applied);
+fn new_pods_are_patched_in_dry_runs_too() {
+    check(&json!({}), AdmissionResource::Pod, AdmissionStatus::Applied);
     check(
         &json!({"request": {"dryRun": true}}),
-        Subject::Pod,
-        Outcome::Applied,
+        AdmissionResource::Pod,
+        AdmissionStatus::Applied,
     );
     check(
         &json!({"request": {"options": {"kind": "CreateOptions"}, "userInfo": null}}),
-        Subject::Pod,
-        Outcome::Applied,
+        AdmissionResource::Pod,
+        AdmissionStatus::Applied,
     );
 }
 
 #[test]
-fn whatever_else_happens_to_a_pod_is_none_of_our_business() {
+fn other_operations_on_pods_are_skipped() {
     for operation in ["UPDATE", "DELETE", "CONNECT", ""] {
         check(
             &json!({"request": {"operation": operation}}),
-            Subject::Pod,
-            Outcome::Skipped,
+            AdmissionResource::Pod,
+            AdmissionStatus::Skipped,
         );
     }
     check(
         &json!({"request": {"subResource": "eviction"}}),
-        Subject::Unknown,
-        Outcome::Skipped,
+        AdmissionResource::Unknown,
+        AdmissionStatus::Skipped,
     );
     check(
         &json!({"request": {"resource": {"version": "v2"}}}),
-        Subject::Unknown,
-        Outcome::Skipped,
+        AdmissionResource::Unknown,
+        AdmissionStatus::Skipped,
     );
 }
 
 #[test]
-fn other_objects_are_admitted() {
+fn other_objects_are_skipped() {
     check(
         &json!({"request": {"resource": {"resource": "nodes"}}}),
-        Subject::Unknown,
-        Outcome::Skipped,
+        AdmissionResource::Unknown,
+        AdmissionStatus::Skipped,
     );
     check(
         &json!({"request": {"resource": {"group": "apps"}}}),
-        Subject::Unknown,
-        Outcome::Skipped,
+        AdmissionResource::Unknown,
+        AdmissionStatus::Skipped,
     );
     check(
         &json!({"request": {"resource": null}}),
-        Subject::Unknown,
-        Outcome::Skipped,
+        AdmissionResource::Unknown,
+        AdmissionStatus::Skipped,
     );
 }
 
 #[test]
-fn a_pod_that_cannot_be_read_is_admitted() {
+fn unparsable_pods_are_admitted() {
     for object in [
         json!(null),
         json!("pod"),
@@ -94,20 +93,20 @@ fn a_pod_that_cannot_be_read_is_admitted() {
         let over = json!({"request": {"object": object}});
         let mut review = pod_review(&pod(&json!({})));
         review["request"]["object"] = Value::Null;
-        lay(&mut review, &over);
-        let answer = Stage::new()
+        merge(&mut review, &over);
+        let decision = Fixture::new()
             .autoscaler("web", &json!({}))
-            .answer(review.to_string().as_bytes());
+            .decide(review.to_string().as_bytes());
         assert_eq!(
-            (answer.subject, patch_in(&answer.review)),
-            (Subject::Pod, None),
+            (decision.resource, patch_in(&decision.review)),
+            (AdmissionResource::Pod, None),
             "{over}"
         );
     }
 }
 
 #[test]
-fn a_body_that_is_no_review_is_admitted() {
+fn bodies_without_a_review_are_admitted() {
     for body in [
         "",
         "{",
@@ -120,24 +119,28 @@ fn a_body_that_is_no_review_is_admitted() {
         "\u{0}",
         "{\"a\":",
     ] {
-        let answer = Stage::new().answer(body.as_bytes());
+        let decision = Fixture::new().decide(body.as_bytes());
         assert_eq!(
-            (answer.subject, patch_in(&answer.review)),
-            (Subject::Unknown, None),
+            (decision.resource, patch_in(&decision.review)),
+            (AdmissionResource::Unknown, None),
             "{body}"
         );
     }
     let deep = "[".repeat(1 << 20);
-    assert_eq!(patch_in(&Stage::new().answer(deep.as_bytes()).review), None);
+    assert_eq!(
+        patch_in(&Fixture::new().decide(deep.as_bytes()).review),
+        None
+    );
 }
 
 #[test]
-fn what_is_not_looked_at_is_admitted_under_its_identifier() {
-    let answer =
-        Answer::from(shed(pod_review(&pod(&json!({}))).to_string().as_bytes()).expect("an answer"));
+fn unreviewed_objects_are_admitted_with_their_uid() {
+    let decision = ParsedDecision::from(
+        admit_unreviewed(pod_review(&pod(&json!({}))).to_string().as_bytes()).expect("a decision"),
+    );
     assert_eq!(
-        answer.review["response"],
+        decision.review["response"],
         json!({"uid": "u-1", "allowed": true})
     );
-    assert_eq!(answer.outcome, Outcome::Skipped);
+    assert_eq!(decision.status, AdmissionStatus::Skipped);
 }

@@ -1,32 +1,30 @@
-//! Reviews that nobody would send, by the million: reviews as they are sent, with bytes or values
-//! changed.
+//! Fuzzing: valid reviews with changed bytes or values.
 //!
-//! `PLIMSOLL_HOSTILE_REVIEWS` says how many (`make fuzz`: a million).
+//! `PLIMSOLL_HOSTILE_REVIEWS` is their number (`make fuzz`: a million).
 
 mod corpus;
 mod mutation;
 
-use admission::decide::Subject;
-use admission::{AdmissionConfig, Gates};
+use admission::{AdmissionConfig, AdmissionResource, Gates};
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::stage::{Answer, Stage, patch_in};
+use crate::fixture::{Fixture, ParsedDecision, patch_in};
 use mutation::Mutation;
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_REVIEWS";
-const FEW: u32 = 3000;
-/// An answer may be so much longer than its review: each container gets a handful of operations and
-/// notes.
-const LONGEST: usize = 200;
-const MEBIBYTES: u64 = 512;
+const DEFAULT_COUNT: u32 = 3000;
+/// Maximum ratio of the lengths of a response and its review: each container gets several operations
+/// and notes.
+const MAX_GROWTH: usize = 200;
+/// Maximum memory of the process.
+const MAX_MEBIBYTES: u64 = 512;
 
-/// Two clusters: one with nothing special, and one with everything switched on and values that make
-/// no sense.
-fn stages() -> Vec<Stage> {
+/// Two clusters: one with defaults, and one with all gates and extreme values.
+fn fixtures() -> Vec<Fixture> {
     let odd = json!({
         "spec": {
             "startupBoost": {"cpu": {"type": "Factor", "factor": 2_147_483_647}},
@@ -46,7 +44,7 @@ fn stages() -> Vec<Stage> {
         {"type": "Container", "maxLimitRequestRatio": {"cpu": "-9E", "memory": "1e40"}},
         {"type": "Pod", "min": {"cpu": "1n", "memory": "-9E"}, "max": {"memory": "9E"}, "maxLimitRequestRatio": {"cpu": "0"}},
     ]);
-    let mut all = Stage::new()
+    let mut all = Fixture::new()
         .autoscaler("web", &odd)
         .limit_range(&odd_limits);
     all.config = AdmissionConfig {
@@ -63,43 +61,43 @@ fn stages() -> Vec<Stage> {
         json!({"cpu": "4", "memory": "8Gi"})
     )]);
     vec![
-        Stage::new()
+        Fixture::new()
             .autoscaler("web", &json!({}))
             .limit_range(&limits),
         all,
     ]
 }
 
-/// What must hold for every answer.
-fn is_harmless(body: &[u8], answer: &Answer) -> Result<(), TestCaseError> {
-    let length = answer.length;
+/// Checks the invariants of each decision.
+fn check(body: &[u8], decision: &ParsedDecision) -> Result<(), TestCaseError> {
+    let length = decision.length;
     prop_assert!(
-        length <= 4096 + body.len().saturating_mul(LONGEST),
-        "an answer of {length} bytes"
+        length <= 4096 + body.len().saturating_mul(MAX_GROWTH),
+        "a response of {length} bytes"
     );
-    let response = &answer.review["response"];
+    let response = &decision.review["response"];
     prop_assert_eq!(
         response.get("patch").is_some(),
         response.get("patchType").is_some(),
         "{}",
         response
     );
-    if answer.subject == Subject::Autoscaler && response["allowed"] == false {
+    if decision.resource == AdmissionResource::Vpa && response["allowed"] == false {
         return Ok(());
     }
     prop_assert_eq!(&response["allowed"], &json!(true));
-    let Some(patch) = patch_in(&answer.review) else {
+    let Some(patch) = patch_in(&decision.review) else {
         return Ok(());
     };
     let failed = |error: serde_json::Error| TestCaseError::fail(error.to_string());
     let patch: Patch = serde_json::from_value(patch).map_err(failed)?;
-    // The API server sends text, and of pods what it could read.
+    // The API server sends only JSON, and only pods that it could parse.
     let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
         return Ok(());
     };
     let mut object = review["request"]["object"].take();
-    let is_read = match answer.subject {
-        Subject::Pod => serde_json::from_value::<Pod>(object.clone()).is_ok(),
+    let is_read = match decision.resource {
+        AdmissionResource::Pod => serde_json::from_value::<Pod>(object.clone()).is_ok(),
         _ => object["spec"].is_object(),
     };
     if !is_read {
@@ -111,33 +109,34 @@ fn is_harmless(body: &[u8], answer: &Answer) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn no_review_makes_it_panic_refuse_a_pod_or_write_a_patch_that_does_not_apply() {
-    let count =
-        std::env::var(COUNT).map_or(FEW, |count| count.parse().expect("a number of reviews"));
-    let (stages, corpus) = (stages(), corpus::reviews());
+fn no_review_panics_refuses_a_pod_or_returns_an_invalid_patch() {
+    let count = std::env::var(COUNT).map_or(DEFAULT_COUNT, |count| {
+        count.parse().expect("a number of reviews")
+    });
+    let (fixtures, corpus) = (fixtures(), corpus::reviews());
     let config = Config {
         cases: count,
         failure_persistence: None,
         ..Config::default()
     };
     let strategy = (
-        0..stages.len(),
+        0..fixtures.len(),
         0..corpus.len(),
         prop::collection::vec(Mutation::any(), 0..6),
     );
-    let outcome = TestRunner::new(config).run(&strategy, |(stage, review, mutations)| {
+    let outcome = TestRunner::new(config).run(&strategy, |(fixture, review, mutations)| {
         let body = mutation::apply(&corpus[review], &mutations);
-        is_harmless(&body, &stages[stage].answer(&body))
+        check(&body, &fixtures[fixture].decide(&body))
     });
     if let Err(error) = outcome {
         panic!("{error}");
     }
     let used = peak_mebibytes();
     println!("{count} reviews, at most {used:?} MiB of memory");
-    assert!(used.is_none_or(|used| used < MEBIBYTES), "{used:?} MiB");
+    assert!(used.is_none_or(|used| used < MAX_MEBIBYTES), "{used:?} MiB");
 }
 
-/// The most memory that this process had at once, where the system says so.
+/// The peak memory of this process, if the system reports it.
 fn peak_mebibytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -148,14 +147,14 @@ fn peak_mebibytes() -> Option<u64> {
 }
 
 #[test]
-fn a_pod_with_very_many_containers_is_left_alone_at_once() {
-    let stage = &stages()[1];
+fn pods_with_very_many_containers_are_admitted_unchanged() {
+    let fixture = &fixtures()[1];
     let containers: Vec<Value> = (0..60_000).map(|_| json!({"name": "app"})).collect();
-    let pod = crate::stage::pod(&json!({}));
-    let mut review = crate::stage::pod_review(&pod);
+    let pod = crate::fixture::pod(&json!({}));
+    let mut review = crate::fixture::pod_review(&pod);
     review["request"]["object"]["spec"]["containers"] = containers.into();
     assert_eq!(
-        patch_in(&stage.answer(review.to_string().as_bytes()).review),
+        patch_in(&fixture.decide(review.to_string().as_bytes()).review),
         None
     );
 }

@@ -1,9 +1,9 @@
-//! From reviews to answers, as the API server asks and as it would never ask.
+//! Decisions on reviews as the API server sends them, and on invalid ones.
 
 mod dispatch;
+mod fixture;
 mod hostile;
 mod odd_pods;
+mod reverted;
 mod selection;
-mod stage;
-mod taken_back;
 mod validation;

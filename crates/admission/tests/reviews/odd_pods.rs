@@ -1,25 +1,25 @@
-//! Pods that are not as one thinks of pods, with the patches that they get: `golden/odd_pods.json`.
+//! Patches of unusual pods: `golden/odd_pods.json`.
 
 use admission::{AdmissionConfig, Gates};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, lay, pod};
+use crate::fixture::{Fixture, merge, pod};
 
 #[derive(Deserialize)]
 struct Case {
     name: String,
-    /// What the pod is beside an ordinary one.
+    /// Merged into an ordinary pod.
     pod: Value,
-    /// What the autoscaler is beside an ordinary one.
+    /// Merged into an ordinary VPA object.
     #[serde(default)]
     autoscaler: Value,
-    /// Whether the flag for native sidecars and the gate for startup boosts are on.
+    /// The flag `--native-sidecars`.
     #[serde(default)]
     sidecars: bool,
     #[serde(default)]
     boosts: bool,
-    /// Null where the pod stays as it is.
+    /// Null if the pod is admitted unchanged.
     patch: Value,
 }
 
@@ -30,8 +30,8 @@ impl Case {
         } else {
             self.autoscaler.clone()
         };
-        let mut stage = Stage::new().autoscaler("web", &autoscaler);
-        stage.config = AdmissionConfig {
+        let mut fixture = Fixture::new().autoscaler("web", &autoscaler);
+        fixture.config = AdmissionConfig {
             gates: Gates {
                 cpu_startup_boost: self.boosts,
                 ..Gates::default()
@@ -40,13 +40,13 @@ impl Case {
             ..AdmissionConfig::default()
         };
         let mut object = pod(&json!({"requests": {"cpu": "1", "memory": "1Gi"}}));
-        lay(&mut object, &self.pod);
-        stage.patch(&object).unwrap_or_default()
+        merge(&mut object, &self.pod);
+        fixture.patch(&object).unwrap_or_default()
     }
 }
 
 #[test]
-fn odd_pods_get_the_patches_that_were_agreed() {
+fn unusual_pods_get_the_recorded_patches() {
     let cases: Vec<Case> =
         serde_json::from_str(include_str!("golden/odd_pods.json")).expect("cases");
     assert!(!cases.is_empty());
@@ -57,7 +57,7 @@ fn odd_pods_get_the_patches_that_were_agreed() {
         .collect();
     assert!(
         wrong.is_empty(),
-        "other patches than agreed:\n{}",
+        "patches differ from the recorded ones:\n{}",
         wrong.join("\n")
     );
 }

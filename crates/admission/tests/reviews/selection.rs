@@ -1,27 +1,27 @@
-//! Which of several autoscalers sizes a pod, told by the name in the pod's annotation.
+//! Selection among several VPAs, by the name in the pod's annotation.
 
 use serde_json::{Value, json};
 use view::WellKnown;
 
-use crate::stage::{Stage, lay, pod};
+use crate::fixture::{Fixture, merge, pod};
 
-/// Autoscalers by name with what they are beside an ordinary one, and the one that counts for a pod
-/// of `web`.
+/// Expects the VPA of a pod of `web`. `autoscalers` are names, and values merged into an ordinary
+/// object.
 fn check(autoscalers: &[(&str, Value)], expected: Option<&str>) {
-    let stage = autoscalers
+    let fixture = autoscalers
         .iter()
-        .fold(Stage::new(), |stage, (name, over)| {
-            stage.autoscaler(name, over)
+        .fold(Fixture::new(), |fixture, (name, over)| {
+            fixture.autoscaler(name, over)
         });
     assert_eq!(
-        sizer(&stage, &pod(&json!({}))).as_deref(),
+        selected_vpa(&fixture, &pod(&json!({}))).as_deref(),
         expected,
         "{autoscalers:?}"
     );
 }
 
-fn sizer(stage: &Stage, pod: &Value) -> Option<String> {
-    let patch = stage.patch(pod)?;
+fn selected_vpa(fixture: &Fixture, pod: &Value) -> Option<String> {
+    let patch = fixture.patch(pod)?;
     let operations = patch.as_array().expect("a list");
     let updates = operations
         .iter()
@@ -32,21 +32,21 @@ fn sizer(stage: &Stage, pod: &Value) -> Option<String> {
     Some(text.split(':').next()?.to_owned())
 }
 
-fn made_at(time: &str) -> Value {
+fn created_at(time: &str) -> Value {
     json!({"metadata": {"creationTimestamp": time}})
 }
 
-fn with(spec: &Value) -> Value {
+fn with_spec(spec: &Value) -> Value {
     json!({"spec": spec})
 }
 
 #[test]
-fn the_oldest_counts_then_the_first_by_name() {
+fn the_oldest_is_selected_then_the_first_by_name() {
     check(&[], None);
     check(
         &[
-            ("b", made_at("2026-01-02T00:00:00Z")),
-            ("c", made_at("2026-01-01T00:00:00Z")),
+            ("b", created_at("2026-01-02T00:00:00Z")),
+            ("c", created_at("2026-01-01T00:00:00Z")),
         ],
         Some("c"),
     );
@@ -61,8 +61,8 @@ fn the_oldest_counts_then_the_first_by_name() {
 }
 
 #[test]
-fn one_that_is_off_stands_in_nobodys_way() {
-    let off = with(&json!({"updatePolicy": {"updateMode": "Off"}}));
+fn mode_off_is_not_selected() {
+    let off = with_spec(&json!({"updatePolicy": {"updateMode": "Off"}}));
     check(&[("a", off.clone()), ("b", json!({}))], Some("b"));
     check(&[("a", off)], None);
     for mode in [
@@ -74,16 +74,19 @@ fn one_that_is_off_stands_in_nobodys_way() {
         "",
     ] {
         check(
-            &[("a", with(&json!({"updatePolicy": {"updateMode": mode}})))],
+            &[(
+                "a",
+                with_spec(&json!({"updatePolicy": {"updateMode": mode}})),
+            )],
             Some("a"),
         );
     }
 }
 
 #[test]
-fn the_version_of_the_target_does_not_matter_its_kind_and_name_do() {
+fn targets_match_by_kind_and_name_in_any_version() {
     let target = |version: &str, kind: &str, name: &str| {
-        with(&json!({"targetRef": {"apiVersion": version, "kind": kind, "name": name}}))
+        with_spec(&json!({"targetRef": {"apiVersion": version, "kind": kind, "name": name}}))
     };
     check(&[("a", target("v1", "Deployment", "web"))], Some("a"));
     check(&[("a", target("", "Deployment", "web"))], Some("a"));
@@ -93,9 +96,10 @@ fn the_version_of_the_target_does_not_matter_its_kind_and_name_do() {
 }
 
 #[test]
-fn the_topmost_controller_counts() {
-    let target = |kind: &str, name: &str| with(&json!({"targetRef": {"kind": kind, "name": name}}));
-    let stage = Stage::new()
+fn the_topmost_controller_is_matched() {
+    let target =
+        |kind: &str, name: &str| with_spec(&json!({"targetRef": {"kind": kind, "name": name}}));
+    let fixture = Fixture::new()
         .autoscaler("jobs", &target("CronJob", "nightly"))
         .autoscaler("db", &target("StatefulSet", "db"));
     for (kind, name, app, expected) in [
@@ -107,12 +111,12 @@ fn the_topmost_controller_counts() {
     ] {
         let mut object = pod(&json!({}));
         let owner = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
-        lay(
+        merge(
             &mut object,
             &json!({"metadata": {"labels": {"app": app}, "ownerReferences": owner}}),
         );
         assert_eq!(
-            sizer(&stage, &object).as_deref(),
+            selected_vpa(&fixture, &object).as_deref(),
             expected,
             "{kind} {name} {app}"
         );
@@ -120,24 +124,24 @@ fn the_topmost_controller_counts() {
 }
 
 #[test]
-fn owners_that_own_each_other_own_no_pod() {
-    let mut stage = Stage::new().autoscaler("a", &json!({}));
-    stage.controller(
+fn cyclic_owners_select_no_vpa() {
+    let mut fixture = Fixture::new().autoscaler("a", &json!({}));
+    fixture.controller(
         WellKnown::Deployment,
         "web",
         Some(("ReplicaSet", "web-abc")),
     );
-    assert_eq!(sizer(&stage, &pod(&json!({}))), None);
+    assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
 }
 
 #[test]
-fn those_of_other_namespaces_do_not_count() {
-    let mut stage = Stage::new();
-    let elsewhere = Stage::new().autoscaler("a", &json!({}));
+fn vpas_of_other_namespaces_are_not_selected() {
+    let mut fixture = Fixture::new();
+    let elsewhere = Fixture::new().autoscaler("a", &json!({}));
     for autoscaler in elsewhere.view.autoscalers.iter() {
         let mut moved = view::Autoscaler::clone(autoscaler);
         moved.key.namespace = "elsewhere".to_owned();
-        stage.view.autoscalers.apply(std::sync::Arc::new(moved));
+        fixture.view.autoscalers.apply(std::sync::Arc::new(moved));
     }
-    assert_eq!(sizer(&stage, &pod(&json!({}))), None);
+    assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
 }

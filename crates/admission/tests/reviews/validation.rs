@@ -1,12 +1,12 @@
-//! What is said about `VerticalPodAutoscaler` objects, word for word as upstream's webhook says it.
+//! Errors and warnings of `VerticalPodAutoscaler` objects, with upstream's texts.
 
-use admission::decide::{Outcome, Subject};
 use admission::{AdmissionConfig, Gates};
+use admission::{AdmissionResource, AdmissionStatus};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, lay, patch_in};
+use crate::fixture::{Fixture, merge, patch_in};
 
-/// Everything that has a gate is accepted.
+/// All gates on.
 const ALL: Gates = Gates {
     cpu_startup_boost: true,
     in_place: true,
@@ -14,14 +14,14 @@ const ALL: Gates = Gates {
 };
 
 fn response(spec: &Value, old: Option<&Value>, gates: Gates) -> Value {
-    let mut stage = Stage::new();
-    stage.config = AdmissionConfig {
+    let mut fixture = Fixture::new();
+    fixture.config = AdmissionConfig {
         gates,
         ..AdmissionConfig::default()
     };
     let object = |spec: &Value| {
         let mut object = json!({"metadata": {"name": "web"}, "spec": {"targetRef": {"kind": "Deployment", "name": "web"}}});
-        lay(&mut object["spec"], spec);
+        merge(&mut object["spec"], spec);
         object
     };
     let review = json!({"request": {
@@ -34,17 +34,17 @@ fn response(spec: &Value, old: Option<&Value>, gates: Gates) -> Value {
         "object": object(spec),
         "oldObject": old.map(object),
     }});
-    let answer = stage.answer(review.to_string().as_bytes());
-    assert_eq!(answer.subject, Subject::Autoscaler);
+    let decision = fixture.decide(review.to_string().as_bytes());
+    assert_eq!(decision.resource, AdmissionResource::Vpa);
     assert_eq!(
-        answer.outcome == Outcome::Error,
-        answer.review["response"]["allowed"] == false
+        decision.status == AdmissionStatus::Error,
+        decision.review["response"]["allowed"] == false
     );
-    answer.review["response"].clone()
+    decision.review["response"].clone()
 }
 
-/// The object is refused for these reasons.
-fn refused(spec: &Value, old: Option<&Value>, gates: Gates, reasons: &str) {
+/// Expects a refusal with these errors.
+fn check_refused(spec: &Value, old: Option<&Value>, gates: Gates, reasons: &str) {
     let response = response(spec, old, gates);
     assert_eq!(response["allowed"], false, "{spec}");
     let status = &response["status"];
@@ -61,8 +61,8 @@ fn refused(spec: &Value, old: Option<&Value>, gates: Gates, reasons: &str) {
     );
 }
 
-/// The object is admitted, with these warnings.
-fn admitted(spec: &Value, old: Option<&Value>, gates: Gates, warnings: &Value) {
+/// Expects an admission with these warnings.
+fn check_admitted(spec: &Value, old: Option<&Value>, gates: Gates, warnings: &Value) {
     let response = response(spec, old, gates);
     assert_eq!(response["allowed"], true, "{spec}: {response}");
     assert_eq!(
@@ -74,7 +74,7 @@ fn admitted(spec: &Value, old: Option<&Value>, gates: Gates, warnings: &Value) {
 
 fn policy(policy: &Value) -> Value {
     let mut all = json!({"containerName": "app"});
-    lay(&mut all, policy);
+    merge(&mut all, policy);
     json!({"resourcePolicy": {"containerPolicies": [all]}})
 }
 
@@ -83,60 +83,60 @@ fn cases(text: &str) -> Vec<(Value, String)> {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_values_are_refused() {
     for (spec, reasons) in cases(include_str!("golden/refused.json")) {
-        refused(&spec, None, ALL, &reasons);
+        check_refused(&spec, None, ALL, &reasons);
     }
 }
 
 #[test]
-fn what_has_a_gate_is_forbidden_without_it() {
+fn gated_fields_are_forbidden_without_their_gate() {
     for (spec, reasons) in cases(include_str!("golden/forbidden.json")) {
-        refused(&spec, None, Gates::default(), &reasons);
-        admitted(&spec, None, ALL, &json!([]));
+        check_refused(&spec, None, Gates::default(), &reasons);
+        check_admitted(&spec, None, ALL, &json!([]));
     }
 }
 
 #[test]
-fn an_object_keeps_what_it_had_before_the_gate_was_closed() {
+fn gated_fields_of_existing_objects_stay_valid() {
     let none = Gates::default();
     let ratio = policy(&json!({"oomBumpUpRatio": "2"}));
     let wait = json!({"updatePolicy": {"updateMode": "Off", "evictAfterOOMSeconds": 5}});
-    admitted(&wait, Some(&ratio), none, &json!([]));
-    admitted(&ratio, Some(&wait), none, &json!([]));
+    check_admitted(&wait, Some(&ratio), none, &json!([]));
+    check_admitted(&ratio, Some(&wait), none, &json!([]));
     let boost = json!({"startupBoost": {"cpu": {"type": "Factor", "factor": 2}}});
-    admitted(
+    check_admitted(
         &boost,
         Some(&policy(&json!({"startupBoost": {}}))),
         none,
         &json!([]),
     );
-    admitted(&boost, Some(&boost), none, &json!([]));
+    check_admitted(&boost, Some(&boost), none, &json!([]));
     let forbidden = "spec.startupBoost: Forbidden: in order to use startupBoost, you must enable feature gate CPUStartupBoost \
                      in the admission-controller args";
-    refused(&boost, Some(&json!({"startupBoost": {}})), none, forbidden);
+    check_refused(&boost, Some(&json!({"startupBoost": {}})), none, forbidden);
     let in_place = json!({"updatePolicy": {"updateMode": "InPlace"}});
-    admitted(&in_place, Some(&in_place), none, &json!([]));
+    check_admitted(&in_place, Some(&in_place), none, &json!([]));
 }
 
 #[test]
-fn what_is_out_of_date_is_warned_of() {
+fn deprecated_values_cause_warnings() {
     let auto = json!({"updatePolicy": {"updateMode": "Auto"}});
     let warning = "spec.updatePolicy: \"Auto\" mode is deprecated and will be removed in a future API version. Use explicit \
                    update modes like: [InPlace InPlaceOrRecreate Initial Off Recreate]. \
                    See https://github.com/kubernetes/autoscaler/issues/8424 for more details.";
-    admitted(&auto, None, Gates::default(), &json!([warning]));
+    check_admitted(&auto, None, Gates::default(), &json!([warning]));
     let disk = policy(&json!({"controlledResources": ["cpu", "disk"]}));
     let path = "spec.resourcePolicy.containerPolicies[0].controlledResources[1]";
     let warning = format!(
         "{path}: unsupported value \"disk\" is allowed only because it is present in the existing VPA object; \
          supported values: \"cpu\", \"memory\""
     );
-    admitted(&disk, Some(&disk), Gates::default(), &json!([warning]));
+    check_admitted(&disk, Some(&disk), Gates::default(), &json!([warning]));
 }
 
 #[test]
-fn the_update_policy_is_filled_in_where_there_is_none() {
+fn a_missing_update_policy_is_defaulted() {
     let patch = |spec: &Value| {
         let response = response(spec, None, Gates::default());
         patch_in(&json!({"response": response}))
@@ -149,7 +149,7 @@ fn the_update_policy_is_filled_in_where_there_is_none() {
 }
 
 #[test]
-fn every_reason_is_told_by_its_field() {
+fn each_error_is_a_cause_with_its_field() {
     let spec = json!({"updatePolicy": {"updateMode": "Off", "minReplicas": 0}});
     let response = response(&spec, None, Gates::default());
     let details = json!({
@@ -166,7 +166,7 @@ fn every_reason_is_told_by_its_field() {
 }
 
 #[test]
-fn an_object_that_is_deleted_is_not_looked_at() {
+fn deletions_are_admitted() {
     let review = json!({"request": {
         "uid": "u-1",
         "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
@@ -174,16 +174,16 @@ fn an_object_that_is_deleted_is_not_looked_at() {
         "object": null,
         "oldObject": {"spec": {"targetRef": null}},
     }});
-    let answer = Stage::new().answer(review.to_string().as_bytes());
+    let decision = Fixture::new().decide(review.to_string().as_bytes());
     assert_eq!(
-        answer.review["response"],
+        decision.review["response"],
         json!({"uid": "u-1", "allowed": true})
     );
 }
 
 #[test]
-fn an_object_that_is_going_can_let_go_of_its_finalizers_whatever_is_wrong_with_it() {
-    let answer = |object: &Value, old: &Value| {
+fn finalizers_of_invalid_objects_can_be_removed() {
+    let response = |object: &Value, old: &Value| {
         let review = json!({"request": {
             "uid": "u-1",
             "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
@@ -191,10 +191,10 @@ fn an_object_that_is_going_can_let_go_of_its_finalizers_whatever_is_wrong_with_i
             "object": object,
             "oldObject": old,
         }});
-        Stage::new().answer(review.to_string().as_bytes()).review["response"].clone()
+        Fixture::new().decide(review.to_string().as_bytes()).review["response"].clone()
     };
     let admitted = json!({"uid": "u-1", "allowed": true});
-    let (living, going) = (
+    let (kept, deleted) = (
         json!({}),
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}),
     );
@@ -204,11 +204,15 @@ fn an_object_that_is_going_can_let_go_of_its_finalizers_whatever_is_wrong_with_i
         json!(null),
     ] {
         let object = |metadata: &Value| json!({"metadata": metadata, "spec": spec});
-        assert_eq!(answer(&object(&going), &object(&going)), admitted, "{spec}");
-        // Whether it is going is for the API server to say, and not for who writes it.
+        assert_eq!(
+            response(&object(&deleted), &object(&deleted)),
+            admitted,
+            "{spec}"
+        );
+        // The old object tells whether it is being deleted; the new one is the author's.
         if !spec.is_null() {
             assert_eq!(
-                answer(&object(&going), &object(&living))["allowed"],
+                response(&object(&deleted), &object(&kept))["allowed"],
                 false,
                 "{spec}"
             );

@@ -1,8 +1,8 @@
-//! Reviews as they are sent, from which odd ones are made.
+//! Valid reviews, from which invalid ones are derived.
 
 use serde_json::{Value, json};
 
-use crate::stage::{lay, pod, pod_review};
+use crate::fixture::{merge, pod, pod_review};
 
 pub(super) fn reviews() -> Vec<Value> {
     let sidecars = json!({
@@ -17,7 +17,7 @@ pub(super) fn reviews() -> Vec<Value> {
     let pods = [json!({}), sidecars].map(|over| {
         let mut pod =
             pod(&json!({"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"cpu": "1"}}));
-        lay(&mut pod, &over);
+        merge(&mut pod, &over);
         pod_review(&pod)
     });
     let object = json!({

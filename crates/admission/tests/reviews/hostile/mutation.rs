@@ -1,4 +1,4 @@
-//! Changes of a review: of values before it is written, then of bytes.
+//! Mutations of a review: of its values, then of its bytes.
 
 use std::sync::LazyLock;
 
@@ -6,24 +6,24 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-/// One change.
+/// A mutation.
 #[derive(Debug, Clone)]
 pub(super) enum Mutation {
-    /// Puts an odd value in the place of one.
+    /// Replaces a value by an odd one.
     Replace(Index, Index),
-    /// Takes a value away.
+    /// Removes a value.
     Remove(Index),
-    /// Puts one value of the review in the place of another.
+    /// Replaces a value by another value of the review.
     Copy(Index, Index),
-    /// Puts a map into a map, an element into a list, once more under another name.
+    /// Repeats an entry of a map under another name, or elements of a list.
     Repeat(Index, u8),
     /// Changes a byte.
     Byte(Index, u8),
-    /// Cuts bytes out.
+    /// Removes bytes.
     Cut(Index, Index),
-    /// Writes bytes twice.
+    /// Repeats bytes.
     Double(Index, Index),
-    /// Puts any bytes in.
+    /// Inserts bytes.
     Insert(Index, Vec<u8>),
 }
 
@@ -43,7 +43,7 @@ impl Mutation {
     }
 }
 
-/// The body of a review after these changes.
+/// The body of a review after these mutations.
 pub(super) fn apply(review: &Value, mutations: &[Mutation]) -> Vec<u8> {
     let mut review = review.clone();
     for mutation in mutations {
@@ -161,7 +161,7 @@ fn odd_values() -> Vec<Value> {
 
 fn collect(value: &Value, path: String, paths: &mut Vec<String>) {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
-    // What is deeper than any review is not changed any more.
+    // Deeper values than those of reviews are not mutated.
     if path.len() < 400 {
         match value {
             Value::Object(map) => {

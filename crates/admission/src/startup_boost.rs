@@ -1,5 +1,4 @@
-//! More CPU while a container starts, and the annotation from which the updater learns what to go
-//! back to.
+//! CPU startup boost, and the annotation from which the updater restores the original resources.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go` and
 //! `pkg/utils/annotations`.
@@ -13,36 +12,35 @@ use crate::review::Requirements;
 
 const ANNOTATION_PREFIX: &str = "vpaCpuStartupBoost/";
 
-/// Why a pod cannot be boosted.
+/// An invalid startup boost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoostError {
-    /// The factor is not there, or would make less of it.
+    /// The factor is missing or less than 1.
     #[error("factor of startupBoost.cpu must be at least 1")]
     Factor,
-    /// The quantity is not there.
+    /// The quantity is missing.
     #[error("quantity of startupBoost.cpu is missing")]
     Quantity,
 }
 
-/// The boost of a container: that of its policy, where it has one, stands before that of the
-/// object.
+/// The boost of a container: that of its policy, or else that of the VPA.
 pub(crate) fn boost_of<'a>(
     spec: &'a VerticalPodAutoscalerSpec,
     container: &str,
 ) -> Option<&'a CpuStartupBoost> {
-    let own = spec
+    let policy_boost = spec
         .container_policy(container)
         .and_then(|policy| policy.startup_boost.as_ref());
-    own.or(spec.startup_boost.as_ref())?.cpu.as_ref()
+    policy_boost.or(spec.startup_boost.as_ref())?.cpu.as_ref()
 }
 
-/// Raises the size of a container, which was written with `original` resources.
-pub(crate) fn raise(
+/// Raises the CPU of a container, up to `max`. `original` are the resources in the pod's manifest.
+pub(crate) fn apply(
     size: &mut ContainerSize,
     boost: &CpuStartupBoost,
     original: &Requirements,
     values: ControlledValues,
-    most: Option<&Quantity>,
+    max: Option<&Quantity>,
 ) -> Result<(), BoostError> {
     let empty = ResourceList::new();
     let requests = original.requests.as_ref().unwrap_or(&empty);
@@ -56,8 +54,8 @@ pub(crate) fn raise(
         .cloned()
         .unwrap_or_default();
     let mut boosted = boosted(&base, boost)?;
-    if let Some(most) = most.filter(|most| boosted > **most) {
-        boosted = most.clone();
+    if let Some(max) = max.filter(|max| boosted > **max) {
+        boosted = max.clone();
     }
     match values {
         ControlledValues::RequestsOnly => {
@@ -97,7 +95,8 @@ fn boosted(base: &Quantity, boost: &CpuStartupBoost) -> Result<Quantity, BoostEr
     }
 }
 
-/// One millicore less than the limit, so that the two stay different, where there is that much.
+/// One millicore less than the limit, so that request and limit stay different; the limit itself if
+/// it is at most one millicore.
 fn just_below(limit: &Quantity) -> Quantity {
     let step = Quantity::from_milli(1);
     if *limit > step {
@@ -113,9 +112,9 @@ struct Original {
     limits: ResourceList,
 }
 
-/// The annotation that keeps what a boosted container was written with: its name and its text.
+/// The annotation with the original resources of a boosted container: name and value.
 pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, String) {
-    let kept = |list: &Option<ResourceList>| -> ResourceList {
+    let cpu_and_memory = |list: &Option<ResourceList>| -> ResourceList {
         let sized = [ResourceName::Cpu, ResourceName::Memory];
         let list = list.as_ref();
         sized
@@ -124,8 +123,8 @@ pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, S
             .collect()
     };
     let original = Original {
-        requests: kept(&original.requests),
-        limits: kept(&original.limits),
+        requests: cpu_and_memory(&original.requests),
+        limits: cpu_and_memory(&original.limits),
     };
     let text = serde_json::to_string(&original).unwrap_or_default();
     (format!("{ANNOTATION_PREFIX}{container}"), text)

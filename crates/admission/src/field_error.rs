@@ -1,4 +1,4 @@
-//! What is wrong with single fields, in the words and the form of the Kubernetes API.
+//! Errors of single fields, with the texts of the Kubernetes API.
 //!
 //! Source: `k8s.io/apimachinery/pkg/util/validation/field` and `NewInvalid` of
 //! `k8s.io/apimachinery/pkg/api/errors`.
@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 
 use crate::review::GroupKind;
 
-/// What is wrong with one field.
+/// An error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    cause: &'static str,
+pub(crate) struct FieldError {
+    reason: &'static str,
     field: String,
-    body: String,
+    message: String,
 }
 
-impl Problem {
-    /// A value is missing.
+impl FieldError {
+    /// A missing value.
     pub(crate) fn required(field: String, detail: &str) -> Self {
         Self::new("FieldValueRequired", field, "Required value", detail)
     }
 
-    /// A value makes no sense. `value` is shown as it is: texts come in quotes.
+    /// An invalid value. `value` is printed as it is; a string must be quoted already.
     pub(crate) fn invalid(field: String, value: impl Display, detail: &str) -> Self {
         Self::new(
             "FieldValueInvalid",
@@ -33,7 +33,7 @@ impl Problem {
         )
     }
 
-    /// A value is none of those that there are.
+    /// A value that is not in `supported`.
     pub(crate) fn unsupported(field: String, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         let detail = format!("supported values: {}", supported.join(", "));
@@ -45,15 +45,15 @@ impl Problem {
         )
     }
 
-    /// A value is not accepted here and now.
+    /// A value that is not allowed here.
     pub(crate) fn forbidden(field: String, detail: &str) -> Self {
         Self::new("FieldValueForbidden", field, "Forbidden", detail)
     }
 
-    /// A list is too long.
-    pub(crate) fn too_many(field: String, count: usize, most: usize) -> Self {
-        let items = if most == 1 { "item" } else { "items" };
-        let detail = format!("must have at most {most} {items}");
+    /// A list with more than `max` items.
+    pub(crate) fn too_many(field: String, count: usize, max: usize) -> Self {
+        let items = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {items}");
         Self::new(
             "FieldValueTooMany",
             field,
@@ -62,29 +62,33 @@ impl Problem {
         )
     }
 
-    /// The object cannot be read.
-    pub(crate) fn unreadable(reason: &str) -> Self {
-        Self::new("InternalError", ".".to_owned(), "Internal error", reason)
+    /// An object that cannot be parsed.
+    pub(crate) fn internal(detail: &str) -> Self {
+        Self::new("InternalError", ".".to_owned(), "Internal error", detail)
     }
 
-    fn new(cause: &'static str, field: String, what: &str, detail: &str) -> Self {
-        let body = if detail.is_empty() {
-            what.to_owned()
+    fn new(reason: &'static str, field: String, kind: &str, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            kind.to_owned()
         } else {
-            format!("{what}: {detail}")
+            format!("{kind}: {detail}")
         };
-        Self { cause, field, body }
+        Self {
+            reason,
+            field,
+            message,
+        }
     }
 
     fn text(&self) -> String {
-        format!("{}: {}", self.field, self.body)
+        format!("{}: {}", self.field, self.message)
     }
 }
 
-/// The status with which the API server refuses an object; none if there is no problem.
-pub(crate) fn status(kind: &GroupKind<'_>, name: &str, problems: &[Problem]) -> Option<Value> {
+/// The `Status` of a refusal; `None` without errors.
+pub(crate) fn status(kind: &GroupKind<'_>, name: &str, errors: &[FieldError]) -> Option<Value> {
     let mut texts: Vec<String> = Vec::new();
-    for text in problems.iter().map(Problem::text) {
+    for text in errors.iter().map(FieldError::text) {
         if !texts.contains(&text) {
             texts.push(text);
         }
@@ -103,10 +107,8 @@ pub(crate) fn status(kind: &GroupKind<'_>, name: &str, problems: &[Problem]) -> 
     } else {
         format!("{kind}.{group}")
     };
-    let causes: Vec<Value> = problems
-        .iter()
-        .map(|problem| json!({"reason": problem.cause, "message": problem.body, "field": problem.field}))
-        .collect();
+    let cause = |error: &FieldError| json!({"reason": error.reason, "message": error.message, "field": error.field});
+    let causes: Vec<Value> = errors.iter().map(cause).collect();
     Some(json!({
         "metadata": {},
         "status": "Failure",

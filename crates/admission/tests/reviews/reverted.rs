@@ -1,11 +1,11 @@
-//! Pods that the API server would refuse if they got all that is recommended, with what is said of
-//! their sizes: `golden/taken_back.json`.
+//! Pods that the API server would refuse with the whole recommendation, and the text of their
+//! annotation: `golden/reverted.json`.
 
 use admission::AdmissionConfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, lay, pod};
+use crate::fixture::{Fixture, merge, pod};
 
 #[derive(Deserialize)]
 struct Case {
@@ -13,15 +13,15 @@ struct Case {
     /// The items of the namespace's `LimitRange`.
     #[serde(default)]
     limits: Value,
-    /// What the pod is beside an ordinary one.
+    /// Merged into an ordinary pod.
     pod: Value,
-    /// What the autoscaler is beside an ordinary one.
+    /// Merged into an ordinary VPA object.
     #[serde(default)]
     autoscaler: Value,
-    /// Whether the flag for native sidecars is on.
+    /// The flag `--native-sidecars`.
     #[serde(default)]
     sidecars: bool,
-    /// What the annotation says of the containers.
+    /// The containers in the annotation `vpaUpdates`.
     updates: String,
 }
 
@@ -32,21 +32,21 @@ impl Case {
         } else {
             self.autoscaler.clone()
         };
-        let mut stage = Stage::new().autoscaler("web", &autoscaler);
+        let mut fixture = Fixture::new().autoscaler("web", &autoscaler);
         if !self.limits.is_null() {
-            stage = stage.limit_range(&self.limits);
+            fixture = fixture.limit_range(&self.limits);
         }
-        stage.config = AdmissionConfig {
+        fixture.config = AdmissionConfig {
             native_sidecars: self.sidecars,
             ..AdmissionConfig::default()
         };
         let mut object = pod(&json!({"requests": {"cpu": "1", "memory": "1Gi"}}));
-        lay(&mut object, &self.pod);
-        updates(&stage.patch(&object).unwrap_or_default()).to_owned()
+        merge(&mut object, &self.pod);
+        updates(&fixture.patch(&object).unwrap_or_default()).to_owned()
     }
 }
 
-/// What the patch says of the containers.
+/// The containers in the annotation `vpaUpdates`.
 fn updates(patch: &Value) -> &str {
     let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
     let said = operations
@@ -60,9 +60,9 @@ fn updates(patch: &Value) -> &str {
 }
 
 #[test]
-fn what_would_have_the_pod_refused_stays_as_it_is() {
+fn resources_that_would_be_refused_stay_unchanged() {
     let cases: Vec<Case> =
-        serde_json::from_str(include_str!("golden/taken_back.json")).expect("cases");
+        serde_json::from_str(include_str!("golden/reverted.json")).expect("cases");
     assert!(!cases.is_empty());
     let wrong: Vec<String> = cases
         .iter()
@@ -73,7 +73,7 @@ fn what_would_have_the_pod_refused_stays_as_it_is() {
         .collect();
     assert!(
         wrong.is_empty(),
-        "other sizes than agreed:\n{}",
+        "texts differ from the recorded ones:\n{}",
         wrong.join("\n")
     );
 }

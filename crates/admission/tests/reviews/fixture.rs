@@ -1,10 +1,9 @@
-//! A small cluster: namespace `shop` with a Deployment `web` whose `ReplicaSet` is `web-abc`, and
-//! others.
+//! A cluster with the namespace `shop`: a Deployment `web` with the `ReplicaSet` `web-abc`, and other
+//! controllers.
 
 use std::sync::Arc;
 
-use admission::decide::{self, Outcome, Subject, review};
-use admission::{AdmissionConfig, Input};
+use admission::{AdmissionConfig, AdmissionResource, AdmissionStatus, Decision, Input, review};
 use api::vpa;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
@@ -12,55 +11,56 @@ use view::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown
 
 pub(crate) const NAMESPACE: &str = "shop";
 
-/// An answer whose text was read.
-pub(crate) struct Answer {
-    pub(crate) subject: Subject,
-    pub(crate) outcome: Outcome,
+/// A decision with its body parsed.
+pub(crate) struct ParsedDecision {
+    pub(crate) resource: AdmissionResource,
+    pub(crate) status: AdmissionStatus,
     pub(crate) review: Value,
+    /// The length of the body in bytes.
     pub(crate) length: usize,
 }
 
-impl From<decide::Answer> for Answer {
-    fn from(answer: decide::Answer) -> Self {
-        let decide::Answer {
-            subject,
-            outcome,
+impl From<Decision> for ParsedDecision {
+    fn from(decision: Decision) -> Self {
+        let Decision {
+            resource,
+            status,
             body,
             failure: _,
-        } = answer;
+        } = decision;
         Self {
-            subject,
-            outcome,
+            resource,
+            status,
             review: serde_json::from_slice(&body).expect("a review"),
             length: body.len(),
         }
     }
 }
 
-/// What is known when a review comes.
+/// The input of decisions.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) view: View,
     pub(crate) config: AdmissionConfig,
 }
 
-impl Stage {
-    /// With the controllers, and without autoscalers.
+impl Fixture {
+    /// A fixture with the controllers and without VPA objects.
     pub(crate) fn new() -> Self {
-        let mut stage = Self::default();
-        stage.controller(WellKnown::Deployment, "web", None);
-        stage.controller(
+        let mut fixture = Self::default();
+        fixture.controller(WellKnown::Deployment, "web", None);
+        fixture.controller(
             WellKnown::ReplicaSet,
             "web-abc",
             Some(("Deployment", "web")),
         );
-        stage.controller(WellKnown::StatefulSet, "db", None);
-        stage.controller(WellKnown::CronJob, "nightly", None);
-        stage.controller(WellKnown::Job, "nightly-1", Some(("CronJob", "nightly")));
-        stage
+        fixture.controller(WellKnown::StatefulSet, "db", None);
+        fixture.controller(WellKnown::CronJob, "nightly", None);
+        fixture.controller(WellKnown::Job, "nightly-1", Some(("CronJob", "nightly")));
+        fixture
     }
 
-    /// A controller whose pods have the label `app` with the name of the one on top.
+    /// Adds a controller. Its pods have the label `app` with the name of the topmost controller.
     pub(crate) fn controller(&mut self, kind: WellKnown, name: &str, owner: Option<(&str, &str)>) {
         let app = owner.map_or(name, |(_, owner)| owner);
         let owner = owner.map(|(kind, name)| Owner {
@@ -78,8 +78,8 @@ impl Stage {
         }));
     }
 
-    /// An autoscaler for `web`, with `over` laid over it: it recommends 100 millicores and 200 MiB
-    /// for `app`.
+    /// Adds a VPA object for `web`, merged with `over`. It recommends 100 millicores and 200 MiB for
+    /// `app`.
     pub(crate) fn autoscaler(mut self, name: &str, over: &Value) -> Self {
         let mut object = json!({
             "metadata": {"namespace": NAMESPACE, "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -88,7 +88,7 @@ impl Stage {
                 {"containerName": "app", "target": {"cpu": "100m", "memory": "200Mi"}},
             ]}},
         });
-        lay(&mut object, over);
+        merge(&mut object, over);
         let object = vpa::parse(object).expect("an autoscaler");
         self.view.autoscalers.apply(Arc::new(Autoscaler {
             key: ObjectKey::new(NAMESPACE, name),
@@ -97,7 +97,7 @@ impl Stage {
         self
     }
 
-    /// A `LimitRange` with these items.
+    /// Adds a `LimitRange` with these items.
     pub(crate) fn limit_range(mut self, items: &Value) -> Self {
         let object = json!({"metadata": {"namespace": NAMESPACE, "name": "limits"}, "spec": {"limits": items}});
         let object = serde_json::from_value(object).expect("a limit range");
@@ -107,12 +107,12 @@ impl Stage {
         self
     }
 
-    /// The answer to this body.
-    pub(crate) fn answer(&self, body: &[u8]) -> Answer {
+    /// The decision on this body.
+    pub(crate) fn decide(&self, body: &[u8]) -> ParsedDecision {
         review(
             &Input {
                 view: &self.view,
-                heard: None,
+                feed: None,
                 config: &self.config,
             },
             body,
@@ -120,9 +120,9 @@ impl Stage {
         .into()
     }
 
-    /// The patch of this pod; none where it stays as it is.
+    /// The patch of this pod; `None` if it is admitted unchanged.
     pub(crate) fn patch(&self, pod: &Value) -> Option<Value> {
-        patch_in(&self.answer(pod_review(pod).to_string().as_bytes()).review)
+        patch_in(&self.decide(pod_review(pod).to_string().as_bytes()).review)
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn pod_review(pod: &Value) -> Value {
     })
 }
 
-/// A pod of `web` with one container `app` and these resources, as its `ReplicaSet` makes it.
+/// A pod of `web` with one container `app` with these resources, as its `ReplicaSet` creates it.
 pub(crate) fn pod(resources: &Value) -> Value {
     json!({
         "metadata": {
@@ -159,7 +159,7 @@ pub(crate) fn pod(resources: &Value) -> Value {
     })
 }
 
-/// The patch in the answer to a review that is admitted.
+/// The patch in the response of an admitted review.
 pub(crate) fn patch_in(review: &Value) -> Option<Value> {
     let response = &review["response"];
     assert_eq!(response["allowed"], true, "{response}");
@@ -169,12 +169,12 @@ pub(crate) fn patch_in(review: &Value) -> Option<Value> {
     Some(serde_json::from_slice(&bytes.0).expect("a patch"))
 }
 
-/// Lays `over` over `object`, map by map.
-pub(crate) fn lay(object: &mut Value, over: &Value) {
+/// Merges `over` into `object`, map by map.
+pub(crate) fn merge(object: &mut Value, over: &Value) {
     match (object, over) {
         (Value::Object(object), Value::Object(over)) => {
             for (key, value) in over {
-                lay(object.entry(key).or_insert(Value::Null), value);
+                merge(object.entry(key).or_insert(Value::Null), value);
             }
         }
         (object, over) => *object = over.clone(),
