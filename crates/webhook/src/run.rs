@@ -20,10 +20,10 @@ use view::{Scope, Shard, View};
 use crate::act::rollout::Replica;
 use crate::args::Args;
 use crate::metrics::{self, Metrics};
-use crate::overload::Load;
+use crate::overload::Overload;
 use crate::registrar::Registrar;
 use crate::registration::{FailurePolicy, Registration};
-use crate::serve::{LIMITS, Reviews};
+use crate::serve::{LIMITS, ReviewHandler};
 
 /// How long requests are still taken after the end was asked for: Services go on sending some until
 /// everybody knows. What is under way then has the rest of the 20 s that the end may take.
@@ -94,7 +94,7 @@ pub async fn run_on(
     let answered = CancellationToken::new();
     let _end = answered.clone().drop_guard();
     let answering = chassis.until(answered);
-    let heard = hear(feed, &answering)?;
+    let feed = subscribe(feed, &answering)?;
     let Some(view) = watch_cluster(scope, &answering).await else {
         return Ok(());
     };
@@ -110,20 +110,20 @@ pub async fn run_on(
 
     let port = port.await?;
     tracing::info!(address = %port.address()?, "answering reviews");
-    let load = Load::default();
+    let overload = Overload::default();
     answering
         .tasks
-        .spawn_until_shutdown("load", load.clone().measure());
+        .spawn_until_shutdown("overload", overload.clone().measure());
     let tls = certificates.current();
-    let reviews = Reviews {
+    let handler = ReviewHandler {
         view,
-        heard,
+        feed,
         config,
         metrics,
-        load,
-        leaving: chassis.shutdown.clone(),
+        overload,
+        shutdown: chassis.shutdown.clone(),
     };
-    let server = port.serve(reviews.router(), tls, chassis.shutdown.clone(), LEAVING);
+    let server = port.serve(handler.router(), tls, chassis.shutdown.clone(), LEAVING);
     chassis.readiness.condition("serving").ready();
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
@@ -154,8 +154,8 @@ pub async fn run_on(
     Ok(())
 }
 
-/// Reads the feed, where there is one.
-fn hear(
+/// Subscribes to the feed, if there is one.
+fn subscribe(
     feed: FeedReaderArgs,
     chassis: &Chassis,
 ) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
@@ -167,14 +167,14 @@ fn hear(
     else {
         return Ok(None);
     };
-    let (heard, reading) = Reader {
+    let (subscription, reading) = Reader {
         leaders,
         tls,
         server_name,
     }
     .subscribe();
     chassis.tasks.spawn_until_shutdown("feed", reading);
-    Ok(Some(heard))
+    Ok(Some(subscription))
 }
 
 /// Watches what reviews are answered from, and returns when it is known; nothing if the end comes

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use view::{Autoscaler, Controller, ObjectKey, View, WellKnown};
 use webhook::metrics::Metrics;
-use webhook::overload::Load;
-use webhook::serve::Reviews;
+use webhook::overload::Overload;
+use webhook::serve::ReviewHandler;
 
 const NAMESPACE: &str = "shop";
 
@@ -118,15 +118,15 @@ fn review() -> Request<Body> {
 
 /// The CPU request that a new pod gets.
 async fn cpu_request(status: &Value, fed: Option<&Fed>) -> Option<String> {
-    let reviews = Reviews {
+    let handler = ReviewHandler {
         view: watch::channel(view(status)).1,
-        heard: fed.map(|fed| watch::channel(subscription(fed)).1),
+        feed: fed.map(|fed| watch::channel(subscription(fed)).1),
         config: Arc::new(AdmissionConfig::default()),
         metrics: Metrics::register(&Registry::new()).unwrap(),
-        load: Load::default(),
-        leaving: CancellationToken::new(),
+        overload: Overload::default(),
+        shutdown: CancellationToken::new(),
     };
-    let response = reviews.router().oneshot(review()).await.unwrap();
+    let response = handler.router().oneshot(review()).await.unwrap();
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     let mut review: Value = serde_json::from_slice(&body).unwrap();
     let patch: ByteString = serde_json::from_value(review["response"]["patch"].take()).unwrap();

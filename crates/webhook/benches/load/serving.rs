@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use webhook::metrics::Metrics;
-use webhook::overload::Load;
-use webhook::serve::{LIMITS, Reviews};
+use webhook::overload::Overload;
+use webhook::serve::{LIMITS, ReviewHandler};
 
 use crate::cluster::view;
 use crate::cores::stay_on;
@@ -40,13 +40,13 @@ pub(crate) fn run() -> Result<()> {
         authorities: None,
     };
     let (_known, view) = watch::channel(view()?);
-    let reviews = Reviews {
+    let handler = ReviewHandler {
         view,
-        heard: None,
+        feed: None,
         config: Arc::new(AdmissionConfig::default()),
         metrics: Metrics::register(&Registry::new())?,
-        load: Load::default(),
-        leaving: CancellationToken::new(),
+        overload: Overload::default(),
+        shutdown: CancellationToken::new(),
     };
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -62,10 +62,10 @@ pub(crate) fn run() -> Result<()> {
                 cert.pem()
             )
             .context("standard output")?;
-            tokio::spawn(reviews.load.clone().measure());
+            tokio::spawn(handler.overload.clone().measure());
             serve(
                 listener,
-                reviews.router(),
+                handler.router(),
                 Some(tls.current()),
                 LIMITS,
                 CancellationToken::new(),

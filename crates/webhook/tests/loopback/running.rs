@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use view::View;
 use webhook::act;
 use webhook::metrics::Metrics;
-use webhook::overload::Load;
+use webhook::overload::Overload;
 use webhook::registrar::Registrar;
 use webhook::registration::{Address, FailurePolicy, Reach, Registration};
-use webhook::serve::Reviews;
+use webhook::serve::ReviewHandler;
 
 use crate::objects::Objects;
 
@@ -57,20 +57,20 @@ impl Replica {
         let clock = ApiServerClock::default();
         let certificates = source.get(&clock).await?;
         let (_, view) = watch::channel(View::default());
-        let reviews = Reviews {
+        let handler = ReviewHandler {
             view,
-            heard: None,
+            feed: None,
             config: Arc::new(AdmissionConfig::default()),
             metrics: Metrics::register(&Registry::new())?,
-            load: Load::default(),
-            leaving: CancellationToken::new(),
+            overload: Overload::default(),
+            shutdown: CancellationToken::new(),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let tls = Some(certificates.current());
         let server = tokio::spawn(serve(
             listener,
-            reviews.router(),
+            handler.router(),
             tls,
             limits,
             CancellationToken::new(),
