@@ -10,6 +10,12 @@ use json_patch::{AddOperation, PatchOperation};
 use model::{Quantity, ResourceName};
 use serde_json::{Value, json};
 
+/// Capacity of a typical path, in bytes.
+const PATH_BYTES: usize = 96;
+/// Capacity of a typical patch, in operations and in bytes.
+const OPERATIONS: usize = 8;
+const PATCH_BYTES: usize = 1536;
+
 /// A patch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Patch(json_patch::Patch);
@@ -21,12 +27,18 @@ impl Patch {
         path: impl IntoIterator<Item = impl Into<Token<'a>>>,
         value: Value,
     ) {
-        let path = PointerBuf::from_tokens(path);
-        self.push(path, value);
+        let mut pointer = empty_path();
+        for token in path {
+            pointer.push_back(token);
+        }
+        self.push(pointer, value);
     }
 
     fn push(&mut self, path: PointerBuf, value: Value) {
         let operation = AddOperation { path, value };
+        if self.0.is_empty() {
+            self.0.0.reserve(OPERATIONS);
+        }
         self.0.0.push(PatchOperation::Add(operation));
     }
 
@@ -40,7 +52,9 @@ impl Patch {
         if self.0.is_empty() {
             return None;
         }
-        serde_json::to_vec(&self.0).ok()
+        let mut json = Vec::with_capacity(PATCH_BYTES);
+        serde_json::to_writer(&mut json, &self.0).ok()?;
+        Some(json)
     }
 
     /// Adds an empty map of annotations.
@@ -122,9 +136,18 @@ impl ContainerPath {
             Self::Container(index) => ("containers", index),
             Self::InitContainer(index) => ("initContainers", index),
         };
-        let tokens: [Token<'_>; 4] = ["spec".into(), list.into(), index.into(), "resources".into()];
-        PointerBuf::from_tokens(tokens)
+        let mut path = empty_path();
+        path.push_back("spec");
+        path.push_back(list);
+        path.push_back(index);
+        path.push_back("resources");
+        path
     }
+}
+
+/// The root, with capacity for a path.
+fn empty_path() -> PointerBuf {
+    PointerBuf::parse(String::with_capacity(PATH_BYTES)).unwrap_or_default()
 }
 
 impl Display for ContainerPath {

@@ -171,5 +171,10 @@ fn body(response: Response<'_>) -> Vec<u8> {
         kind: "AdmissionReview",
         response,
     };
-    serde_json::to_vec(&review).unwrap_or_default()
+    let patch_bytes = review.response.patch.as_ref().map_or(0, String::len);
+    let mut body = Vec::with_capacity(patch_bytes.saturating_add(256));
+    match serde_json::to_writer(&mut body, &review) {
+        Ok(()) => body,
+        Err(_) => Vec::new(),
+    }
 }
