@@ -1,21 +1,22 @@
-//! The admission webhook: gives pods their recommended size when they are created, and refuses VPA
-//! objects that make no sense. It never refuses a pod.
+//! The admission webhook: sizes pods when they are created, and refuses invalid VPA objects. It never
+//! refuses a pod.
 //!
-//! * [`args`]: the flags.
-//! * [`run`]: starts everything.
-//! * crate `admission`: the decision on a review, as a pure function.
-//! * [`serve`]: the HTTPS endpoint that the API server asks.
-//! * [`overload`]: when there is more to do than can be done in time.
-//! * [`registration`]: how the API server is told of the webhook.
-//! * [`registrar`]: keeps it registered, with the CA bundle of its certificate.
-//! * [`act`]: the only writes.
-//! * [`metrics`]: what is measured about all this.
+//! | module | contents |
+//! |---|---|
+//! | [`args`] | the flags |
+//! | [`heartbeat`] | the renewal of the Lease that the updater watches |
+//! | [`metrics`] | metrics of reviews |
+//! | [`overload`] | the detection of overload |
+//! | [`registration`] | the `MutatingWebhookConfiguration` and its CA bundle |
+//! | [`serve`](mod@serve) | the HTTPS endpoint that the API server sends reviews to |
+//!
+//! The decision on a review is a pure function of crate `admission`. The webhook writes only its
+//! registration, its heartbeat and its certificates: no pod, and no VPA object.
 
-pub mod act;
 pub mod args;
+pub mod heartbeat;
 pub mod metrics;
 pub mod overload;
-pub mod registrar;
 pub mod registration;
 mod run;
 pub mod serve;

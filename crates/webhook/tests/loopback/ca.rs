@@ -1,20 +1,20 @@
-//! Authorities as people have them who look after certificates themselves.
+//! CAs that are not managed by the webhook.
 
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-use crate::running::NAME;
+use crate::fixture::NAME;
 
 const DAY: Duration = Duration::from_hours(24);
 
-pub(crate) struct Authority {
+pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
 }
 
-impl Authority {
+impl Ca {
     pub(crate) fn new(name: &str) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -27,7 +27,7 @@ impl Authority {
         })
     }
 
-    /// A certificate and its key; of ninety days, of which so many are left, where that is said.
+    /// A certificate and its key. With `left` it is valid for ninety days, of which these are left.
     pub(crate) fn issue(&self, left: Option<u32>) -> Result<(String, String)> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new([NAME.to_owned()])?;

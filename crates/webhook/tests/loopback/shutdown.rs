@@ -1,4 +1,4 @@
-//! A replica that is asked to end answers for some seconds, by the cluster as it is then.
+//! After the shutdown a replica responds for some seconds, with a current view.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -23,12 +23,11 @@ use tokio_util::sync::CancellationToken;
 use webhook::args::{Args, PROGRAM};
 use webhook::serve::LIMITS;
 
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::client::{Connection, trusting};
-use crate::running::NAME;
+use crate::fixture::NAME;
 
-/// Lists of one `StatefulSet` and its autoscaler, and a watch of the latter that tells what is sent
-/// here.
+/// An API server with one `StatefulSet` and its VPA. `events` are those of the watch of VPAs.
 fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
     let events = Arc::new(Mutex::new(Some(events)));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -103,8 +102,8 @@ fn review() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_view_goes_on_as_long_as_reviews_are_answered() -> Result<()> {
-    let (folder, authority) = (tempfile::tempdir()?, Authority::new("own")?);
+async fn the_view_is_current_as_long_as_reviews_are_served() -> Result<()> {
+    let (folder, authority) = (tempfile::tempdir()?, Ca::new("own")?);
     let (certificate, key) = authority.issue(None)?;
     let path = |name: &str, text: &str| -> Result<String> {
         std::fs::write(folder.path().join(name), text)?;
@@ -160,18 +159,22 @@ async fn the_view_goes_on_as_long_as_reviews_are_answered() -> Result<()> {
     };
     ensure!(is_sized().await?, "the pod has a recommendation");
 
-    let asked_to_end = Instant::now();
+    let shutdown_at = Instant::now();
     shutdown.cancel();
     ensure!(is_sized().await?, "it still has");
     events.send(json!({"type": "DELETED", "object": autoscaler()}))?;
-    eventually("the pod has none any more", Pace::WITHIN, async || {
-        ensure!(
-            !is_sized().await?,
-            "sized by an object that is gone, {:?} after the end",
-            asked_to_end.elapsed()
-        );
-        Ok(())
-    })
+    eventually(
+        "the pod has no recommendation any more",
+        Pace::WITHIN,
+        async || {
+            ensure!(
+                !is_sized().await?,
+                "sized by a deleted VPA, {:?} after the shutdown",
+                shutdown_at.elapsed()
+            );
+            Ok(())
+        },
+    )
     .await?;
     running.await??;
     ensure!(

@@ -1,77 +1,75 @@
-//! Of which namespaces the API server asks, and the selector that says so.
+//! The namespaces whose objects are reviewed, and their selector.
 
 use anyhow::ensure;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::FailurePolicy;
 
-/// The label that each namespace has, with its name.
+/// The label with the name of each namespace.
 pub(super) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const SYSTEM: &str = "kube-system";
 
-/// Of which namespaces the API server asks.
+/// The namespaces whose objects are reviewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    /// All but these.
-    AllBut(Vec<String>),
-    /// One.
+pub enum NamespaceScope {
+    /// All except these.
+    AllExcept(Vec<String>),
+    /// Only this one.
     Only(String),
 }
 
-impl Reach {
-    /// From the flags about namespaces. Where no answer means a refusal, the webhook must not
-    /// depend on itself, nor the cluster's own pods on it.
-    pub fn of(
+impl NamespaceScope {
+    /// The scope from the flags. With failure policy `Fail` the webhook's own namespace and
+    /// `kube-system` are excluded, so that neither depends on the webhook.
+    pub fn new(
         policy: FailurePolicy,
         own_namespace: &str,
         only: &str,
         ignored: &[String],
     ) -> anyhow::Result<Self> {
-        let needed = if policy == FailurePolicy::Fail {
+        let excluded = if policy == FailurePolicy::Fail {
             vec![own_namespace, SYSTEM]
         } else {
             Vec::new()
         };
         if !only.is_empty() {
             ensure!(
-                !needed.contains(&only),
+                !excluded.contains(&only),
                 "--vpa-object-namespace={only} and --webhook-failure-policy-fail exclude each other: without the webhook no \
-                 pods could be made in {only}, not even those that the webhook needs"
+                 pod could be created in {only}, not even those that the webhook needs"
             );
             return Ok(Self::Only(only.to_owned()));
         }
-        let mut but = ignored.to_vec();
-        but.extend(needed.into_iter().map(str::to_owned));
-        but.sort_unstable();
-        but.dedup();
-        Ok(Self::AllBut(but))
+        let mut namespaces = ignored.to_vec();
+        namespaces.extend(excluded.into_iter().map(str::to_owned));
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        Ok(Self::AllExcept(namespaces))
     }
 
-    /// The selector as it should be, given the one that is there: what that says of other labels is
-    /// not ours.
-    pub(super) fn selector(&self, present: Option<&LabelSelector>) -> LabelSelector {
+    /// The desired selector. Requirements of other labels in the current one are kept.
+    pub(super) fn selector(&self, current: Option<&LabelSelector>) -> LabelSelector {
         let own = match self {
-            Self::AllBut(namespaces) if namespaces.is_empty() => None,
-            Self::AllBut(namespaces) => Some(("NotIn", namespaces.clone())),
+            Self::AllExcept(namespaces) if namespaces.is_empty() => None,
+            Self::AllExcept(namespaces) => Some(("NotIn", namespaces.clone())),
             Self::Only(namespace) => Some(("In", vec![namespace.clone()])),
         };
-        with_requirement(present, NAMESPACE_LABEL, own)
+        with_requirement(current, NAMESPACE_LABEL, own)
     }
 }
 
-/// A selector that requires `own` of the label `key`, and of other labels what the present one
-/// does.
+/// The current selector with the requirements of the label `key` replaced by `own`.
 pub(super) fn with_requirement(
-    present: Option<&LabelSelector>,
+    current: Option<&LabelSelector>,
     key: &str,
     own: Option<(&str, Vec<String>)>,
 ) -> LabelSelector {
     let LabelSelector {
         match_expressions,
         match_labels,
-    } = present.cloned().unwrap_or_default();
+    } = current.cloned().unwrap_or_default();
     let mut expressions = match_expressions.unwrap_or_default();
-    let place = expressions
+    let position = expressions
         .iter()
         .position(|one| one.key == key)
         .unwrap_or(expressions.len());
@@ -79,7 +77,7 @@ pub(super) fn with_requirement(
     if let Some((operator, values)) = own {
         let (key, operator) = (key.to_owned(), operator.to_owned());
         expressions.insert(
-            place,
+            position,
             LabelSelectorRequirement {
                 key,
                 operator,
@@ -103,14 +101,14 @@ mod tests {
 
     fn selector(policy: FailurePolicy, only: &str, ignored: &[&str]) -> Option<Value> {
         let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
-        let selector = Reach::of(policy, "suite", only, &ignored)
+        let selector = NamespaceScope::new(policy, "suite", only, &ignored)
             .ok()?
             .selector(None);
         Some(serde_json::to_value(selector).expect("it serializes"))
     }
 
     #[test]
-    fn a_webhook_that_must_answer_does_not_stand_in_its_own_way() {
+    fn a_webhook_with_failure_policy_fail_excludes_itself() {
         let among = |operator: &str, values: &[&str]| {
             Some(
                 json!({"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": operator, "values": values}]}),

@@ -1,4 +1,4 @@
-//! A webhook that runs in the test's own process.
+//! A webhook replica in the test's process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,38 +18,40 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use view::View;
-use webhook::act;
 use webhook::metrics::Metrics;
 use webhook::overload::Overload;
-use webhook::registrar::Registrar;
-use webhook::registration::{Address, FailurePolicy, Reach, Registration};
+use webhook::registration::{Address, FailurePolicy, NamespaceScope, Registrar, Registration};
 use webhook::serve::ReviewHandler;
 
-use crate::objects::Objects;
+use crate::api_server::ApiServer;
 
-/// The name under which it is registered and asked.
+/// The server name.
 pub(crate) const NAME: &str = "vpa-webhook.suite.svc";
 
-/// One replica; it ends when dropped.
+/// A replica, which ends when dropped.
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
-    /// What is measured about its certificates.
+    /// The metrics of its certificates.
     pub(crate) registry: Registry,
     pub(crate) readiness: Readiness,
-    /// Whether pods that are created come to it.
+    /// Whether the API server sends it reviews.
     pub(crate) in_effect: watch::Receiver<bool>,
     tasks: Vec<AbortHandle>,
 }
 
 impl Replica {
-    pub(crate) async fn start(source: Source, objects: &Objects, limits: Limits) -> Result<Self> {
-        Self::start_as(source, objects, limits, registration(), "").await
+    pub(crate) async fn start(
+        source: Source,
+        api_server: &ApiServer,
+        limits: Limits,
+    ) -> Result<Self> {
+        Self::start_as(source, api_server, limits, registration(), "").await
     }
 
-    /// The pod of this name, with a registration of its own.
+    /// Starts the replica in the pod with this name, with its own registration.
     pub(crate) async fn start_as(
         source: Source,
-        objects: &Objects,
+        api_server: &ApiServer,
         limits: Limits,
         registration: Registration,
         pod: &str,
@@ -75,15 +77,16 @@ impl Replica {
             limits,
             CancellationToken::new(),
         ));
-        let registration = Some((Api::all(objects.client()), registration));
+        let registration = Some((Api::all(api_server.client()), registration));
         let (registry, readiness) = (Registry::new(), Readiness::default());
         let monitor = CertificateMonitor::new(
             readiness.condition("certificate"),
             CertificateMetrics::register(&registry, "test")?,
-            Recorder::new(objects.client(), "webhook".into()),
+            Recorder::new(api_server.client(), "webhook".into()),
             ("suite", "webhook-0"),
         );
-        let replica = act::rollout::Replica::of(objects.client(), "suite", pod);
+        let replica =
+            webhook::registration::Replica::from_pod_name(api_server.client(), "suite", pod);
         let registrar = Registrar::new(registration, replica, Duration::from_millis(100));
         let resync = Duration::from_secs(15);
         let ca_bundles = Controller::new(certificates, registrar, monitor, clock, resync);
@@ -117,6 +120,6 @@ pub(crate) fn registration() -> Registration {
         labels: std::collections::BTreeMap::new(),
         timeout_seconds: 10,
         failure_policy: FailurePolicy::Ignore,
-        reach: Reach::AllBut(Vec::new()),
+        namespaces: NamespaceScope::AllExcept(Vec::new()),
     }
 }

@@ -1,6 +1,5 @@
-//! The part of the API server that keeps Secrets and configurations. Like the real one it numbers
-//! versions, refuses changes to an old version, and lets only whoever made an object apply it
-//! again.
+//! An API server for Secrets and configurations. Like the real one it has resource versions, refuses
+//! writes to an old version, and lets only the manager that created an object apply it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -17,23 +16,23 @@ use runtime::ApiServerClock;
 use serde_json::{Value, json};
 use tower::{Layer as _, ServiceExt as _};
 
-/// Objects by their paths.
+/// The API server. Clones share its objects.
 #[derive(Clone, Default)]
-pub(crate) struct Objects {
-    kept: Arc<Mutex<BTreeMap<String, Kept>>>,
-    /// How often each path was read.
+pub(crate) struct ApiServer {
+    kept: Arc<Mutex<BTreeMap<String, StoredObject>>>,
+    /// The number of reads of each path.
     reads: Arc<Mutex<BTreeMap<String, u32>>>,
     refusal: Arc<Mutex<Refusal>>,
 }
 
-/// Which writes are refused: those to paths that have this in them; and how many were.
+/// Writes to paths that contain `part` are refused and counted.
 #[derive(Default)]
 struct Refusal {
     part: Option<&'static str>,
     refused: u32,
 }
 
-/// How an object is changed.
+/// The kind of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Apply,
@@ -41,20 +40,20 @@ enum Write {
     Replace,
 }
 
-struct Kept {
+struct StoredObject {
     object: Value,
     version: u64,
-    made_by: String,
-    /// As it was before, from the first version on.
+    manager: String,
+    /// The earlier versions, oldest first.
     earlier: Vec<Value>,
 }
 
-impl Objects {
+impl ApiServer {
     pub(crate) fn client(&self) -> kube::Client {
         self.client_with(&ApiServerClock::default(), || None)
     }
 
-    /// A client that sets `clock` by the dates of the answers.
+    /// A client that sets `clock` from the `Date` of the responses.
     pub(crate) fn client_with(
         &self,
         clock: &ApiServerClock,
@@ -82,12 +81,12 @@ impl Objects {
         kube::Client::new(clock.layer().layer(service), "suite")
     }
 
-    /// Puts an object at a path, whatever is there.
+    /// Writes an object to a path, replacing any other.
     pub(crate) fn put(&self, path: &str, object: &Value) {
         self.write(path, Write::Replace, "", object).unwrap();
     }
 
-    /// How often objects were read whose paths end so.
+    /// The number of reads of paths that end in `name`.
     pub(crate) fn reads(&self, name: &str) -> u32 {
         let reads = self.reads.lock().unwrap();
         reads
@@ -97,7 +96,7 @@ impl Objects {
             .sum()
     }
 
-    /// The object whose path ends so.
+    /// The object whose path ends in `name`.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         let kept = self.kept.lock().unwrap();
         kept.iter()
@@ -105,7 +104,7 @@ impl Objects {
             .map(|(_, kept)| kept.object.clone())
     }
 
-    /// The objects whose paths have this in them.
+    /// The objects whose paths contain `part`.
     pub(crate) fn among(&self, part: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
         kept.iter()
@@ -114,7 +113,7 @@ impl Objects {
             .collect()
     }
 
-    /// All versions of the object whose path ends so, from the first one on.
+    /// All versions of the object whose path ends in `name`, oldest first.
     pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
         let kept = kept
@@ -127,7 +126,7 @@ impl Objects {
             .collect()
     }
 
-    /// Deletes the objects whose paths end so.
+    /// Deletes the objects whose paths end in `name`.
     pub(crate) fn delete(&self, name: &str) {
         self.kept
             .lock()
@@ -135,27 +134,33 @@ impl Objects {
             .retain(|path, _| !path.ends_with(name));
     }
 
-    /// Refuses writes to paths that have this in them; none lets all in again.
+    /// Refuses writes to paths that contain `part`; `None` refuses none.
     pub(crate) fn refuse(&self, part: Option<&'static str>) {
         *self.refusal.lock().unwrap() = Refusal { part, refused: 0 };
     }
 
-    /// How many writes were refused.
+    /// The number of refused writes.
     pub(crate) fn refused(&self) -> u32 {
         self.refusal.lock().unwrap().refused
     }
 
-    fn write(&self, path: &str, how: Write, by: &str, change: &Value) -> Result<Value, StatusCode> {
+    fn write(
+        &self,
+        path: &str,
+        kind: Write,
+        by: &str,
+        change: &Value,
+    ) -> Result<Value, StatusCode> {
         let mut refusal = self.refusal.lock().unwrap();
         if refusal.part.is_some_and(|part| path.contains(part)) {
             refusal.refused += 1;
             return Err(StatusCode::FORBIDDEN);
         }
         let mut objects = self.kept.lock().unwrap();
-        let (mut object, version, made_by, earlier) = match objects.get(path) {
-            None if how != Write::Merge => (change.clone(), 0, by.to_owned(), Vec::new()),
+        let (mut object, version, manager, earlier) = match objects.get(path) {
+            None if kind != Write::Merge => (change.clone(), 0, by.to_owned(), Vec::new()),
             None => return Err(StatusCode::NOT_FOUND),
-            Some(kept) if how == Write::Apply && kept.made_by != by => {
+            Some(kept) if kind == Write::Apply && kept.manager != by => {
                 return Err(StatusCode::CONFLICT);
             }
             Some(kept) => {
@@ -163,7 +168,7 @@ impl Objects {
                 if based_on.is_string() && *based_on != kept.object["metadata"]["resourceVersion"] {
                     return Err(StatusCode::CONFLICT);
                 }
-                let mut object = if how == Write::Replace {
+                let mut object = if kind == Write::Replace {
                     json!({})
                 } else {
                     kept.object.clone()
@@ -171,17 +176,17 @@ impl Objects {
                 json_patch::merge(&mut object, change);
                 let earlier =
                     [kept.earlier.as_slice(), std::slice::from_ref(&kept.object)].concat();
-                (object, kept.version, kept.made_by.clone(), earlier)
+                (object, kept.version, kept.manager.clone(), earlier)
             }
         };
         let version = version + 1;
         object["metadata"]["resourceVersion"] = version.to_string().into();
         objects.insert(
             path.to_owned(),
-            Kept {
+            StoredObject {
                 object: object.clone(),
                 version,
-                made_by,
+                manager,
                 earlier,
             },
         );
@@ -190,7 +195,7 @@ impl Objects {
 }
 
 async fn serve(
-    State(objects): State<Objects>,
+    State(objects): State<ApiServer>,
     method: Method,
     uri: Uri,
     Query(query): Query<BTreeMap<String, String>>,
@@ -217,8 +222,8 @@ async fn serve(
         Method::PATCH => {
             let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
             let by = query.get("fieldManager").map_or("", String::as_str);
-            let how = if is_apply { Write::Apply } else { Write::Merge };
-            objects.write(path, how, by, &serde_json::from_str(&body).unwrap())
+            let kind = if is_apply { Write::Apply } else { Write::Merge };
+            objects.write(path, kind, by, &serde_json::from_str(&body).unwrap())
         }
         Method::POST => {
             let object: Value = serde_json::from_str(&body).unwrap();

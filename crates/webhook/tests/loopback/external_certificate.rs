@@ -1,5 +1,4 @@
-//! Somebody else looks after the certificate and has the API server trust its authority, as
-//! cert-manager does; and does it badly.
+//! A certificate and CA bundle of another program, such as cert-manager, that do not match.
 
 use anyhow::{Result, ensure};
 use eventually::{Pace, eventually};
@@ -13,15 +12,15 @@ use tokio::time::timeout;
 use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;
 
-use crate::authority::Authority;
-use crate::objects::Objects;
-use crate::running::{NAME, Replica, registration};
+use crate::api_server::ApiServer;
+use crate::ca::Ca;
+use crate::fixture::{NAME, Replica, registration};
 
-/// Has the API server trust this authority.
-async fn inject(objects: &Objects, authority: &Authority) -> Result<()> {
-    let configurations: Api<MutatingWebhookConfiguration> = Api::all(objects.client());
-    let mut wanted = registration().wanted(Some(&authority.pem), None);
-    wanted.metadata.annotations = Some(
+/// Writes this CA as the CA bundle.
+async fn inject(api_server: &ApiServer, authority: &Ca) -> Result<()> {
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(api_server.client());
+    let mut desired = registration().desired(Some(&authority.pem), None);
+    desired.metadata.annotations = Some(
         [(
             "cert-manager.io/inject-ca-from".to_owned(),
             "suite/webhook".to_owned(),
@@ -32,22 +31,21 @@ async fn inject(objects: &Objects, authority: &Authority) -> Result<()> {
         .patch(
             CONFIGURATION,
             &PatchParams::apply("cert-manager").force(),
-            &Patch::Apply(wanted),
+            &Patch::Apply(desired),
         )
         .await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its_end_is_told()
--> Result<()> {
-    let (objects, folder) = (Objects::default(), tempfile::tempdir()?);
-    let (own, other) = (Authority::new("own")?, Authority::new("other")?);
+async fn external_certificates_are_verified_and_their_expiry_causes_an_event() -> Result<()> {
+    let (api_server, folder) = (ApiServer::default(), tempfile::tempdir()?);
+    let (own, other) = (Ca::new("own")?, Ca::new("other")?);
     let (certificate, key) = own.issue(Some(3))?;
     let path = |name| folder.path().join(name);
     std::fs::write(path("cert"), certificate)?;
     std::fs::write(path("key"), key)?;
-    inject(&objects, &other).await?;
+    inject(&api_server, &other).await?;
     let files = TlsFiles {
         certificate: path("cert"),
         private_key: path("key"),
@@ -59,7 +57,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
         follow: true,
         serving: ServingProfile::default(),
     };
-    let replica = Replica::start(Source::Files(files), &objects, LIMITS).await?;
+    let replica = Replica::start(Source::Files(files), &api_server, LIMITS).await?;
 
     let trusted = || -> Option<f64> {
         let families = replica.registry.gather();
@@ -74,7 +72,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
         Ok(())
     };
     eventually(
-        "it is said that it is not trusted",
+        "the certificate is reported as not trusted",
         Pace::WITHIN,
         async || is_trusted(0.0).await,
     )
@@ -89,7 +87,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
         format!("[+]certificate ok: not trusted, as {CONFIGURATION} has it: {why}\n")
     );
 
-    inject(&objects, &own).await?;
+    inject(&api_server, &own).await?;
     eventually("it is trusted", Pace::WITHIN, async || {
         is_trusted(1.0).await
     })
@@ -101,7 +99,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
     .await??;
     assert_eq!(replica.readiness.report(), "[+]certificate ok\n");
 
-    let events = objects.among("/apis/events.k8s.io/v1/namespaces/suite/events/");
+    let events = api_server.among("/apis/events.k8s.io/v1/namespaces/suite/events/");
     let [event] = events.as_slice() else {
         anyhow::bail!("{events:?}")
     };

@@ -1,7 +1,7 @@
-//! The heartbeat by which the updater knows that evicted pods come back resized: a Lease that every
+//! The heartbeat that tells the updater that new pods get their recommended size: a Lease that every
 //! replica renews.
 //!
-//! Source: upstream `pkg/utils/status/status_object.go`. A new Lease has no time of renewal; its
+//! Source: upstream `pkg/utils/status/status_object.go`. A new Lease has no `renewTime`; its
 //! creation counts.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use kube::api::{ObjectMeta, PostParams};
 use runtime::{ApiServerClock, Backoff};
 use tokio::sync::watch;
 
-/// As often and as long as upstream's client tries.
+/// Retries of one renewal, as upstream's client.
 const BACKOFF: Backoff = Backoff {
     initial: Duration::from_millis(100),
     cap: Duration::from_millis(900),
@@ -26,51 +26,51 @@ const BACKOFF: Backoff = Backoff {
 pub struct Heartbeat {
     /// The Leases of its namespace.
     pub leases: Api<Lease>,
-    /// The API server's time, which the client of `leases` sets.
+    /// The API server's time, set by the client of `leases`.
     pub clock: ApiServerClock,
     /// The name of the Lease.
     pub name: String,
-    /// The replica.
+    /// The name of the replica.
     pub holder: String,
-    /// Time between two beats.
+    /// Interval between renewals.
     pub interval: Duration,
 }
 
 impl Heartbeat {
-    /// Beats while the webhook is `in_effect`; ends when that is no longer told. A beat that fails
-    /// is logged, and the next one follows.
+    /// Renews the Lease while the webhook is `in_effect`. Ends when the sender is dropped. A failed
+    /// renewal is logged.
     pub async fn run(self, mut in_effect: watch::Receiver<bool>) {
-        let mut beats = tokio::time::interval(self.interval);
-        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = tokio::time::interval(self.interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while in_effect.wait_for(|is| *is).await.is_ok() {
-            beats.tick().await;
+            ticks.tick().await;
             if !*in_effect.borrow() {
                 tracing::warn!(
                     lease = self.name,
-                    "no heartbeat while the API server refuses the certificate"
+                    "not renewing the heartbeat: the API server refuses the certificate"
                 );
                 continue;
             }
-            match tokio::time::timeout(self.interval, self.beat()).await {
+            match tokio::time::timeout(self.interval, self.renew()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.name, %error, "cannot renew the heartbeat");
                 }
-                Err(_) => tracing::warn!(lease = self.name, "the heartbeat took too long"),
+                Err(_) => tracing::warn!(lease = self.name, "renewing the heartbeat timed out"),
             }
         }
     }
 
-    async fn beat(&self) -> kube::Result<()> {
-        let beaten = BACKOFF.retry(|| self.try_beat()).await;
-        match beaten {
-            // Another replica was first, which is as good.
+    async fn renew(&self) -> kube::Result<()> {
+        let renewed = BACKOFF.retry(|| self.try_renew()).await;
+        match renewed {
+            // Another replica has renewed it.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            beaten => beaten,
+            renewed => renewed,
         }
     }
 
-    async fn try_beat(&self) -> kube::Result<()> {
+    async fn try_renew(&self) -> kube::Result<()> {
         let params = PostParams::default();
         let Some(mut lease) = self.leases.get_opt(&self.name).await? else {
             let metadata = ObjectMeta {
@@ -98,7 +98,7 @@ impl Heartbeat {
         };
         let spec = lease.spec.get_or_insert_default();
         let last = spec.renew_time.as_ref().map(|time| time.0);
-        spec.renew_time = Some(MicroTime(renewal(
+        spec.renew_time = Some(MicroTime(renew_time(
             last,
             self.clock.timestamp(),
             self.interval,
@@ -111,15 +111,15 @@ impl Heartbeat {
     }
 }
 
-/// The time of renewal to write at `now`. A time a little ahead stays, so that replicas with
-/// different clocks do not take each other's renewals back. A time further ahead than `interval` is
-/// that of a wrong clock: it would keep the webhook alive without any beats.
-fn renewal(last: Option<Timestamp>, now: Timestamp, interval: Duration) -> Timestamp {
-    let is_believed = |last: &Timestamp| {
+/// The `renewTime` to write at `now`. A `last` one at most `interval` ahead is kept, so that replicas
+/// with different clocks do not move it back. One further ahead comes from a wrong clock, and would
+/// keep the Lease valid without renewals.
+fn renew_time(last: Option<Timestamp>, now: Timestamp, interval: Duration) -> Timestamp {
+    let is_plausible = |last: &Timestamp| {
         *last > now
             && Duration::try_from(last.duration_since(now)).is_ok_and(|ahead| ahead <= interval)
     };
-    last.filter(is_believed).unwrap_or(now)
+    last.filter(is_plausible).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_renewal_is_not_taken_back_unless_a_wrong_clock_wrote_it() {
+    fn the_renew_time_moves_back_only_if_it_is_implausible() {
         let at = |second: i64| Timestamp::from_second(1_000_000 + second).expect("in range");
         let interval = Duration::from_secs(10);
         for (last, now, expected) in [
@@ -139,11 +139,11 @@ mod tests {
             (0, 0, 0),
         ] {
             assert_eq!(
-                renewal(Some(at(last)), at(now), interval),
+                renew_time(Some(at(last)), at(now), interval),
                 at(expected),
                 "{last} {now}"
             );
         }
-        assert_eq!(renewal(None, at(3), interval), at(3));
+        assert_eq!(renew_time(None, at(3), interval), at(3));
     }
 }

@@ -1,6 +1,6 @@
-//! Keeps the `MutatingWebhookConfiguration` as it should be. Upstream deletes it and makes it anew
-//! at each start of each replica; here it is changed in place, only where it differs, and never
-//! without the version that the change is based on.
+//! Writes the `MutatingWebhookConfiguration`. Upstream deletes and recreates it at each start of a
+//! replica; here it is patched in place if it differs, with the resource version that the patch is
+//! based on.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,38 @@ use runtime::Backoff;
 use serde_json::json;
 
 use super::rollout::Replica;
-use crate::registration::{
+use super::{
     CONFIGURATION, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of, is_current,
 };
 
-/// The name under which the configuration is applied first.
+/// The field manager that creates the configuration.
 const MANAGER: &str = "plimsoll-webhook";
 
-/// What was found or put in place.
+/// The result of [`register`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered {
-    /// The authorities that the API server has.
-    pub bundle: String,
-    /// Whether it was changed to that.
-    pub changed: bool,
-    /// Whether it is left as a newer revision of the Deployment has made it.
-    pub is_newer: bool,
-    /// Whether a replica of that revision is ready. None without a newer revision, and where it is
-    /// not known.
-    pub is_newer_ready: Option<bool>,
+pub(super) struct Registered {
+    /// The CA bundle in the configuration.
+    pub(super) bundle: String,
+    /// Whether the configuration was written.
+    pub(super) changed: bool,
+    /// Whether it is kept as a newer revision of the Deployment wrote it.
+    pub(super) is_newer: bool,
+    /// Whether a replica of the newer revision is ready; `None` if there is no newer revision or it
+    /// is not known.
+    pub(super) is_newer_ready: Option<bool>,
 }
 
-/// Puts the registration in place if it is not, unless replicas of a newer revision than that of
-/// `replica` made the present one. With `takes_back` it is also put in place where no replica of
-/// the newer revision is ready.
-pub async fn register(
+/// Writes the configuration if it differs, unless a newer revision than that of `replica` wrote it.
+/// With `takes_over` it is also written if no replica of the newer revision is ready.
+pub(super) async fn register(
     configurations: &Api<MutatingWebhookConfiguration>,
     registration: &Registration,
     bundle: Option<&str>,
     replica: Option<&Replica>,
-    takes_back: bool,
+    takes_over: bool,
 ) -> kube::Result<Registered> {
     Backoff::default()
-        .retry(|| try_register(configurations, registration, bundle, replica, takes_back))
+        .retry(|| try_register(configurations, registration, bundle, replica, takes_over))
         .await
 }
 
@@ -52,10 +51,10 @@ async fn try_register(
     registration: &Registration,
     bundle: Option<&str>,
     replica: Option<&Replica>,
-    takes_back: bool,
+    takes_over: bool,
 ) -> kube::Result<Registered> {
-    let present = configurations.get_opt(CONFIGURATION).await?;
-    let mut wanted = registration.wanted(bundle, present.as_ref());
+    let current = configurations.get_opt(CONFIGURATION).await?;
+    let mut desired = registration.desired(bundle, current.as_ref());
     let registered = |configuration: &MutatingWebhookConfiguration, changed| {
         let bundle = bundle_of(configuration).unwrap_or_default();
         let bundle = String::from_utf8_lossy(&bundle).into_owned();
@@ -66,17 +65,17 @@ async fn try_register(
             is_newer_ready: None,
         }
     };
-    if let Some(present) = present
+    if let Some(current) = current
         .as_ref()
-        .filter(|present| is_current(present, &wanted))
+        .filter(|current| is_current(current, &desired))
     {
-        return Ok(registered(present, false));
+        return Ok(registered(current, false));
     }
     let revision = match replica {
         Some(replica) => replica.revision().await,
         None => None,
     };
-    // Null takes an annotation away: this replica's revision is not known.
+    // Null removes an annotation: this replica's revision is unknown.
     let annotations = BTreeMap::from([
         (
             REVISION_ANNOTATION,
@@ -90,45 +89,45 @@ async fn try_register(
                 .map(|replica| replica.replica_set().to_owned()),
         ),
     ]);
-    let Some(present) = present else {
+    let Some(current) = current else {
         let annotations: BTreeMap<_, _> = annotations
             .into_iter()
             .filter_map(|(name, value)| Some((name.to_owned(), value?)))
             .collect();
         if !annotations.is_empty() {
-            wanted
+            desired
                 .metadata
                 .annotations
                 .get_or_insert_default()
                 .extend(annotations);
         }
-        // Applied, not posted: the right to apply can be limited to one name.
+        // Server-side apply, because RBAC can limit it to one name, unlike create.
         let params = PatchParams::apply(MANAGER).force();
-        let made = configurations
-            .patch(CONFIGURATION, &params, &Patch::Apply(wanted))
+        let created = configurations
+            .patch(CONFIGURATION, &params, &Patch::Apply(desired))
             .await?;
-        return Ok(registered(&made, true));
+        return Ok(registered(&created, true));
     };
-    if let Some(replica) = replica.filter(|_| revision.is_some_and(|own| own.is_before(&present))) {
-        let is_newer_ready = replica.is_registrant_ready(&present).await;
-        if !takes_back || is_newer_ready != Some(false) {
+    if let Some(replica) = replica.filter(|_| revision.is_some_and(|own| own.is_before(&current))) {
+        let is_newer_ready = replica.is_registrant_ready(&current).await;
+        if !takes_over || is_newer_ready != Some(false) {
             return Ok(Registered {
                 is_newer: true,
                 is_newer_ready,
-                ..registered(&present, false)
+                ..registered(&current, false)
             });
         }
         tracing::warn!(
-            "taking the registration back: no replica of the newer revision of the Deployment is ready"
+            "taking over the registration: no replica of the newer revision of the Deployment is ready"
         );
     }
     let change = json!({
         "metadata": {
-            "resourceVersion": present.metadata.resource_version,
-            "labels": wanted.metadata.labels,
+            "resourceVersion": current.metadata.resource_version,
+            "labels": desired.metadata.labels,
             "annotations": annotations,
         },
-        "webhooks": wanted.webhooks,
+        "webhooks": desired.webhooks,
     });
     let changed = configurations
         .patch(

@@ -1,6 +1,5 @@
-//! The revision of the Deployment that a replica belongs to. During a rollout the replicas of two
-//! revisions run, and only those of the newer one may change the registration, unless none of them
-//! has been ready for a while.
+//! Rollouts of the webhook's Deployment. Replicas of two revisions run side by side then, and only
+//! those of the newer one may write the registration, unless none of them has been ready for a while.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;
 
-use crate::registration::{REPLICA_SET_ANNOTATION, Revision};
+use super::revision::{REPLICA_SET_ANNOTATION, Revision};
 
 /// A replica of a Deployment.
 #[derive(Debug, Clone)]
@@ -18,8 +17,8 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// The replica that is the pod of this name, which begins with that of its `ReplicaSet`.
-    pub fn of(client: kube::Client, namespace: &str, pod: &str) -> Option<Self> {
+    /// The replica in the pod with this name, which begins with the name of its `ReplicaSet`.
+    pub fn from_pod_name(client: kube::Client, namespace: &str, pod: &str) -> Option<Self> {
         let (replica_set, _) = pod.rsplit_once('-')?;
         Some(Self {
             replica_sets: Api::namespaced(client, namespace),
@@ -27,18 +26,17 @@ impl Replica {
         })
     }
 
-    /// The name of its `ReplicaSet`.
+    /// The name of the `ReplicaSet`.
     pub(crate) fn replica_set(&self) -> &str {
         &self.replica_set
     }
 
-    /// Whether a replica of the revision that made the registration is ready. None where that is
-    /// not known.
+    /// Whether a replica of the revision that wrote the registration is ready; `None` if unknown.
     pub(crate) async fn is_registrant_ready(
         &self,
-        present: &MutatingWebhookConfiguration,
+        current: &MutatingWebhookConfiguration,
     ) -> Option<bool> {
-        let replica_set = present
+        let replica_set = current
             .metadata
             .annotations
             .as_ref()?
@@ -49,34 +47,32 @@ impl Replica {
                 Some(status.and_then(|status| status.ready_replicas).unwrap_or(0) > 0)
             }
             Err(error) => {
-                tracing::debug!(%error, replica_set, "cannot read whether a newer revision of the Deployment is ready");
+                tracing::debug!(%error, replica_set, "cannot read the ReplicaSet of the newer revision");
                 None
             }
         }
     }
 
-    /// Its revision now. A rollback gives the `ReplicaSet` of running pods a new one. None where it
-    /// cannot be read.
+    /// The current revision, which a rollback changes while the pods run; `None` if it cannot be read.
     pub(crate) async fn revision(&self) -> Option<Revision> {
         match self.replica_sets.get_opt(&self.replica_set).await {
             Ok(replica_set) => Revision::of(&replica_set?),
             Err(error) => {
-                tracing::debug!(%error, replica_set = self.replica_set, "cannot read the revision of the Deployment");
+                tracing::debug!(%error, replica_set = self.replica_set, "cannot read the ReplicaSet of this replica");
                 None
             }
         }
     }
 }
 
-/// Since when no replica of the newer revision that made the registration is ready.
+/// The readiness of the newer revision that wrote the registration.
 #[derive(Debug, Default)]
 pub(crate) struct NewerRevision {
     unready_since: Option<Instant>,
 }
 
 impl NewerRevision {
-    /// Takes what was last seen of it: absent when there is no newer revision, or when nothing is
-    /// known of it.
+    /// Records its readiness; `None` if there is no newer revision or it is not known.
     pub(crate) fn observe(&mut self, is_ready: Option<bool>, now: Instant) {
         self.unready_since = match is_ready {
             Some(false) => self.unready_since.or(Some(now)),
@@ -84,10 +80,10 @@ impl NewerRevision {
         };
     }
 
-    /// Whether it has not been ready for this long.
-    pub(crate) fn is_unready_for(&self, patience: Duration, now: Instant) -> bool {
+    /// Whether it has not been ready for `duration`.
+    pub(crate) fn is_unready_for(&self, duration: Duration, now: Instant) -> bool {
         self.unready_since
-            .is_some_and(|since| now.saturating_duration_since(since) >= patience)
+            .is_some_and(|since| now.saturating_duration_since(since) >= duration)
     }
 }
 
@@ -96,8 +92,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_revision_must_be_unready_without_a_break() {
-        let (patience, began) = (Duration::from_mins(2), Instant::now());
+    fn unreadiness_counts_without_interruptions() {
+        let (delay, start) = (Duration::from_mins(2), Instant::now());
         for (seen, expected) in [
             (vec![(0, Some(false)), (119, Some(false))], false),
             (vec![(0, Some(false)), (120, Some(false))], true),
@@ -122,12 +118,12 @@ mod tests {
             (vec![(0, Some(true)), (600, Some(true))], false),
         ] {
             let mut newer = NewerRevision::default();
-            let mut now = began;
+            let mut now = start;
             for (second, is_ready) in &seen {
-                now = began + Duration::from_secs(*second);
+                now = start + Duration::from_secs(*second);
                 newer.observe(*is_ready, now);
             }
-            assert_eq!(newer.is_unready_for(patience, now), expected, "{seen:?}");
+            assert_eq!(newer.is_unready_for(delay, now), expected, "{seen:?}");
         }
     }
 }

@@ -8,9 +8,9 @@ use kube::Api;
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 
-use crate::act::configuration::{Registered, register};
-use crate::act::rollout::{NewerRevision, Replica};
-use crate::registration::{Address, CONFIGURATION, Registration};
+use super::rollout::{NewerRevision, Replica};
+use super::write::{Registered, register};
+use super::{Address, CONFIGURATION, Registration};
 
 /// Registers the webhook with the API server.
 pub struct Registrar {
@@ -18,8 +18,8 @@ pub struct Registrar {
     registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
     /// This replica, if it belongs to a Deployment.
     replica: Option<Replica>,
-    /// Time without a ready replica of a newer revision of the Deployment, after which this replica
-    /// takes the registration back.
+    /// Time without a ready replica of the newer revision of the Deployment, after which this replica
+    /// takes the registration over.
     takeover_delay: Duration,
     /// The bundle in the configuration, by the last read or write.
     trusted: Option<String>,
@@ -58,7 +58,7 @@ impl CaBundleObjects for Registrar {
         if is_change {
             tracing::info!("New client CA found, reloading and patching webhook");
         }
-        let takes_back = self
+        let takes_over = self
             .newer
             .is_unready_for(self.takeover_delay, Instant::now());
         let Registered {
@@ -71,7 +71,7 @@ impl CaBundleObjects for Registrar {
             registration,
             bundle,
             self.replica.as_ref(),
-            takes_back,
+            takes_over,
         )
         .await
         .context("cannot register the webhook")?;
