@@ -1,10 +1,8 @@
-//! Asks for reviews and notes how long each answer took since it was due, whether or not the review
-//! was sent in time: a server, or an asker, that is held up for a moment shows in every review that
-//! was due meanwhile.
+//! The client. It measures latencies from the time at which a review is due, not from that at which
+//! it is sent, so a stall of server or client counts for each review due meanwhile.
 //!
-//! One thread that never sleeps while anything is due, and no timers: it sends what is due, and
-//! takes the answers that are there. It asks in rounds: the kernel takes the core from a thread of
-//! real-time priority that never lets go of it.
+//! One thread without timers: in a round it polls continuously. Between rounds it sleeps, because the
+//! kernel takes the core away from a thread of real-time priority that never does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,61 +15,60 @@ use rustls_pki_types::pem::PemObject as _;
 
 use crate::arrivals::Arrivals;
 use crate::cluster::review;
-use crate::connection::{Answered, Connection};
+use crate::connection::{Connection, Reviewed};
 use crate::latencies::Latencies;
 use crate::readiness::Readiness;
 use crate::server::Server;
 
 const CONNECTIONS: usize = 32;
-/// Different reviews, each sent again and again.
+/// Number of different reviews, sent in turn.
 const REVIEWS: usize = 2000;
-/// A round and the pause before it. Linux lets such threads have 95 % of each second
-/// (`sched_rt_runtime_us`). Rounds are short, so that a stall of the machine is in one of them.
+/// Length of a round and of the pause before it. Linux limits threads of real-time priority to 95 % of
+/// each second (`sched_rt_runtime_us`). Rounds are short, so that a stall hits only one.
 pub(crate) const ROUND: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(12);
 
-pub(crate) struct Asker {
+pub(crate) struct Client {
     connections: Vec<Connection>,
     readiness: Readiness,
     requests: Vec<Vec<u8>>,
 }
 
-/// What came of asking.
+/// The result of some rounds.
 #[derive(Default)]
-pub(crate) struct Asked {
-    /// How long the rounds took together.
+pub(crate) struct LoadResult {
+    /// Time of all rounds together.
     pub(crate) took: Duration,
-    /// From when a review was due to its answer.
+    /// Times from a review being due to its response.
     pub(crate) latencies: Latencies,
     /// The 99th percentile of each round, in milliseconds.
     pub(crate) p99_by_round: Vec<f64>,
-    /// By how much reviews were sent late although a connection was free for them: the asker's own
-    /// fault, part of the latencies.
+    /// Delays of the client in sending reviews while a connection was free; part of the latencies.
     pub(crate) late: Latencies,
-    /// Reviews that found no connection free when they were due.
-    pub(crate) crowded: usize,
-    /// Answers that left the pod as it was, since the server had too much to do.
+    /// Number of reviews without a free connection when they were due.
+    pub(crate) without_connection: usize,
+    /// Number of pods admitted unchanged, because of overload.
     pub(crate) unchanged: usize,
 }
 
-impl Asked {
+impl LoadResult {
     /// Adds one round.
     fn add(&mut self, mut round: Self) {
         self.took += round.took;
         self.p99_by_round.push(round.latencies.percentile_ms(0.99));
         self.latencies.append(round.latencies);
         self.late.append(round.late);
-        self.crowded += round.crowded;
+        self.without_connection += round.without_connection;
         self.unchanged += round.unchanged;
     }
 
-    /// Answers, by the time of the rounds.
+    /// Responses per second of the rounds.
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.count() as f64 / self.took.as_secs_f64()
     }
 }
 
-impl Asker {
+impl Client {
     pub(crate) fn new(server: &Server) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(
@@ -95,8 +92,8 @@ impl Asker {
         self.requests.first().map_or(0, Vec::len)
     }
 
-    /// Asks on all connections at once: each review is due when a connection is free for it.
-    pub(crate) fn as_fast_as_possible(&mut self, rounds: u32) -> Result<Asked> {
+    /// Sends reviews on all connections: each is due when a connection is free.
+    pub(crate) fn as_fast_as_possible(&mut self, rounds: u32) -> Result<LoadResult> {
         self.in_rounds(rounds, |_, begin| {
             std::iter::from_fn(move || {
                 Some(Instant::now()).filter(|now| now.duration_since(begin) < ROUND)
@@ -104,31 +101,35 @@ impl Asker {
         })
     }
 
-    /// Asks so many times per second on average, whatever becomes of it.
-    pub(crate) fn at_rate(&mut self, per_second: f64, rounds: u32) -> Result<Asked> {
+    /// Sends reviews with random arrivals at this average rate.
+    pub(crate) fn at_rate(&mut self, per_second: f64, rounds: u32) -> Result<LoadResult> {
         self.in_rounds(rounds, |round, begin| {
             let arrivals = Arrivals::new(per_second, round).take_while(|arrival| *arrival < ROUND);
             arrivals.map(move |arrival| begin + arrival)
         })
     }
 
-    fn in_rounds<D>(&mut self, rounds: u32, due: impl Fn(u32, Instant) -> D) -> Result<Asked>
+    fn in_rounds<D>(&mut self, rounds: u32, due: impl Fn(u32, Instant) -> D) -> Result<LoadResult>
     where
         D: Iterator<Item = Instant>,
     {
-        let mut asked = Asked::default();
+        let mut all = LoadResult::default();
         for round in 0..rounds {
             std::thread::sleep(PAUSE);
-            let (begin, mut answered) = (Instant::now(), Asked::default());
-            self.ask(due(round, begin), &mut answered)?;
-            answered.took = begin.elapsed();
-            asked.add(answered);
+            let (begin, mut result) = (Instant::now(), LoadResult::default());
+            self.round(due(round, begin), &mut result)?;
+            result.took = begin.elapsed();
+            all.add(result);
         }
-        Ok(asked)
+        Ok(all)
     }
 
-    /// `due` says when the next review is due, and ends with the last one.
-    fn ask(&mut self, mut due: impl Iterator<Item = Instant>, asked: &mut Asked) -> Result<()> {
+    /// Sends one review for each time of `due`.
+    fn round(
+        &mut self,
+        mut due: impl Iterator<Item = Instant>,
+        result: &mut LoadResult,
+    ) -> Result<()> {
         let Self {
             connections,
             readiness,
@@ -148,30 +149,30 @@ impl Asker {
             if let Some(due_now) = next.filter(|due| *due <= now)
                 && let Some(number) = free.pop()
             {
-                asked.late.add(now.duration_since(due_now.max(free_since)));
-                asked.crowded += usize::from(free_since > due_now);
+                result.late.add(now.duration_since(due_now.max(free_since)));
+                result.without_connection += usize::from(free_since > due_now);
                 let request = requests.next().context("a review")?;
                 connections
                     .get_mut(number)
                     .context("a connection")?
-                    .ask(request, due_now)?;
+                    .send(request, due_now)?;
                 waiting += 1;
                 next = None;
             }
-            let was_crowded = free.is_empty();
+            let were_all_busy = free.is_empty();
             for number in readiness.now()? {
-                if let Some(Answered { due, is_changed }) = connections
+                if let Some(Reviewed { due, is_patched }) = connections
                     .get_mut(number)
                     .context("a connection")?
-                    .look()?
+                    .poll()?
                 {
-                    asked.latencies.add(due.elapsed());
-                    asked.unchanged += usize::from(!is_changed);
+                    result.latencies.add(due.elapsed());
+                    result.unchanged += usize::from(!is_patched);
                     free.push(number);
                     waiting -= 1;
                 }
             }
-            if was_crowded && !free.is_empty() {
+            if were_all_busy && !free.is_empty() {
                 free_since = Instant::now();
             }
         }

@@ -1,4 +1,4 @@
-//! The server's process: this program once more, so that its core and its memory are its own.
+//! The main function of the server's process.
 
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
@@ -20,11 +20,10 @@ use webhook::serve::{LIMITS, ReviewHandler};
 use crate::cluster::view;
 use crate::cores::stay_on;
 
-/// Answers on one thread until who started it ends. Tells on standard output where, and then with
-/// which certificate.
+/// Serves on one thread until the parent process ends. Prints the address, then the certificate.
 pub(crate) fn run() -> Result<()> {
     std::thread::spawn(|| {
-        // There is nothing to read: this ends with the other side, and so does this process.
+        // Standard input ends with the parent process.
         std::io::stdin().read_to_end(&mut Vec::new()).ok();
         std::process::exit(0);
     });
