@@ -1,7 +1,7 @@
 //! From the body of a review to the body of its response.
 //!
-//! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is admitted
-//! unchanged.
+//! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
+//! admitted unchanged.
 
 use std::sync::Arc;
 
@@ -103,8 +103,8 @@ pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
     decision(&request, resource, verdict)
 }
 
-/// Admits an object unchanged without parsing it. Returns `None` for a VPA object: these reviews are
-/// few, and an invalid object that is admitted once stays.
+/// Admits an object unchanged without parsing it. Returns `None` for a VPA object: these reviews
+/// are few, and an invalid object that is admitted once stays.
 pub fn admit_unreviewed(body: &[u8]) -> Option<Decision> {
     let header = ReviewHeader::parse(body);
     let resource = admission_resource(header.resource.as_ref(), header.sub_resource.as_deref());

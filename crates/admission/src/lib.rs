@@ -10,7 +10,7 @@
 //! |---|---|
 //! | the VPA of a new pod | `select.rs` |
 //! | the patch of a pod, CPU startup boost | `pod.rs`, `startup_boost.rs` |
-//! | resources that stay unchanged, because the API server would refuse the pod | `pod/validation.rs` |
+//! | resources that stay unchanged, or the API server would refuse the pod | `pod/validation.rs` |
 //! | refusals of a `LimitRange` | `pod/limit_ranger.rs` |
 //! | the totals of a pod's containers | `pod/aggregate.rs` |
 //! | validation of VPA objects, and the texts | `validate.rs`, `field_error.rs` |

@@ -110,7 +110,8 @@ enum Boost {
     None,
     /// A boost, with the name and value of its annotation.
     Applied((String, String)),
-    /// The container is not patched: with the feature gate, policies of mode `Off` have this effect.
+    /// The container is not patched: with the feature gate, policies of mode `Off` have this
+    /// effect.
     Excluded,
 }
 
@@ -156,8 +157,8 @@ fn boost(
     Ok(Boost::Applied(startup_boost::annotation(name, original)))
 }
 
-/// Reverts resources for which the API server would refuse the pod: first of single containers, then
-/// of all.
+/// Reverts resources for which the API server would refuse the pod: first of single containers,
+/// then of all.
 fn revert_invalid(
     pod: &Pod<'_>,
     containers: &[TargetContainer<'_>],

@@ -1,5 +1,5 @@
-//! Selection of the `VerticalPodAutoscaler` of a pod: the oldest of those whose target is the topmost
-//! controller of the pod.
+//! Selection of the `VerticalPodAutoscaler` of a pod: the oldest of those whose target is the
+//! topmost controller of the pod.
 //!
 //! Source: upstream `pkg/admission-controller/resource/vpa/matcher.go` and `pkg/utils/vpa/api.go`
 //! (`stronger`).
@@ -90,8 +90,8 @@ fn topmost_controller<'a>(
     }
 }
 
-/// The Deployment of a `ReplicaSet` that the watch has not delivered yet: its first pods are created
-/// within milliseconds.
+/// The Deployment of a `ReplicaSet` that the watch has not delivered yet: its first pods are
+/// created within milliseconds.
 fn deployment_of<'a>(
     view: &View,
     labels: &Labels<'_>,

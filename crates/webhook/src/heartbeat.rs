@@ -1,5 +1,5 @@
-//! The heartbeat that tells the updater that new pods get their recommended size: a Lease that every
-//! replica renews.
+//! The heartbeat: a Lease that every replica renews. The updater evicts pods only while it is
+//! valid, because new pods get their recommended size then.
 //!
 //! Source: upstream `pkg/utils/status/status_object.go`. A new Lease has no `renewTime`; its
 //! creation counts.
@@ -111,9 +111,9 @@ impl Heartbeat {
     }
 }
 
-/// The `renewTime` to write at `now`. A `last` one at most `interval` ahead is kept, so that replicas
-/// with different clocks do not move it back. One further ahead comes from a wrong clock, and would
-/// keep the Lease valid without renewals.
+/// The `renewTime` to write at `now`. A `last` one at most `interval` ahead is kept, so that
+/// replicas with different clocks do not move it back. One further ahead comes from a wrong clock,
+/// and would keep the Lease valid without renewals.
 fn renew_time(last: Option<Timestamp>, now: Timestamp, interval: Duration) -> Timestamp {
     let is_plausible = |last: &Timestamp| {
         *last > now

@@ -1,5 +1,5 @@
-//! The admission webhook: sizes pods when they are created, and refuses invalid VPA objects. It never
-//! refuses a pod.
+//! The admission webhook: sizes pods when they are created, and refuses invalid VPA objects. It
+//! never refuses a pod.
 //!
 //! | module | contents |
 //! |---|---|

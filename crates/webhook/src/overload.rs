@@ -1,10 +1,10 @@
-//! Detects overload. A late response delays the creation of a pod, and after the API server's timeout
-//! it is ignored, so pods are then admitted without review.
+//! Detects overload. A late response delays the creation of a pod, and after the API server's
+//! timeout it is ignored, so pods are then admitted without review.
 //!
-//! The criterion is the delay of tasks that are ready to run. The number of open requests is none,
-//! since a client keeps one open at no cost by sending its body slowly. `tower::load_shed` does not
-//! fit: it refuses when a service is not ready, while reviews are decided at once, and the response
-//! needs the UID of the review.
+//! The criterion is the delay of tasks that are ready to run, not the number of open requests: a
+//! client keeps one open at no cost by sending its body slowly. `tower::load_shed` does not fit: it
+//! refuses when a service is not ready, while reviews are decided at once, and the response needs
+//! the UID of the review.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

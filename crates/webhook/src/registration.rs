@@ -1,5 +1,5 @@
-//! The registration of the webhook: a `MutatingWebhookConfiguration` as upstream writes it, with all
-//! defaults, so that it can be compared with the one in the API server.
+//! The registration of the webhook: a `MutatingWebhookConfiguration` as upstream writes it, with
+//! all defaults, so that it can be compared with the one in the API server.
 
 mod namespace_scope;
 mod registrar;

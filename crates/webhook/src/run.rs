@@ -24,8 +24,8 @@ use crate::overload::Overload;
 use crate::registration::{FailurePolicy, Registrar, Registration, Replica};
 use crate::serve::{LIMITS, ReviewHandler};
 
-/// Time after the shutdown during which requests are still accepted, because Services take a while to
-/// stop sending them. Running requests then have the rest of the 20 s of a shutdown.
+/// Time after the shutdown during which requests are still accepted, because Services take a while
+/// to stop sending them. Running requests then have the rest of the 20 s of a shutdown.
 const DRAIN_DELAY: Duration = Duration::from_secs(4);
 /// Delay of the first registration with failure policy `Fail`, until the Service routes to the
 /// webhook.
@@ -34,9 +34,9 @@ const REGISTRATION_DELAY: Duration = Duration::from_secs(10);
 const MAX_PASS_INTERVAL: Duration = Duration::from_mins(3);
 /// Interval between two comparisons of the registration while nothing changes.
 const RESYNC: Duration = Duration::from_secs(15);
-/// Time without a ready replica of the newer revision of the Deployment that registered, after which
-/// an older replica takes the registration over. Longer than a start, and shorter than the pauses
-/// between the restarts of a container that keeps failing.
+/// Time without a ready replica of the newer revision of the Deployment that registered, after
+/// which an older replica takes the registration over. Longer than a start, and shorter than the
+/// pauses between the restarts of a container that keeps failing.
 const TAKEOVER_DELAY: Duration = Duration::from_mins(2);
 
 /// Runs the webhook until its shutdown.

@@ -70,8 +70,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// All containers of a pod in the order of the spec, those of `initContainers` last. `sizes` are those
-/// of `containers`, which are in the same order.
+/// All containers of a pod in the order of the spec, those of `initContainers` last. `sizes` are
+/// those of `containers`, which are in the same order.
 pub(super) fn members<'a>(
     pod: &'a Pod<'_>,
     containers: &'a [TargetContainer<'_>],

@@ -122,7 +122,8 @@ impl Amounts {
             || request.as_ref().is_some_and(|request| request > max)
     }
 
-    /// A missing or zero request or limit exceeds any ratio. The product of two 64-bit numbers fits.
+    /// A missing or zero request or limit exceeds any ratio. The product of two 64-bit numbers
+    /// fits.
     fn exceed_ratio(&self, ratio: &Quantity) -> bool {
         let present = |amount: &Option<Quantity>| {
             amount

@@ -1,5 +1,5 @@
-//! A cluster with the namespace `shop`: a Deployment `web` with the `ReplicaSet` `web-abc`, and other
-//! controllers.
+//! A cluster with the namespace `shop`: a Deployment `web` with the `ReplicaSet` `web-abc`, and
+//! other controllers.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Fixture {
         }));
     }
 
-    /// Adds a VPA object for `web`, merged with `over`. It recommends 100 millicores and 200 MiB for
-    /// `app`.
+    /// Adds a VPA object for `web`, merged with `over`. It recommends 100 millicores and 200 MiB
+    /// for `app`.
     pub(crate) fn autoscaler(mut self, name: &str, over: &Value) -> Self {
         let mut object = json!({
             "metadata": {"namespace": NAMESPACE, "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},

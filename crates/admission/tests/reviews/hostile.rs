@@ -17,8 +17,8 @@ use mutation::Mutation;
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_REVIEWS";
 const DEFAULT_COUNT: u32 = 3000;
-/// Maximum ratio of the lengths of a response and its review: each container gets several operations
-/// and notes.
+/// Maximum ratio of the lengths of a response and its review: each container gets several
+/// operations and notes.
 const MAX_GROWTH: usize = 200;
 /// Maximum memory of the process.
 const MAX_MEBIBYTES: u64 = 512;

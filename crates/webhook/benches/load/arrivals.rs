@@ -18,8 +18,8 @@ impl Arrivals {
         }
     }
 
-    /// Uniformly distributed in (0, 1]. Steele, Lea, Flood: Fast splittable pseudorandom number generators
-    /// (2014), `SplitMix64`.
+    /// Uniformly distributed in (0, 1]. Steele, Lea, Flood: Fast splittable pseudorandom number
+    /// generators (2014), `SplitMix64`.
     fn uniform(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

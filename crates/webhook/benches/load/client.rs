@@ -1,8 +1,8 @@
 //! The client. It measures latencies from the time at which a review is due, not from that at which
 //! it is sent, so a stall of server or client counts for each review due meanwhile.
 //!
-//! One thread without timers: in a round it polls continuously. Between rounds it sleeps, because the
-//! kernel takes the core away from a thread of real-time priority that never does.
+//! One thread without timers: in a round it polls continuously. Between rounds it sleeps, because
+//! the kernel takes the core away from a thread of real-time priority that never does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ use crate::server::Server;
 const CONNECTIONS: usize = 32;
 /// Number of different reviews, sent in turn.
 const REVIEWS: usize = 2000;
-/// Length of a round and of the pause before it. Linux limits threads of real-time priority to 95 % of
-/// each second (`sched_rt_runtime_us`). Rounds are short, so that a stall hits only one.
+/// Length of a round and of the pause before it. Linux limits threads of real-time priority to 95 %
+/// of each second (`sched_rt_runtime_us`). Rounds are short, so that a stall hits only one.
 pub(crate) const ROUND: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(12);
 

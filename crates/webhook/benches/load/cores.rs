@@ -24,8 +24,8 @@ pub(crate) fn stay_on(number: usize) -> Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Keeps idle cores awake until it is dropped, since the wake-up time of a virtual core depends on its
-/// host. Needs privileges. Source: Linux, `Documentation/power/pm_qos_interface.rst`.
+/// Keeps idle cores awake until it is dropped, since the wake-up time of a virtual core depends on
+/// its host. Needs privileges. Source: Linux, `Documentation/power/pm_qos_interface.rst`.
 pub(crate) struct Awake {
     _request: File,
 }

@@ -1,12 +1,12 @@
-//! Load test of the webhook over TLS on the loopback interface. Server and client are processes with
-//! a core each. Each review is of a pod of one of 10,000 VPA objects.
+//! Load test of the webhook over TLS on the loopback interface. Server and client are processes
+//! with a core each. Each review is of a pod of one of 10,000 VPA objects.
 //!
-//! First the maximum rate on all connections is measured, then the latency at half of it, with random
-//! arrivals and counted from the time at which a review is due. Both threads get real-time priority
-//! if that is permitted, and cores do not sleep. The time that each thread waited for its core tells
-//! a slow server from a busy machine. Stalls of a virtual machine, which its kernel does not see, are
-//! measured beforehand. They last milliseconds and hit some of the short rounds, so the goal applies
-//! to the median of the rounds' 99th percentiles.
+//! First the maximum rate on all connections is measured, then the latency at half of it, with
+//! random arrivals and counted from the time at which a review is due. Both threads get real-time
+//! priority if that is permitted, and cores do not sleep. The time that each thread waited for its
+//! core tells a slow server from a busy machine. Stalls of a virtual machine, which its kernel does
+//! not see, are measured beforehand. They last milliseconds and hit some of the short rounds, so
+//! the goal applies to the median of the rounds' 99th percentiles.
 
 mod arrivals;
 mod client;

@@ -1,5 +1,5 @@
-//! Stalls of the machine: two threads on a core each do nothing but read the clock. A virtual machine
-//! whose host is busy loses milliseconds, which its kernel does not see.
+//! Stalls of the machine: two threads on a core each do nothing but read the clock. A virtual
+//! machine whose host is busy loses milliseconds, which its kernel does not see.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use anyhow::Result;
 use crate::client::ROUND;
 use crate::cores::{Thread, stay_on};
 
-/// Length and number of the measurements. All together are shorter than the time after which the kernel
-/// takes the core from a thread of real-time priority.
+/// Length and number of the measurements. All together are shorter than the time after which the
+/// kernel takes the core from a thread of real-time priority.
 const MEASUREMENT: Duration = ROUND;
 const MEASUREMENTS: usize = 9;
 /// Minimum length of a stall. Shorter gaps are interrupts.

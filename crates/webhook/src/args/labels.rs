@@ -1,7 +1,7 @@
 //! Parsing and validation of the flag `--webhook-labels`.
 //!
-//! Source: upstream `convertLabelsToMap` for the format; `k8s.io/apimachinery/pkg/util/validation` for
-//! names and values.
+//! Source: upstream `convertLabelsToMap` for the format; `k8s.io/apimachinery/pkg/util/validation`
+//! for names and values.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ const MAX_LENGTH: usize = 63;
 /// Maximum length of the prefix of a name.
 const MAX_PREFIX_LENGTH: usize = 253;
 
-/// Parses `name:value,name:value`, with optional blanks and quotes around. Any other format means no
-/// labels, as upstream. Labels that the API server would refuse are an error.
+/// Parses `name:value,name:value`, with optional blanks and quotes around. Any other format means
+/// no labels, as upstream. Labels that the API server would refuse are an error.
 pub(super) fn labels(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let bare = text.trim().trim_matches('"').trim();
     if bare.is_empty() {

@@ -23,7 +23,8 @@ pub struct RegistrationArgs {
     /// The port of the URL. Without --register-by-url it has no effect: the Service has port 443.
     #[arg(long, default_value = "", value_name = "PORT")]
     pub webhook_port: String,
-    /// Timeout of a review at the API server. While the webhook hangs, each new pod waits this long.
+    /// Timeout of a review at the API server. While the webhook hangs, each new pod waits this
+    /// long.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..=30), value_name = "SECONDS")]
     pub webhook_timeout_seconds: i32,
     /// Refuse pods while the webhook does not respond (failurePolicy Fail). The webhook's own

@@ -38,7 +38,8 @@ pub struct ServingArgs {
         value_name = "FILE"
     )]
     pub serving_private_key: PathBuf,
-    /// CA bundle (PEM) of the registration. Empty if another program writes it, such as cert-manager.
+    /// CA bundle (PEM) of the registration. Empty if another program writes it, such as
+    /// cert-manager.
     // By default clap refuses empty paths.
     #[arg(
         long, default_value = "/etc/tls-certs/caCert.pem", value_name = "FILE",

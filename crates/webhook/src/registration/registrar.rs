@@ -18,8 +18,8 @@ pub struct Registrar {
     registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
     /// This replica, if it belongs to a Deployment.
     replica: Option<Replica>,
-    /// Time without a ready replica of the newer revision of the Deployment, after which this replica
-    /// takes the registration over.
+    /// Time without a ready replica of the newer revision of the Deployment, after which this
+    /// replica takes the registration over.
     takeover_delay: Duration,
     /// The bundle in the configuration, by the last read or write.
     trusted: Option<String>,

@@ -5,7 +5,8 @@ use std::fmt;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
-/// The annotation of the registration with the UID of the Deployment and the number of the revision.
+/// The annotation of the registration with the UID of the Deployment and the number of the
+/// revision.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-by";
 /// The annotation of the registration with the name of the `ReplicaSet` of that revision.
 pub(crate) const REPLICA_SET_ANNOTATION: &str = "plimsoll.dev/registered-by-replica-set";

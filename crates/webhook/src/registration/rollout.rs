@@ -1,5 +1,6 @@
 //! Rollouts of the webhook's Deployment. Replicas of two revisions run side by side then, and only
-//! those of the newer one may write the registration, unless none of them has been ready for a while.
+//! those of the newer one may write the registration, unless none of them has been ready for a
+//! while.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,8 @@ impl Replica {
         }
     }
 
-    /// The current revision, which a rollback changes while the pods run; `None` if it cannot be read.
+    /// The current revision, which a rollback changes while the pods run; `None` if it cannot be
+    /// read.
     pub(crate) async fn revision(&self) -> Option<Revision> {
         match self.replica_sets.get_opt(&self.replica_set).await {
             Ok(replica_set) => Revision::of(&replica_set?),

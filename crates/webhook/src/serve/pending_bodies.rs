@@ -1,9 +1,9 @@
 //! Limits requests whose bodies have not arrived. When full, drops the oldest, so slow senders only
 //! hurt themselves.
 //!
-//! A concurrency limit with load shedding (`tower::limit`, `tower::load_shed`) would refuse the newest
-//! request instead: a client that never sends its bodies would block the API server. The test
-//! `unfinished_bodies_do_not_block_other_reviews` in `serve.rs` shows it.
+//! A concurrency limit with load shedding (`tower::limit`, `tower::load_shed`) would refuse the
+//! newest request instead: a client that never sends its bodies would block the API server. The
+//! test `unfinished_bodies_do_not_block_other_reviews` in `serve.rs` shows it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

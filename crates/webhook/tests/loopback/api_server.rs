@@ -1,5 +1,5 @@
-//! An API server for Secrets and configurations. Like the real one it has resource versions, refuses
-//! writes to an old version, and lets only the manager that created an object apply it.
+//! An API server for Secrets and configurations. Like the real one it has resource versions,
+//! refuses writes to an old version, and lets only the manager that created an object apply it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

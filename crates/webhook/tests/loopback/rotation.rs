@@ -63,8 +63,8 @@ fn bundle(configuration: &Value) -> Result<String> {
     Ok(String::from_utf8(bundle.0)?)
 }
 
-/// The bundles registered so far, oldest first. API servers use the last one, or for a while the one
-/// before.
+/// The bundles registered so far, oldest first. API servers use the last one, or for a while the
+/// one before.
 pub(crate) fn bundles(api_server: &ApiServer) -> Result<Vec<String>> {
     let mut bundles: Vec<String> = api_server
         .versions(CONFIGURATION)
