@@ -25,7 +25,7 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; refit and step of forecasts
-	cargo bench --locked -p sizing -p scaling -p forecast -p webhook -p updater
+	cargo bench --locked -p sizing -p scaling -p forecast -p admission -p updater
 
 accuracy: ## forecasts of recorded series against simple methods and Crane's, as a table; PLIMSOLL_TRACES names the folder
 	cargo run -q --locked --release -p forecast --example accuracy
@@ -61,7 +61,7 @@ bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control pla
 	target/release/evictions
 
 fuzz: ## a million odd reviews to the webhook, a hundred thousand odd requests to the adapter, a million odd objects in watches: no panic
-	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p webhook --test reviews -- --nocapture hostile
+	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p admission --test reviews -- --nocapture hostile
 	PLIMSOLL_HOSTILE_REQUESTS=100000 cargo test -q --locked --release -p adapter --test hostile -- --nocapture
 	PLIMSOLL_HOSTILE_EVENTS=1000000 cargo test -q --locked --release -p watch --lib -- --nocapture hostile
 

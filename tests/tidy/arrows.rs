@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["model"]),
     ("feed", &["model"]),
     ("view", &["model", "api"]),
+    ("admission", &["sizing", "view", "model", "api"]),
     ("watch", &["view", "model", "api"]),
     ("sources", &["model", "api"]),
     ("runtime", &[]),
@@ -35,7 +36,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "webhook",
         &[
-            "sizing", "model", "api", "feed", "view", "watch", "runtime", "serving",
+            "admission",
+            "model",
+            "api",
+            "feed",
+            "view",
+            "watch",
+            "runtime",
+            "serving",
         ],
     ),
     (
@@ -51,7 +59,14 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.
-pub(crate) const PURE: &[&str] = &["model", "sizing", "forecast", "scaling", "view"];
+pub(crate) const PURE: &[&str] = &[
+    "model",
+    "sizing",
+    "forecast",
+    "scaling",
+    "view",
+    "admission",
+];
 const IMPURE_PACKAGES: &[&str] = &[
     "tokio",
     "kube-client",

@@ -6,14 +6,13 @@
 //! nothing is done about it; authorities that somebody else puts into one that leads here are
 //! replaced, but once a minute at most.
 
-mod attendant;
-mod told;
+mod api_services;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
 use crate::serve::ApiVersion;
 
-pub use attendant::Attendant;
+pub use api_services::ApiServices;
 
 /// Annotations of this kind have cert-manager put the authorities into the object.
 pub(crate) const INJECTED: &str = "cert-manager.io/inject-";

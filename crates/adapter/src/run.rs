@@ -2,20 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use kube::Api;
 use runtime::Chassis;
 use runtime::endpoints::Endpoints;
 use runtime::pod::own_namespace;
+use serving::ca_bundles::Controller;
 use serving::certificates::CertificateMonitor;
 use serving::port::Port;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::Events;
 use crate::args::Args;
 use crate::decide::Providers;
 use crate::guard::Guard;
 use crate::metrics::{self, Metrics};
-use crate::registration::Attendant;
+use crate::registration::ApiServices;
 use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::{LIMITS, Surface};
@@ -25,6 +24,10 @@ use crate::serve::{LIMITS, Surface};
 const LEAVING: Duration = Duration::from_secs(10);
 /// The work of looking after certificates and `APIService` objects must go on at least this often.
 const ATTENDANCE: Duration = Duration::from_mins(3);
+
+/// Interval between two reads of the `APIService` objects where another program maintains their CA
+/// bundle. Otherwise each pass reads them.
+const UNMAINTAINED_RESYNC: Duration = Duration::from_secs(10);
 
 /// The adapter's work.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
@@ -111,23 +114,17 @@ pub async fn run_on(
     chassis.readiness.condition("serving").ready();
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
-    let services = Api::all(chassis.client.clone());
-    let events = Events::new(chassis.client.clone());
     let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
-    let activity = chassis.activity.clone();
-    let attendant = Attendant {
-        certificates,
-        services,
-        own,
-        activity,
-        metrics,
-        events,
-        monitor,
-        clock,
+    let resync = if certificates.bundle().is_some() {
+        Duration::ZERO
+    } else {
+        UNMAINTAINED_RESYNC
     };
+    let services = ApiServices::new(chassis.client.clone(), own, metrics);
+    let ca_bundles = Controller::new(certificates, services, monitor, clock, resync);
     chassis
         .tasks
-        .spawn_until_shutdown("certificates", attendant.run());
+        .spawn_until_shutdown("certificates", ca_bundles.run(chassis.activity.clone()));
 
     server.await;
     Ok(())

@@ -3,6 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`ca_bundles`] | the controller of the CA bundles that the API server has |
 //! | [`certificates`] | self-managed certificates in a Secret, their rotation, and their monitor |
 //! | [`endpoints`] | the server of `--address`: /metrics and health |
 //! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
@@ -10,6 +11,7 @@
 //! | [`serve`](mod@serve) | the HTTP server and its limits |
 //! | [`tls`] | TLS configurations that follow their files |
 
+pub mod ca_bundles;
 pub mod certificates;
 pub mod endpoints;
 pub mod feed_reader;

@@ -1,4 +1,4 @@
-//! The webhook's flags: upstream's names and defaults.
+//! The webhook's flags, with upstream's names and defaults.
 
 mod heartbeat;
 mod labels;
@@ -11,21 +11,21 @@ use model::Quantity;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
 
-use crate::state::{Gates, Settings};
+use admission::{AdmissionConfig, Gates};
 
 pub use self::serving::ServingArgs;
 pub use heartbeat::HeartbeatArgs;
 pub use registration::RegistrationArgs;
 
-/// What sets the webhook's command line apart.
+/// The program.
 pub const PROGRAM: Program = Program {
     name: "webhook",
     version: env!("CARGO_PKG_VERSION"),
     defaults: &[("address", ":8944")],
 };
-/// Gives pods their recommended size when they are created, and checks VPA objects.
-// `--tls-cert-file` is the certificate of the webhook here, as it is upstream, where metrics are
-// never served over TLS.
+/// Sizes pods when they are created, and validates VPA objects.
+// `--tls-cert-file` is the certificate of the webhook, as upstream, which never serves metrics over
+// TLS.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(
     mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
@@ -48,26 +48,25 @@ pub struct Args {
     /// Flags of the heartbeat.
     #[command(flatten)]
     pub heartbeat: HeartbeatArgs,
-    /// Flags about what is patched and what is refused.
+    /// Flags about patches and validation.
     #[command(flatten)]
     pub review: ReviewArgs,
     /// Flags of the feed of recommendations.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
-    /// Flags that say which namespaces to look at.
+    /// Flags about namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }
 
-/// Flags about what is patched and what is refused.
+/// Flags about patches and validation.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReviewArgs {
-    /// The most CPU that a startup boost gives; 0 sets no limit.
+    /// Maximum CPU request of a startup boost. 0 means no maximum.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub max_allowed_cpu_boost: Quantity,
-    /// Size native sidecars too, which are init containers that restart always. Upstream's webhook
-    /// leaves them as they are.
+    /// Size native sidecars too: init containers with restartPolicy Always. Upstream does not.
     #[arg(long)]
     pub native_sidecars: bool,
     /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
@@ -77,21 +76,21 @@ pub struct ReviewArgs {
 }
 
 impl ReviewArgs {
-    /// The settings of reviews.
-    pub fn settings(self) -> anyhow::Result<Settings> {
+    /// The configuration of decisions.
+    pub fn config(self) -> anyhow::Result<AdmissionConfig> {
         let Self {
             max_allowed_cpu_boost,
             native_sidecars,
             feature_gates,
         } = self;
         let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
-        Ok(Settings {
+        Ok(AdmissionConfig {
             gates: Gates {
-                startup_boost: gates.enabled(CPU_STARTUP_BOOST),
+                cpu_startup_boost: gates.enabled(CPU_STARTUP_BOOST),
                 in_place: gates.enabled(IN_PLACE),
-                per_autoscaler_rules: gates.enabled(PER_VPA_CONFIG),
+                per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             },
-            max_cpu_boost: Some(max_allowed_cpu_boost).filter(|most| !most.is_zero()),
+            max_cpu_boost: Some(max_allowed_cpu_boost).filter(|max| !max.is_zero()),
             native_sidecars,
         })
     }
@@ -108,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         PROGRAM.command::<Args>().debug_assert();
     }
 
     #[test]
-    fn the_webhooks_certificate_has_upstreams_flags_and_that_of_metrics_its_own() {
-        let args = parse("--tls-cert-file=a --tls-private-key=b").expect("they fit");
+    fn the_certificates_of_webhook_and_metrics_have_separate_flags() {
+        let args = parse("--tls-cert-file=a --tls-private-key=b").expect("valid flags");
         assert_eq!(
             (
                 args.serving.serving_cert_file,
@@ -123,8 +122,8 @@ mod tests {
             ("a".into(), "b".into())
         );
         assert_eq!(args.common.tls_cert_file, None);
-        let args =
-            parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
+        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b")
+            .expect("valid flags");
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
         assert_eq!(
             args.serving.serving_cert_file,
@@ -134,7 +133,8 @@ mod tests {
         assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
 
-    /// The flags of upstream's admission controller with their defaults (the timeout is that of its chart), then the arguments of its manifests.
+    /// The flags of upstream's admission controller with their defaults; the timeout is that of its
+    /// chart.
     const UPSTREAM: &str = "--client-ca-file=/etc/tls-certs/caCert.pem --tls-cert-file=/etc/tls-certs/serverCert.pem \
         --tls-private-key=/etc/tls-certs/serverKey.pem --tls-ciphers= --min-tls-version=tls1_2 --port=8000 --address=:8944 \
         --webhook-service=vpa-webhook --webhook-address= --webhook-port= --webhook-timeout-seconds=5 \
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn gates_and_limits_of_reviews_are_read() {
-        let settings = |line: &str| parse(line).expect(line).review.settings();
-        assert_eq!(settings("").expect("defaults"), Settings::default());
+    fn gates_and_maximum_boost_are_parsed() {
+        let config = |line: &str| parse(line).expect(line).review.config();
+        assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
         let some =
-            settings("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars")
-                .expect("they fit");
-        let expected = Settings {
+            config("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars")
+                .expect("valid flags");
+        let expected = AdmissionConfig {
             gates: Gates {
                 in_place: true,
                 ..Gates::default()
@@ -172,6 +172,6 @@ mod tests {
             native_sidecars: true,
         };
         assert_eq!(some, expected);
-        assert!(settings("--feature-gates=Nothing=true").is_err());
+        assert!(config("--feature-gates=Nothing=true").is_err());
     }
 }

@@ -1,36 +1,25 @@
-//! The admission webhook: gives pods their recommended size when they are created, and refuses VPA
-//! objects that make no sense. It never refuses a pod.
+//! The admission webhook: sizes pods when they are created, and refuses invalid VPA objects. It
+//! never refuses a pod.
 //!
-//! * [`args`]: the flags.
-//! * [`run`]: starts everything.
-//! * [`state`]: what is known, as a review sees it.
-//! * [`decide`]: from a review to its answer, as a pure function.
-//!   `select`: which autoscaler sizes a pod; `pod`, `boost`, `patch`: what the pod is changed to;
-//!   `validate`, `fields`: which objects are refused, and why.
-//! * [`serve`]: the HTTPS endpoint that the API server asks.
-//! * [`overload`]: when there is more to do than can be done in time.
-//! * [`registration`]: how the API server is told of the webhook.
-//! * [`certificates`]: whom it is told to trust.
-//! * [`act`]: the only writes.
-//! * [`metrics`]: what is measured about all this.
+//! | module | contents |
+//! |---|---|
+//! | [`args`] | the flags |
+//! | [`heartbeat`] | the renewal of the Lease that the updater watches |
+//! | [`metrics`] | metrics of reviews |
+//! | [`overload`] | the detection of overload |
+//! | [`registration`] | the `MutatingWebhookConfiguration` and its CA bundle |
+//! | [`serve`](mod@serve) | the HTTPS endpoint that the API server sends reviews to |
+//!
+//! The decision on a review is a pure function of crate `admission`. The webhook writes only its
+//! registration, its heartbeat and its certificates: no pod, and no VPA object.
 
-pub mod act;
 pub mod args;
-mod boost;
-pub mod certificates;
-pub mod decide;
-mod fields;
+pub mod heartbeat;
 pub mod metrics;
 pub mod overload;
-mod patch;
-mod pod;
 pub mod registration;
-mod review;
 mod run;
-mod select;
 pub mod serve;
-pub mod state;
-mod validate;
 
 pub use args::{Args, PROGRAM};
 pub use run::{run, run_on};

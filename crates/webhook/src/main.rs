@@ -1,4 +1,4 @@
-//! The webhook's process: reads the command line and hands over to the library.
+//! The process of the webhook.
 
 use serving::endpoints::serve_endpoints;
 use webhook::{Args, PROGRAM, run};

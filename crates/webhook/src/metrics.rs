@@ -1,4 +1,4 @@
-//! What is measured about reviews. Names, labels and buckets are upstream's
+//! Metrics of reviews. Names, labels and buckets are upstream's
 //! (`pkg/utils/metrics/admission/admission.go`).
 
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry,
 };
 
-use crate::decide::{Answer, Outcome, Subject};
+use admission::{AdmissionResource, AdmissionStatus, Decision};
 
 const LATENCY_BUCKETS: [f64; 17] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0,
@@ -17,21 +17,21 @@ const STEP_BUCKETS: [f64; 22] = [
     90.0, 100.0, 120.0, 150.0, 240.0,
 ];
 
-/// With which names begin.
+/// The prefix of names.
 pub(crate) const PREFIX: &str = "vpa_admission_controller";
 
-/// All metrics of the webhook, each looked up once. Clones share them.
+/// The metrics of reviews, with each child looked up once. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// Left as they were, and changed.
+    /// Unchanged and patched.
     pods: [IntCounter; 2],
-    /// By outcome and subject.
+    /// By status and resource.
     latency: [[Histogram; 3]; 3],
     steps: Steps,
     shed: IntCounter,
 }
 
-/// The parts of a review.
+/// The steps of a review.
 #[derive(Debug, Clone)]
 struct Steps {
     read_request: Histogram,
@@ -41,7 +41,7 @@ struct Steps {
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
+    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let histogram = |name, help, buckets: &[f64], labels: &[&str]| {
             HistogramVec::new(
@@ -52,25 +52,25 @@ impl Metrics {
         let pods = IntCounterVec::new(
             Opts::new(
                 "vpa_admission_controller_admission_pods_total",
-                "Pods, by whether they were changed.",
+                "Reviewed pods, by whether they were patched.",
             ),
             &["applied"],
         )?;
         let latency = histogram(
             "vpa_admission_controller_admission_latency_seconds",
-            "Time spent on a review, by what became of it and what it was about.",
+            "Time spent on a review, by status and resource.",
             &LATENCY_BUCKETS,
             &["status", "resource"],
         )?;
         let steps = histogram(
             "vpa_admission_controller_execution_latency_seconds",
-            "Time spent in each part of a review.",
+            "Time spent in each step of a review.",
             &STEP_BUCKETS,
             &["step"],
         )?;
         let shed = IntCounter::new(
             "vpa_admission_controller_shed_reviews_total",
-            "Reviews admitted as they were, because there was too much to do.",
+            "Objects admitted without review during overload.",
         )?;
         registry.register(Box::new(pods.clone()))?;
         registry.register(Box::new(latency.clone()))?;
@@ -93,58 +93,57 @@ impl Metrics {
         })
     }
 
-    /// A review was answered, `took` after its headers arrived.
-    pub fn answered(&self, answer: &Answer, took: Duration) {
+    /// Records a decision, `took` after the headers of the request arrived.
+    pub fn record(&self, decision: &Decision, took: Duration) {
         let [error, skipped, applied] = &self.latency;
-        let [unknown, pod, autoscaler] = match answer.outcome {
-            Outcome::Error => error,
-            Outcome::Skipped => skipped,
-            Outcome::Applied => applied,
+        let [unknown, pod, vpa] = match decision.status {
+            AdmissionStatus::Error => error,
+            AdmissionStatus::Skipped => skipped,
+            AdmissionStatus::Applied => applied,
         };
-        let latency = match answer.subject {
-            Subject::Unknown => unknown,
-            Subject::Pod => pod,
-            Subject::Autoscaler => autoscaler,
+        let latency = match decision.resource {
+            AdmissionResource::Unknown => unknown,
+            AdmissionResource::Pod => pod,
+            AdmissionResource::Vpa => vpa,
         };
         latency.observe(took.as_secs_f64());
-        if answer.subject == Subject::Pod {
-            let [left, changed] = &self.pods;
-            if answer.outcome == Outcome::Applied {
-                changed
+        if decision.resource == AdmissionResource::Pod {
+            let [unchanged, patched] = &self.pods;
+            if decision.status == AdmissionStatus::Applied {
+                patched
             } else {
-                left
+                unchanged
             }
             .inc();
         }
     }
 
-    /// A review was admitted as it was, because there was too much to do.
-    pub fn shed(&self) {
+    /// Records an object that was admitted without review.
+    pub fn record_shed(&self) {
         self.shed.inc();
     }
 
-    /// Times the parts of one review.
-    pub fn timer(&self) -> Timer<'_> {
-        let now = Instant::now();
+    /// A timer of the steps of a review whose headers arrived at `received_at`.
+    pub fn timer(&self, received_at: Instant) -> Timer<'_> {
         Timer {
             steps: &self.steps,
-            began: now,
-            last: now,
+            started_at: received_at,
+            last: received_at,
         }
     }
 }
 
-/// Times the parts of one review, each from the end of the one before.
+/// A timer of the steps of one review, each from the end of the previous one.
 #[derive(Debug)]
 pub struct Timer<'a> {
     steps: &'a Steps,
-    began: Instant,
+    started_at: Instant,
     last: Instant,
 }
 
 impl Timer<'_> {
-    /// The request is read.
-    pub fn read(&mut self) {
+    /// Ends the step of reading the request.
+    pub fn request_read(&mut self) {
         let now = Instant::now();
         self.steps
             .read_request
@@ -152,10 +151,10 @@ impl Timer<'_> {
         self.last = now;
     }
 
-    /// The answer is known, which is written already; hands back how long everything took.
-    pub fn admitted(self) -> Duration {
+    /// Ends the decision, which includes building the response. Returns the time of all steps.
+    pub fn finish(self) -> Duration {
         let now = Instant::now();
-        let took = now.duration_since(self.began);
+        let took = now.duration_since(self.started_at);
         self.steps
             .admit
             .observe(now.duration_since(self.last).as_secs_f64());

@@ -1,10 +1,10 @@
-//! Says when there is more to do than can be done in time. An answer that comes late holds up the
-//! creation of a pod, and after the API server's patience it counts for nothing; so reviews are
-//! then admitted as they are, at once.
+//! Detects overload. A late response delays the creation of a pod, and after the API server's
+//! timeout it is ignored, so pods are then admitted without review.
 //!
-//! The sign is how long the process lets a task wait that is ready to run. How many requests are
-//! open is none: whoever sends a body slowly, or not at all, keeps one open at no expense, and must
-//! not keep pods from being sized.
+//! The criterion is the delay of tasks that are ready to run, not the number of open requests: a
+//! client keeps one open at no cost by sending its body slowly. `tower::load_shed` does not fit: it
+//! refuses when a service is not ready, while reviews are decided at once, and the response needs
+//! the UID of the review.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Delay of ready tasks beyond which reviews are admitted as they are. The API server waits for up
-/// to thirty seconds, and a busy machine may well hold a process up for a good part of one.
-const DELAY: Duration = Duration::from_secs(1);
-/// How often the delay is measured.
+/// Delay of ready tasks beyond which pods are admitted without review. The API server waits for up
+/// to thirty seconds, and a busy machine may hold a process up for a good part of a second.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+/// Interval between measurements.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// The sign of overload, in milliseconds. Clones share it.
+/// The last measured delay, in milliseconds. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Load(Arc<AtomicU64>);
+pub struct Overload(Arc<AtomicU64>);
 
-impl Load {
-    /// Measures for ever how long ready tasks wait. A period that has begun too late counts at
-    /// once; it is forgotten as soon as one begins in time.
+impl Overload {
+    /// Measures the delay forever. A delay counts until the next measurement.
     pub async fn measure(self) {
         loop {
             let due = Instant::now() + PERIOD;
@@ -35,16 +34,16 @@ impl Load {
         }
     }
 
-    /// Whether reviews should be admitted as they are.
-    pub fn is_too_much(&self) -> bool {
-        Duration::from_millis(self.0.load(Ordering::Relaxed)) > DELAY
+    /// Whether the process is overloaded.
+    pub fn is_active(&self) -> bool {
+        Duration::from_millis(self.0.load(Ordering::Relaxed)) > MAX_DELAY
     }
 }
 
 #[cfg(test)]
-impl Load {
-    /// More than can be done.
-    pub(crate) fn too_much() -> Self {
+impl Overload {
+    /// An overload that is never measured.
+    pub(crate) fn active() -> Self {
         Self(Arc::new(AtomicU64::new(u64::MAX)))
     }
 }
@@ -54,24 +53,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_process_that_lets_its_tasks_wait_has_too_much_to_do() {
-        let load = Load::default();
-        let measuring = tokio::spawn(load.clone().measure());
-        let is_too_much_soon = async |expected: bool| {
+    async fn a_blocked_thread_is_an_overload_until_it_is_free() {
+        let overload = Overload::default();
+        let measuring = tokio::spawn(overload.clone().measure());
+        let becomes = async |expected: bool| {
             let soon = async {
-                while load.is_too_much() != expected {
+                while overload.is_active() != expected {
                     if expected {
-                        std::thread::sleep(DELAY * 2);
+                        std::thread::sleep(MAX_DELAY * 2);
                     }
                     tokio::time::sleep(PERIOD).await;
                 }
             };
             tokio::time::timeout(Duration::from_secs(30), soon).await
         };
-        is_too_much_soon(true)
-            .await
-            .expect("the only thread was held up");
-        is_too_much_soon(false).await.expect("it is free again");
+        becomes(true).await.expect("the only thread was blocked");
+        becomes(false).await.expect("it is free again");
         measuring.abort();
     }
 }

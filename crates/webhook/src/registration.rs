@@ -1,9 +1,11 @@
-//! How the API server is told of the webhook: the `MutatingWebhookConfiguration`, as upstream
-//! writes it, with every default spelled out so that it can be compared with what the API server
-//! holds.
+//! The registration of the webhook: a `MutatingWebhookConfiguration` as upstream writes it, with
+//! all defaults, so that it can be compared with the one in the API server.
 
-mod reach;
+mod namespace_scope;
+mod registrar;
 mod revision;
+mod rollout;
+mod write;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,37 +17,40 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::core::ObjectMeta;
 
-pub use reach::Reach;
+pub use namespace_scope::NamespaceScope;
+use namespace_scope::with_requirement;
+pub use registrar::Registrar;
 pub use revision::Revision;
 pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
+pub use rollout::Replica;
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";
 /// The name of the webhook in it.
 pub const WEBHOOK: &str = "vpa.k8s.io";
-/// Annotations of this kind have cert-manager put the authorities into the configuration.
+/// The prefix of annotations with which cert-manager injects the CA bundle.
 const INJECTED: &str = "cert-manager.io/inject-";
-/// Pods and VPA objects with this label, and `true` as its value, do not come to the webhook.
+/// Pods and VPA objects on which this label is `true` are not reviewed.
 pub const OPT_OUT_LABEL: &str = "plimsoll.dev/disable-webhook";
-/// The port of Services of webhooks.
+/// The port of the Service.
 const PORT: i32 = 443;
 
-/// What is registered, apart from the authorities.
+/// The desired registration without its CA bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// Where the API server asks.
+    /// The address of the webhook.
     pub address: Address,
     /// Labels of the configuration.
     pub labels: BTreeMap<String, String>,
-    /// How long it waits.
+    /// Timeout of a review.
     pub timeout_seconds: i32,
-    /// What it does without an answer.
+    /// The action without a response.
     pub failure_policy: FailurePolicy,
-    /// Of which namespaces it asks.
-    pub reach: Reach,
+    /// The namespaces whose objects are reviewed.
+    pub namespaces: NamespaceScope,
 }
 
-/// Where the API server asks.
+/// The address of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A Service.
@@ -60,7 +65,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The names at which the API server asks, that of the handshake first.
+    /// The names in the server certificate. The first one is that of the TLS handshake.
     pub fn names(&self) -> Vec<String> {
         match self {
             Self::Service { namespace, name } => {
@@ -79,8 +84,7 @@ impl Address {
                     Some(rest) => rest.split(']').next().unwrap_or_default(),
                     None => authority.split(':').next().unwrap_or_default(),
                 };
-                // As a certificate has it: an address in its canonical form, a name in small
-                // letters.
+                // As in a certificate: IP addresses in canonical form, names in lower case.
                 vec![host.parse().map_or_else(
                     |_| host.to_ascii_lowercase(),
                     |address: IpAddr| address.to_string(),
@@ -90,34 +94,33 @@ impl Address {
     }
 }
 
-/// What the API server does without an answer.
+/// The action of the API server without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// It admits the object.
+    /// Admits the object.
     Ignore,
-    /// It refuses it.
+    /// Refuses the object.
     Fail,
 }
 
 impl Registration {
-    /// The configuration as it should be, given the one that is there. `bundle`: the authorities in
-    /// PEM; none where somebody else looks after them. What cert-manager injects is left alone in
-    /// any case, and what others (AKS, for one) add to the selectors and to the conditions: they
-    /// would add it again and again.
-    pub fn wanted(
+    /// The desired configuration, given the current one. `bundle` is the CA bundle in PEM; `None`
+    /// keeps the current one, and so does an annotation of cert-manager. Additions of others to
+    /// selectors and match conditions are kept, since they would be made again (by AKS, for one).
+    pub fn desired(
         &self,
         bundle: Option<&str>,
-        present: Option<&MutatingWebhookConfiguration>,
+        current: Option<&MutatingWebhookConfiguration>,
     ) -> MutatingWebhookConfiguration {
-        let found = present.and_then(webhook_of);
-        let annotations = present.and_then(|present| present.metadata.annotations.clone());
-        let theirs = bundle.is_none()
+        let found = current.and_then(webhook_of);
+        let annotations = current.and_then(|current| current.metadata.annotations.clone());
+        let is_external = bundle.is_none()
             || annotations
                 .iter()
                 .flatten()
                 .any(|(name, _)| name.starts_with(INJECTED));
-        let ca_bundle = if theirs {
-            present.and_then(bundle_of)
+        let ca_bundle = if is_external {
+            current.and_then(bundle_of)
         } else {
             bundle.map(|bundle| bundle.as_bytes().to_vec())
         };
@@ -163,18 +166,18 @@ impl Registration {
             match_policy: Some("Equivalent".to_owned()),
             reinvocation_policy: Some("Never".to_owned()),
             namespace_selector: Some(
-                self.reach
+                self.namespaces
                     .selector(found.and_then(|found| found.namespace_selector.as_ref())),
             ),
-            object_selector: Some(reach::with_requirement(
+            object_selector: Some(with_requirement(
                 found.and_then(|found| found.object_selector.as_ref()),
                 OPT_OUT_LABEL,
                 Some(("NotIn", vec!["true".to_owned()])),
             )),
             match_conditions: found.and_then(|found| found.match_conditions.clone()),
         };
-        let mut labels = present
-            .and_then(|present| present.metadata.labels.clone())
+        let mut labels = current
+            .and_then(|current| current.metadata.labels.clone())
             .unwrap_or_default();
         labels.extend(self.labels.clone());
         let metadata = ObjectMeta {
@@ -190,29 +193,29 @@ impl Registration {
     }
 }
 
-/// The authorities that the API server has.
-pub fn bundle_of(present: &MutatingWebhookConfiguration) -> Option<Vec<u8>> {
-    webhook_of(present)?
+/// The CA bundle in the configuration.
+pub fn bundle_of(current: &MutatingWebhookConfiguration) -> Option<Vec<u8>> {
+    webhook_of(current)?
         .client_config
         .ca_bundle
         .clone()
         .map(|bundle| bundle.0)
 }
 
-fn webhook_of(present: &MutatingWebhookConfiguration) -> Option<&MutatingWebhook> {
-    present
+fn webhook_of(current: &MutatingWebhookConfiguration) -> Option<&MutatingWebhook> {
+    current
         .webhooks
         .iter()
         .flatten()
         .find(|webhook| webhook.name == WEBHOOK)
 }
 
-/// Whether the configuration that is there says all that is wanted.
+/// Whether the current configuration is the desired one.
 pub fn is_current(
-    present: &MutatingWebhookConfiguration,
-    wanted: &MutatingWebhookConfiguration,
+    current: &MutatingWebhookConfiguration,
+    desired: &MutatingWebhookConfiguration,
 ) -> bool {
-    present.webhooks == wanted.webhooks && present.metadata.labels == wanted.metadata.labels
+    current.webhooks == desired.webhooks && current.metadata.labels == desired.metadata.labels
 }
 
 fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> RuleWithOperations {
@@ -229,7 +232,7 @@ fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> Rule
 mod tests {
     use serde_json::json;
 
-    use super::reach::NAMESPACE_LABEL;
+    use super::namespace_scope::NAMESPACE_LABEL;
     use super::*;
 
     fn registration() -> Registration {
@@ -241,11 +244,11 @@ mod tests {
             labels: BTreeMap::from([("team".to_owned(), "sizes".to_owned())]),
             timeout_seconds: 30,
             failure_policy: FailurePolicy::Ignore,
-            reach: Reach::AllBut(Vec::new()),
+            namespaces: NamespaceScope::AllExcept(Vec::new()),
         }
     }
 
-    fn present(annotation: &str) -> MutatingWebhookConfiguration {
+    fn current(annotation: &str) -> MutatingWebhookConfiguration {
         let object = json!({
             "metadata": {"name": CONFIGURATION, "annotations": {annotation: "suite/vpa"}, "labels": {"app": "chart"}},
             "webhooks": [
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_is_for_the_names_at_which_the_api_server_asks() {
+    fn names_are_those_of_the_service_or_the_url() {
         let service = Address::Service {
             namespace: "suite".to_owned(),
             name: "hook".to_owned(),
@@ -280,23 +283,23 @@ mod tests {
     }
 
     fn check(bundle: Option<&str>, annotation: &str, expected: &str) {
-        let present = present(annotation);
-        let wanted = registration().wanted(bundle, Some(&present));
+        let current = current(annotation);
+        let desired = registration().desired(bundle, Some(&current));
         assert_eq!(
-            bundle_of(&wanted).as_deref(),
+            bundle_of(&desired).as_deref(),
             Some(expected.as_bytes()),
             "{bundle:?} {annotation}"
         );
-        assert_eq!(wanted.metadata.annotations, present.metadata.annotations);
+        assert_eq!(desired.metadata.annotations, current.metadata.annotations);
         assert_eq!(
-            wanted.webhooks.iter().flatten().count(),
+            desired.webhooks.iter().flatten().count(),
             1,
             "it is ours alone"
         );
     }
 
     #[test]
-    fn authorities_that_somebody_else_puts_in_place_are_left_alone() {
+    fn bundles_of_other_programs_are_kept() {
         check(Some("ours"), "note", "ours");
         check(None, "note", "theirs");
         check(Some("ours"), "cert-manager.io/inject-ca-from", "theirs");
@@ -308,36 +311,39 @@ mod tests {
     }
 
     #[test]
-    fn what_others_add_to_it_stays_and_needs_no_change() {
+    fn additions_of_others_are_kept() {
         let condition = json!({"name": "not-ours", "expression": "true"});
         let theirs = json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]});
         let mut registration = registration();
-        let mut present = registration.wanted(Some("ours"), None);
+        let mut current = registration.desired(Some("ours"), None);
         let change = json!({"webhooks": [{"matchConditions": [condition], "namespaceSelector": {
             "matchExpressions": [theirs, {"key": NAMESPACE_LABEL, "operator": "In", "values": ["old"]}],
             "matchLabels": {"sized": "true"},
         }, "objectSelector": {"matchLabels": {"sized": "true"}}}]});
         for (member, value) in change["webhooks"][0].as_object().expect("an object") {
             let mut webhook =
-                serde_json::to_value(&present.webhooks.as_ref().expect("webhooks")[0])
+                serde_json::to_value(&current.webhooks.as_ref().expect("webhooks")[0])
                     .expect("JSON");
             webhook[member] = value.clone();
-            present.webhooks = Some(vec![serde_json::from_value(webhook).expect("a webhook")]);
+            current.webhooks = Some(vec![serde_json::from_value(webhook).expect("a webhook")]);
         }
         let own = |operator: &str| json!({"key": NAMESPACE_LABEL, "operator": operator, "values": ["shop"]});
         for (reach, expressions) in [
-            (Reach::AllBut(Vec::new()), json!([theirs])),
+            (NamespaceScope::AllExcept(Vec::new()), json!([theirs])),
             (
-                Reach::AllBut(vec!["shop".to_owned()]),
+                NamespaceScope::AllExcept(vec!["shop".to_owned()]),
                 json!([theirs, own("NotIn")]),
             ),
-            (Reach::Only("shop".to_owned()), json!([theirs, own("In")])),
+            (
+                NamespaceScope::Only("shop".to_owned()),
+                json!([theirs, own("In")]),
+            ),
         ] {
-            registration.reach = reach;
-            let wanted = registration.wanted(Some("ours"), Some(&present));
-            assert!(!is_current(&present, &wanted));
+            registration.namespaces = reach;
+            let desired = registration.desired(Some("ours"), Some(&current));
+            assert!(!is_current(&current, &desired));
             let webhook =
-                serde_json::to_value(wanted.webhooks.iter().flatten().next()).expect("JSON");
+                serde_json::to_value(desired.webhooks.iter().flatten().next()).expect("JSON");
             let selector =
                 json!({"matchExpressions": expressions, "matchLabels": {"sized": "true"}});
             assert_eq!(
@@ -348,16 +354,19 @@ mod tests {
             let objects = json!({"matchExpressions": [opt_out], "matchLabels": {"sized": "true"}});
             assert_eq!(webhook["objectSelector"], objects);
             assert!(
-                is_current(&wanted, &registration.wanted(Some("ours"), Some(&wanted))),
+                is_current(
+                    &desired,
+                    &registration.desired(Some("ours"), Some(&desired))
+                ),
                 "{expressions}"
             );
         }
     }
 
     #[test]
-    fn it_is_upstreams_with_all_defaults_spelled_out() {
-        let wanted =
-            serde_json::to_value(registration().wanted(Some("ours"), None)).expect("it serializes");
+    fn the_configuration_is_upstreams_with_all_defaults() {
+        let desired = serde_json::to_value(registration().desired(Some("ours"), None))
+            .expect("it serializes");
         let webhook = json!({
             "name": "vpa.k8s.io",
             "admissionReviewVersions": ["v1"],
@@ -380,9 +389,9 @@ mod tests {
                 "matchExpressions": [{"key": "plimsoll.dev/disable-webhook", "operator": "NotIn", "values": ["true"]}],
             },
         });
-        assert_eq!(wanted["webhooks"], json!([webhook]));
+        assert_eq!(desired["webhooks"], json!([webhook]));
         assert_eq!(
-            wanted["metadata"],
+            desired["metadata"],
             json!({"name": "vpa-webhook-config", "labels": {"team": "sizes"}})
         );
     }

@@ -1,4 +1,4 @@
-//! Starts everything.
+//! Wiring of the webhook.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,41 +9,42 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::pod::{hostname, own_namespace};
 use runtime::{Chassis, Namespaces};
-use serving::certificates::CertificateMonitor;
+use serving::ca_bundles::Controller;
+use serving::certificates::{CertificateMonitor, Certificates};
 use serving::port::Port;
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard, View};
 
-use crate::act::rollout::Replica;
 use crate::args::Args;
-use crate::certificates::Attendant;
+use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
-use crate::overload::Load;
-use crate::registration::{FailurePolicy, Registration};
-use crate::serve::{LIMITS, Reviews};
+use crate::overload::Overload;
+use crate::registration::{FailurePolicy, Registrar, Registration, Replica};
+use crate::serve::{LIMITS, ReviewHandler};
 
-/// How long requests are still taken after the end was asked for: Services go on sending some until
-/// everybody knows. What is under way then has the rest of the 20 s that the end may take.
-const LEAVING: Duration = Duration::from_secs(4);
-/// Before the first registration of a webhook without whose answer no pod is made: its Service
-/// should lead to it by then.
-const CAUTION: Duration = Duration::from_secs(10);
-/// The work of looking after certificates and registration must go on at least this often.
-const ATTENDANCE: Duration = Duration::from_mins(3);
+/// Time after the shutdown during which requests are still accepted, because Services take a while
+/// to stop sending them. Running requests then have the rest of the 20 s of a shutdown.
+const DRAIN_DELAY: Duration = Duration::from_secs(4);
+/// Delay of the first registration with failure policy `Fail`, until the Service routes to the
+/// webhook.
+const REGISTRATION_DELAY: Duration = Duration::from_secs(10);
+/// Maximum interval between passes of the CA-bundle controller; then the liveness check fails.
+const MAX_PASS_INTERVAL: Duration = Duration::from_mins(3);
+/// Interval between two comparisons of the registration while nothing changes.
+const RESYNC: Duration = Duration::from_secs(15);
+/// Time without a ready replica of the newer revision of the Deployment that registered, after
+/// which an older replica takes the registration over. Longer than a start, and shorter than the
+/// pauses between the restarts of a container that keeps failing.
+const TAKEOVER_DELAY: Duration = Duration::from_mins(2);
 
-/// For a newer revision of the Deployment that registered and of which no replica is ready any
-/// more. Shorter than the pauses between the restarts of a container that keeps failing, and longer
-/// than a start.
-const PATIENCE: Duration = Duration::from_mins(2);
-
-/// The webhook's work.
+/// Runs the webhook until its shutdown.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
     run_on(Port::open("port", args.serving.port, LIMITS), args, chassis)
 }
 
-/// The same on a port that is opened when there are certificates.
+/// Runs the webhook on `port`, which is opened when the certificates are loaded.
 pub async fn run_on(
     port: impl Future<Output = anyhow::Result<Port>>,
     args: Args,
@@ -59,14 +60,14 @@ pub async fn run_on(
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let settings = Arc::new(review.settings()?);
+    let config = Arc::new(review.config()?);
     let metrics = Metrics::register(&chassis.registry)?;
     let own_namespace = own_namespace();
-    let left_alone: Vec<String> = ignored.iter().cloned().collect();
+    let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
     let registration = registration.registration(
         &own_namespace,
         only.as_deref().unwrap_or_default(),
-        &left_alone,
+        &ignored_namespaces,
     )?;
     let scope = Scope {
         namespace: only,
@@ -74,7 +75,7 @@ pub async fn run_on(
         shard: Shard::default(),
     };
     let hostname = hostname()?;
-    let replica = Replica::of(chassis.client.clone(), &own_namespace, &hostname);
+    let replica = Replica::from_pod_name(chassis.client.clone(), &own_namespace, &hostname);
     let heartbeat = heartbeat.heartbeat(
         chassis.client.clone(),
         chassis.clock(),
@@ -87,18 +88,17 @@ pub async fn run_on(
         registration.as_ref(),
     )?;
 
-    // Reviews are answered for some time after the shutdown, by a view that goes on.
-    let answered = CancellationToken::new();
-    let _end = answered.clone().drop_guard();
-    let answering = chassis.until(answered);
-    let heard = hear(feed, &answering)?;
-    let Some(view) = watch_cluster(scope, &answering).await else {
+    // Reviews are served for some time after the shutdown, so the view is kept current until then.
+    let drained = CancellationToken::new();
+    let _end = drained.clone().drop_guard();
+    let serving = chassis.until(drained);
+    let feed = subscribe(feed, &serving)?;
+    let Some(view) = watch_cluster(scope, &serving).await else {
         return Ok(());
     };
-    let clock = chassis.clock();
     let Some(certificates) = chassis
         .shutdown
-        .run_until_cancelled(source.get(&clock))
+        .run_until_cancelled(source.get(&chassis.clock()))
         .await
     else {
         return Ok(());
@@ -106,63 +106,67 @@ pub async fn run_on(
     let certificates = certificates?;
 
     let port = port.await?;
-    tracing::info!(address = %port.address()?, "answering reviews");
-    let load = Load::default();
-    answering
+    tracing::info!(address = %port.address()?, "serving reviews");
+    let overload = Overload::default();
+    serving
         .tasks
-        .spawn_until_shutdown("load", load.clone().measure());
+        .spawn_until_shutdown("overload", overload.clone().measure());
     let tls = certificates.current();
-    let reviews = Reviews {
+    let handler = ReviewHandler {
         view,
-        heard,
-        settings,
+        feed,
+        config,
         metrics,
-        load,
-        leaving: chassis.shutdown.clone(),
+        overload,
+        shutdown: chassis.shutdown.clone(),
     };
-    let server = port.serve(reviews.router(), tls, chassis.shutdown.clone(), LEAVING);
+    let server = port.serve(handler.router(), tls, chassis.shutdown.clone(), DRAIN_DELAY);
     chassis.readiness.condition("serving").ready();
 
-    chassis.activity.expect_every(ATTENDANCE, Instant::now());
-    let caution = match &registration {
-        Some(Registration {
-            failure_policy: FailurePolicy::Fail,
-            ..
-        }) => CAUTION,
-        _ => Duration::ZERO,
-    };
-    let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
-    let registration = registration.map(|registration| (configurations, registration));
-    let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
-    let (in_effect, effect) = watch::channel(false);
-    let activity = chassis.activity.clone();
-    let patience = PATIENCE;
-    let attendant = Attendant {
-        certificates,
-        registration,
-        activity,
-        monitor,
-        clock,
-        replica,
-        patience,
-        in_effect,
-    };
-    chassis
-        .tasks
-        .spawn_until_shutdown("heartbeat", heartbeat.run(effect));
-    chassis
-        .tasks
-        .spawn_until_shutdown("certificates", async move {
-            tokio::time::sleep(caution).await;
-            attendant.run().await;
-        });
+    keep_registered(&chassis, certificates, registration, replica, heartbeat)?;
 
     server.await;
     Ok(())
 }
 
-/// Reads the feed, where there is one.
-fn hear(
+/// Starts the controller of the registration and its CA bundle, and the heartbeat.
+fn keep_registered(
+    chassis: &Chassis,
+    certificates: Certificates,
+    registration: Option<Registration>,
+    replica: Option<Replica>,
+    heartbeat: Heartbeat,
+) -> anyhow::Result<()> {
+    chassis
+        .activity
+        .expect_every(MAX_PASS_INTERVAL, Instant::now());
+    let delay = match &registration {
+        Some(Registration {
+            failure_policy: FailurePolicy::Fail,
+            ..
+        }) => REGISTRATION_DELAY,
+        _ => Duration::ZERO,
+    };
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
+    let registration = registration.map(|registration| (configurations, registration));
+    let registrar = Registrar::new(registration, replica, TAKEOVER_DELAY);
+    let monitor = CertificateMonitor::of(chassis, metrics::PREFIX)?;
+    let ca_bundles = Controller::new(certificates, registrar, monitor, chassis.clock(), RESYNC);
+    chassis
+        .tasks
+        .spawn_until_shutdown("heartbeat", heartbeat.run(ca_bundles.in_effect()));
+    let activity = chassis.activity.clone();
+    chassis
+        .tasks
+        .spawn_until_shutdown("certificates", async move {
+            tokio::time::sleep(delay).await;
+            ca_bundles.run(activity).await;
+        });
+    Ok(())
+}
+
+/// Subscribes to the feed, if there is one.
+fn subscribe(
     feed: FeedReaderArgs,
     chassis: &Chassis,
 ) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
@@ -174,18 +178,18 @@ fn hear(
     else {
         return Ok(None);
     };
-    let (heard, reading) = Reader {
+    let (subscription, reading) = Reader {
         leaders,
         tls,
         server_name,
     }
     .subscribe();
     chassis.tasks.spawn_until_shutdown("feed", reading);
-    Ok(Some(heard))
+    Ok(Some(subscription))
 }
 
-/// Watches what reviews are answered from, and returns when it is known; nothing if the end comes
-/// before.
+/// Watches the objects that decisions read. Returns the view once it is complete; `None` if the
+/// shutdown comes first.
 async fn watch_cluster(scope: Scope, chassis: &Chassis) -> Option<watch::Receiver<View>> {
     let mut watches = Watches::new(chassis.client.clone(), scope)
         .controllers()

@@ -1,29 +1,32 @@
-//! The HTTPS endpoint that the API server asks.
+//! The HTTPS endpoint that the API server sends reviews to.
 
 mod body;
-mod waiting;
+mod pending_bodies;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use admission::{
+    AdmissionConfig, Decision, FeedLookup, Input, PatchFailure, admit_unreviewed, review,
+    status_recommendation,
+};
 use axum::Router;
-use axum::extract::{Request, State as Extracted};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response_with_state;
 use axum::response::{IntoResponse, Response};
 use feed::Subscription;
+use model::Recommendation;
 use serving::serve::Limits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use view::View;
+use view::{Autoscaler, View};
 
-use crate::decide;
 use crate::metrics::Metrics;
-use crate::overload::Load;
-use crate::state::{Settings, State};
-use body::Bodies;
+use crate::overload::Overload;
+use body::{BodyLimits, ReviewBody};
 
-/// What the endpoint gives its clients at most. There is one client, the API server; everybody else
-/// in the cluster can knock.
+/// The limits of clients. The API server is the only one, but the whole cluster can connect.
 pub const LIMITS: Limits = Limits {
     connections: 8192,
     // The API server shows no certificate here.
@@ -35,116 +38,140 @@ pub const LIMITS: Limits = Limits {
     request_timeout: Duration::from_secs(10),
     connection_age: Duration::from_hours(1),
     headers: 100,
-    body_bytes: body::LARGEST,
+    body_bytes: body::MAX_BYTES,
 };
 
-/// What reviews are answered from. Clones share everything.
+/// Responds to reviews. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Reviews {
+pub struct ReviewHandler {
     /// The cluster as last seen.
     pub view: watch::Receiver<View>,
-    /// What the recommender told, where there is a feed.
-    pub heard: Option<watch::Receiver<Subscription>>,
-    /// What the command line says.
-    pub settings: Arc<Settings>,
-    /// What is measured.
+    /// The recommendations of the feed, if there is one.
+    pub feed: Option<watch::Receiver<Subscription>>,
+    /// The flags about decisions.
+    pub config: Arc<AdmissionConfig>,
+    /// Metrics of reviews.
     pub metrics: Metrics,
-    /// Whether there is too much to do.
-    pub load: Load,
-    /// Cancelled when this replica is about to end: clients are asked to take their next request
-    /// elsewhere.
-    pub leaving: CancellationToken,
+    /// The overload of this process.
+    pub overload: Overload,
+    /// Cancelled when this replica is about to end. From then on each response asks the client to
+    /// open another connection.
+    pub shutdown: CancellationToken,
 }
 
-impl Reviews {
-    /// The routes: every path takes reviews, as upstream's does.
+/// The state of the endpoint.
+struct Endpoint {
+    handler: ReviewHandler,
+    limits: BodyLimits,
+}
+
+impl ReviewHandler {
+    /// The routes: every path takes reviews, as upstream.
     pub fn router(self) -> Router {
+        let shutdown = self.shutdown.clone();
+        let endpoint = Endpoint {
+            handler: self,
+            limits: BodyLimits::default(),
+        };
         Router::new()
-            .fallback(answer)
-            .with_state(Arc::new((self, Bodies::default())))
+            .fallback(respond)
+            .layer(DefaultBodyLimit::max(body::MAX_BYTES))
+            .layer(map_response_with_state(shutdown, close_after_shutdown))
+            .with_state(Arc::new(endpoint))
     }
 
-    fn decide(&self, body: &[u8]) -> decide::Answer {
+    fn decide(&self, body: &[u8]) -> Decision {
+        if self.overload.is_active()
+            && let Some(decision) = admit_unreviewed(body)
+        {
+            self.metrics.record_shed();
+            return decision;
+        }
         let view = self.view.borrow();
-        let heard = self.heard.as_ref().map(watch::Receiver::borrow);
-        let state = State {
+        let feed = self.feed.as_ref().map(watch::Receiver::borrow);
+        let lookup = feed
+            .as_deref()
+            .map(|feed| |autoscaler: &Autoscaler| over_status(feed, autoscaler));
+        let input = Input {
             view: &view,
-            heard: heard.as_deref(),
-            settings: &self.settings,
+            feed: lookup.as_ref().map(|lookup| lookup as &FeedLookup<'_>),
+            config: &self.config,
         };
-        decide::review(&state, body)
+        let decision = review(&input, body);
+        if let Some(PatchFailure { autoscaler, error }) = &decision.failure {
+            tracing::warn!(%autoscaler, %error, "admitting a pod unchanged");
+        }
+        decision
     }
 }
 
-async fn answer(Extracted(state): Extracted<Arc<(Reviews, Bodies)>>, request: Request) -> Response {
-    let (reviews, bodies) = &*state;
-    let mut response = reviewed(reviews, bodies, request).await;
-    if reviews.leaving.is_cancelled() {
-        response
-            .headers_mut()
-            .insert(header::CONNECTION, HeaderValue::from_static("close"));
+/// The recommendation of the feed, if it replaces the one in the status. The updater follows the
+/// same rule ([`Subscription::over_status`]).
+fn over_status<'a>(feed: &'a Subscription, autoscaler: &Autoscaler) -> Option<&'a Recommendation> {
+    let status = autoscaler.object.status.as_ref();
+    let generation = status.map_or(0, |status| status.observed_generation);
+    let has_recommendation = status_recommendation(autoscaler).is_some();
+    let received = feed.over_status(autoscaler.uid(), generation, has_recommendation)?;
+    Some(&received.value.recommendation)
+}
+
+async fn respond(State(endpoint): State<Arc<Endpoint>>, body: ReviewBody) -> Response {
+    let handler = &endpoint.handler;
+    let mut timer = handler.metrics.timer(body.received_at);
+    timer.request_read();
+    let decision = handler.decide(&body);
+    handler.metrics.record(&decision, timer.finish());
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    (headers, decision.body).into_response()
+}
+
+async fn close_after_shutdown(
+    State(shutdown): State<CancellationToken>,
+    mut response: Response,
+) -> Response {
+    if shutdown.is_cancelled() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
     }
     response
 }
 
-async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Response {
-    if request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_none_or(|value| value != "application/json")
-    {
-        // Upstream's reply, after which the API server does as its failure policy says.
-        return StatusCode::OK.into_response();
-    }
-    let mut timer = reviews.metrics.timer();
-    let body = match bodies.read(request.into_body()).await {
-        Ok(body) => body,
-        Err(refused) => return refused.into_response(),
-    };
-    timer.read();
-    let shed = if reviews.load.is_too_much() {
-        decide::shed(&body)
-    } else {
-        None
-    };
-    if shed.is_some() {
-        reviews.metrics.shed();
-    }
-    let answer = shed.unwrap_or_else(|| reviews.decide(&body));
-    reviews.metrics.answered(&answer, timer.admitted());
-    ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::body::{Body, Bytes};
+    use std::convert::Infallible;
+
+    use axum::body::{Body, Bytes, to_bytes};
+    use axum::extract::Request;
+    use axum::http::StatusCode;
     use futures::stream;
+    use prometheus::Registry;
     use serde_json::{Value, json};
     use tower::ServiceExt as _;
 
     use super::*;
 
-    /// Requests that are never sent to their end.
-    const TOO_MANY: usize = body::AWAITED + 100;
+    /// Number of requests with unfinished bodies.
+    const UNFINISHED: usize = body::MAX_PENDING + 100;
 
     fn request(body: Body) -> Request {
         let builder = Request::post("/").header(header::CONTENT_TYPE, "application/json");
         builder.body(body).expect("a request")
     }
 
-    fn reviews(load: Load) -> Reviews {
-        Reviews {
+    fn router(overload: Overload) -> Router {
+        let handler = ReviewHandler {
             view: watch::channel(View::default()).1,
-            heard: None,
-            settings: Arc::default(),
-            metrics: Metrics::register(&prometheus::Registry::new()).expect("names are valid"),
-            load,
-            leaving: CancellationToken::new(),
-        }
+            feed: None,
+            config: Arc::default(),
+            metrics: Metrics::register(&Registry::new()).expect("names are valid"),
+            overload,
+            shutdown: CancellationToken::new(),
+        };
+        handler.router()
     }
 
-    /// A review of an autoscaler that makes no sense.
-    fn nonsense() -> Body {
+    /// A review of an invalid VPA object.
+    fn invalid_vpa() -> Body {
         let review = json!({"request": {
             "uid": "1", "operation": "CREATE",
             "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
@@ -153,43 +180,62 @@ mod tests {
         review.to_string().into()
     }
 
+    async fn text(response: Response) -> String {
+        let body = to_bytes(response.into_body(), usize::MAX).await;
+        String::from_utf8(body.expect("a body").to_vec()).expect("UTF-8")
+    }
+
     async fn is_allowed(router: Router, review: Body) -> bool {
-        let answer = router.oneshot(request(review)).await.expect("an answer");
-        let body = axum::body::to_bytes(answer.into_body(), usize::MAX)
-            .await
-            .expect("a body");
-        let answer: Value = serde_json::from_slice(&body).expect("a review");
-        answer["response"]["allowed"].as_bool().expect("a verdict")
+        let response = router.oneshot(request(review)).await.expect("a response");
+        let review: Value = serde_json::from_str(&text(response).await).expect("a review");
+        review["response"]["allowed"].as_bool().expect("a boolean")
     }
 
     #[tokio::test]
-    async fn objects_that_make_no_sense_are_refused_also_when_there_is_too_much_to_do() {
-        assert!(!is_allowed(reviews(Load::too_much()).router(), nonsense()).await);
+    async fn invalid_vpas_are_refused_during_overload_too() {
+        assert!(!is_allowed(router(Overload::active()), invalid_vpa()).await);
     }
 
     #[tokio::test]
-    async fn bodies_that_do_not_come_keep_nobody_from_an_answer_in_full() {
-        let router = reviews(Load::default()).router();
-        let mut open = tokio::task::JoinSet::new();
-        for _ in 0..TOO_MANY {
-            let never =
-                Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
-            open.spawn(router.clone().oneshot(request(never)));
+    async fn the_size_of_a_body_is_limited() {
+        let router = router(Overload::default());
+        for (bytes, expected) in [
+            (body::MAX_BYTES, StatusCode::OK),
+            (body::MAX_BYTES + 1, StatusCode::PAYLOAD_TOO_LARGE),
+        ] {
+            let whole = request(Body::from(vec![b' '; bytes]));
+            let part = Bytes::from(vec![b' '; bytes / 2]);
+            let rest = Bytes::from(vec![b' '; bytes - bytes / 2]);
+            let parts = stream::iter([part, rest].map(Ok::<_, Infallible>));
+            for request in [whole, request(Body::from_stream(parts))] {
+                let response = router.clone().oneshot(request).await.expect("a response");
+                assert_eq!(response.status(), expected, "{bytes} bytes");
+            }
         }
-        while open.len() > body::AWAITED {
-            let refused = open
+    }
+
+    #[tokio::test]
+    async fn unfinished_bodies_do_not_block_other_reviews() {
+        let router = router(Overload::default());
+        let mut open = tokio::task::JoinSet::new();
+        for _ in 0..UNFINISHED {
+            let unfinished = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+            open.spawn(router.clone().oneshot(request(unfinished)));
+        }
+        while open.len() > body::MAX_PENDING {
+            let dropped = open
                 .join_next()
                 .await
                 .expect("some wait")
                 .expect("no panic")
-                .expect("an answer");
-            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+                .expect("a response");
+            assert_eq!(dropped.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
-        assert!(!is_allowed(router, nonsense()).await, "it was looked at");
-        // It found its place without a wait, or sent away one more.
+        assert!(!is_allowed(router, invalid_vpa()).await, "it was reviewed");
+        // Its body had arrived, so it dropped none of the others, or one.
         assert!(
-            open.len() == body::AWAITED && open.try_join_next().is_none(),
-            "the others are still open"
+            open.len() == body::MAX_PENDING && open.try_join_next().is_none(),
+            "the others are still pending"
         );
     }
 }

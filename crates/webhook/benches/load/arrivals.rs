@@ -1,9 +1,8 @@
-//! When reviews are due: at random, each independent of all others (a Poisson process), as pods of
-//! many owners are made.
+//! Random arrivals: a Poisson process, like the creation of pods by many controllers.
 
 use std::time::Duration;
 
-/// Times since the beginning, without end, rising; the same each time for the same `series`.
+/// An endless ascending sequence of arrival times. Each `series` is deterministic.
 pub(crate) struct Arrivals {
     mean: Duration,
     last: Duration,
@@ -19,8 +18,8 @@ impl Arrivals {
         }
     }
 
-    /// Evenly from above 0 to 1. Steele, Lea, Flood: Fast splittable pseudorandom number generators
-    /// (2014), `SplitMix64`.
+    /// Uniformly distributed in (0, 1]. Steele, Lea, Flood: Fast splittable pseudorandom number
+    /// generators (2014), `SplitMix64`.
     fn uniform(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

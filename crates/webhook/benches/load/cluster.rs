@@ -18,7 +18,7 @@ fn workload(number: usize) -> (String, String) {
     )
 }
 
-/// The cluster as the webhook has seen it.
+/// The view of the cluster.
 pub(crate) fn view() -> Result<View> {
     let mut view = View::default();
     for number in 0..NAMESPACES * WORKLOADS {
@@ -56,7 +56,7 @@ pub(crate) fn view() -> Result<View> {
     Ok(view)
 }
 
-/// The review of a pod of one of the workloads, with what such pods usually carry.
+/// The review of a typical pod of one of the workloads.
 pub(crate) fn review(number: usize) -> Value {
     let (namespace, name) = workload(number);
     let container = |container: &str| {

@@ -1,5 +1,4 @@
-//! One connection to the server, which never waits: who asks looks from time to time whether the
-//! answer has come.
+//! A non-blocking connection to the server.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -11,20 +10,20 @@ use anyhow::{Context as _, Result, ensure};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use rustls_pki_types::ServerName;
 
-const LONGEST_ANSWER: usize = 16 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
 pub(crate) struct Connection {
     stream: StreamOwned<ClientConnection, TcpStream>,
-    /// When the review that is being answered was due.
+    /// The due time of the review in progress.
     due: Option<Instant>,
-    answer: Vec<u8>,
+    response: Vec<u8>,
     filled: usize,
 }
 
-pub(crate) struct Answered {
-    /// When the review was due.
+pub(crate) struct Reviewed {
+    /// The due time of the review.
     pub(crate) due: Instant,
-    pub(crate) is_changed: bool,
+    pub(crate) is_patched: bool,
 }
 
 impl Connection {
@@ -39,12 +38,12 @@ impl Connection {
         Ok(Self {
             stream: StreamOwned::new(tls, stream),
             due: None,
-            answer: vec![0; LONGEST_ANSWER],
+            response: vec![0; MAX_RESPONSE_BYTES],
             filled: 0,
         })
     }
 
-    pub(crate) fn ask(&mut self, request: &[u8], due: Instant) -> Result<()> {
+    pub(crate) fn send(&mut self, request: &[u8], due: Instant) -> Result<()> {
         self.due = Some(due);
         self.filled = 0;
         self.stream.write_all(request)?;
@@ -56,28 +55,28 @@ impl Connection {
         }
     }
 
-    /// The answer, which must admit the pod, once it is there whole.
-    pub(crate) fn look(&mut self) -> Result<Option<Answered>> {
+    /// The response, once complete. It must admit the pod.
+    pub(crate) fn poll(&mut self) -> Result<Option<Reviewed>> {
         let Some(due) = self.due else { return Ok(None) };
         loop {
             let room = self
-                .answer
+                .response
                 .get_mut(self.filled..)
-                .context("a long answer")?;
+                .context("response too long")?;
             match self.stream.read(room) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 read => self.filled += read?,
             }
-            if let Some(is_changed) = self.answered()? {
+            if let Some(is_patched) = self.parse()? {
                 self.due = None;
-                return Ok(Some(Answered { due, is_changed }));
+                return Ok(Some(Reviewed { due, is_patched }));
             }
         }
     }
 
-    /// Whether the pod was changed, once the answer is there whole.
-    fn answered(&self) -> Result<Option<bool>> {
-        let text = std::str::from_utf8(self.answer.get(..self.filled).context("what was read")?)?;
+    /// Whether the pod was patched, once the response is complete.
+    fn parse(&self) -> Result<Option<bool>> {
+        let text = std::str::from_utf8(self.response.get(..self.filled).context("what was read")?)?;
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             return Ok(None);
         };

@@ -1,5 +1,4 @@
-//! A core for each thread, so that the one that answers and the one that asks wait neither for each
-//! other nor for anything else.
+//! Placement and priority of threads, so that server and client have a core each.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
-/// Keeps the calling thread on one core: the `number`th of those that it may use. Where there are
-/// fewer, it stays free.
+/// Pins the calling thread to the `number`th core that it may use. Without such a core it is not
+/// pinned.
 pub(crate) fn stay_on(number: usize) -> Result<()> {
     let allowed = sched_getaffinity(None)?;
     let Some(core) = (0..CpuSet::MAX_CPU)
@@ -25,9 +24,8 @@ pub(crate) fn stay_on(number: usize) -> Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// While this lives, cores that have nothing to do wait for work awake: how long it takes to wake
-/// the sleeping core of a virtual machine is its host's affair. That takes a right. Linux:
-/// `Documentation/power/pm_qos_interface.rst`.
+/// Keeps idle cores awake until it is dropped, since the wake-up time of a virtual core depends on
+/// its host. Needs privileges. Source: Linux, `Documentation/power/pm_qos_interface.rst`.
 pub(crate) struct Awake {
     _request: File,
 }
@@ -47,12 +45,12 @@ pub(crate) struct Thread {
     number: u32,
 }
 
-/// Of a thread, since it began.
+/// CPU times of a thread since its start.
 #[derive(Clone, Copy)]
 pub(crate) struct Used {
-    /// How long it ran.
+    /// Time in which it ran.
     pub(crate) ran: Duration,
-    /// How long it could have run while something else had its core.
+    /// Time in which it was ready while another thread had its core.
     pub(crate) waited: Duration,
 }
 
@@ -64,7 +62,7 @@ impl Thread {
         })
     }
 
-    /// The one with which a process began.
+    /// The main thread of a process.
     pub(crate) fn first_of(process: u32) -> Self {
         Self {
             process,
@@ -72,8 +70,7 @@ impl Thread {
         }
     }
 
-    /// Has it run before everything that has no real-time priority. That takes a right, and
-    /// util-linux.
+    /// Gives it real-time priority. Needs privileges, and util-linux.
     pub(crate) fn raise(&self) -> Result<()> {
         let arguments = ["--fifo", "--pid", "10", &self.number.to_string()];
         let done = Command::new("chrt")
@@ -88,7 +85,7 @@ impl Thread {
         Ok(())
     }
 
-    /// What the kernel has noted of it.
+    /// Its CPU times, by the kernel.
     pub(crate) fn used(&self) -> Result<Used> {
         let schedule: PathBuf =
             format!("/proc/{}/task/{}/schedstat", self.process, self.number).into();
@@ -103,7 +100,7 @@ impl Thread {
         })
     }
 
-    /// What was used after `before`.
+    /// Its CPU times since `before`.
     pub(crate) fn used_since(&self, before: Used) -> Result<Used> {
         let now = self.used()?;
         Ok(Used {

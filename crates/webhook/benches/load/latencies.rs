@@ -1,8 +1,8 @@
-//! How long things took, each one of them.
+//! Samples of latencies.
 
 use std::time::Duration;
 
-/// Not in order.
+/// The samples, unsorted.
 #[derive(Default)]
 pub(crate) struct Latencies(Vec<Duration>);
 
@@ -19,7 +19,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// NaN where there is nothing.
+    /// A percentile in milliseconds; NaN without samples.
     pub(crate) fn percentile_ms(&mut self, share: f64) -> f64 {
         let rank = (self.0.len().saturating_sub(1) as f64 * share) as usize;
         if rank >= self.0.len() {
@@ -30,7 +30,7 @@ impl Latencies {
     }
 
     pub(crate) fn summary(&mut self) -> String {
-        let [p50, p99, p999, most] = [0.5, 0.99, 0.999, 1.0].map(|share| self.percentile_ms(share));
-        format!("p50 {p50:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms, at most {most:.3} ms")
+        let [p50, p99, p999, max] = [0.5, 0.99, 0.999, 1.0].map(|share| self.percentile_ms(share));
+        format!("p50 {p50:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms, at most {max:.3} ms")
     }
 }

@@ -1,5 +1,5 @@
-//! Which connections have something to read. To look at each of them instead would take their locks
-//! again and again, for which the server would wait whenever it answers.
+//! Readable connections, by epoll. Reading each one instead would take the locks of its socket, for
+//! which the server would wait when it writes.
 
 use std::os::fd::OwnedFd;
 
@@ -31,7 +31,7 @@ impl Readiness {
         })
     }
 
-    /// Their numbers, at present; this does not wait.
+    /// The numbers of the readable connections. Does not block.
     pub(crate) fn now(&mut self) -> Result<impl Iterator<Item = usize>> {
         self.events.clear();
         let at_once = Timespec {

@@ -1,4 +1,4 @@
-//! The server as who asks sees it: a process of its own.
+//! The process of the server, as seen by the client.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -8,21 +8,21 @@ use anyhow::{Context as _, Result};
 
 use crate::cores::Thread;
 
-/// The argument with which this program is the server.
+/// The argument that makes this program the server.
 pub(crate) const SERVE: &str = "serve";
 const LAST_LINE: &str = "-----END CERTIFICATE-----";
 
-/// A running server, which ends when this is dropped.
+/// A running server, which ends when dropped.
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: SocketAddr,
     pub(crate) certificate: String,
-    /// The one that answers.
+    /// The thread that serves.
     pub(crate) thread: Thread,
 }
 
 impl Server {
-    /// Starts it, and waits until it knows its cluster.
+    /// Starts the server and waits until it serves.
     pub(crate) fn start() -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg(SERVE)
@@ -50,7 +50,7 @@ impl Server {
         })
     }
 
-    /// Memory that it has at present.
+    /// The resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()))?;
         Ok(statm
@@ -64,7 +64,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nobody left to tell.
+        // Both fail if the process has already ended.
         self.process.kill().ok();
         self.process.wait().ok();
     }

@@ -1,4 +1,4 @@
-//! Flags of the Lease by which the updater knows that the webhook lives.
+//! Flags of the heartbeat Lease.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use kube::Api;
 use runtime::duration::at_least;
 use runtime::{ApiServerClock, GoDuration};
 
-use crate::act::lease::Heartbeat;
+use crate::heartbeat::Heartbeat;
 
 /// Flags of the heartbeat.
 #[derive(Debug, Clone, clap::Args)]
 pub struct HeartbeatArgs {
-    /// Name of the Lease by which the updater knows that the webhook lives.
+    /// Name of the heartbeat Lease. The updater evicts pods only while it is renewed.
     #[arg(long, default_value = "vpa-admission-controller", value_name = "NAME")]
     pub status_lease_name: String,
-    /// Namespace of that Lease. Empty means that of the environment variable NAMESPACE, or else
-    /// kube-system.
+    /// Namespace of the heartbeat Lease. Empty means that of the environment variable NAMESPACE, or
+    /// else kube-system.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub status_lease_namespace: String,
-    /// Time between two renewals.
+    /// Interval between renewals of the Lease.
     #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = at_least_a_second)]
     pub status_lease_update_interval: GoDuration,
 }
@@ -54,7 +54,7 @@ impl HeartbeatArgs {
     }
 }
 
-/// The Lease says its duration in whole seconds.
+/// Parses a duration. The Lease has whole seconds.
 fn at_least_a_second(text: &str) -> Result<GoDuration, String> {
     at_least(Duration::from_secs(1), text)
 }

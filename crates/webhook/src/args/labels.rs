@@ -1,18 +1,19 @@
-//! Labels as a flag gives them, and whether the API server would take them.
+//! Parsing and validation of the flag `--webhook-labels`.
 //!
-//! Source: upstream `convertLabelsToMap` for the text; for names and values
-//! `k8s.io/apimachinery/pkg/util/validation`.
+//! Source: upstream `convertLabelsToMap` for the format; `k8s.io/apimachinery/pkg/util/validation`
+//! for names and values.
 
 use std::collections::BTreeMap;
 
 use anyhow::ensure;
 
-/// The most characters of a name or a value, and of what stands before the slash of a name.
-const MOST: usize = 63;
-const MOST_PREFIX: usize = 253;
+/// Maximum length of a name without prefix, and of a value.
+const MAX_LENGTH: usize = 63;
+/// Maximum length of the prefix of a name.
+const MAX_PREFIX_LENGTH: usize = 253;
 
-/// Reads name:value,name:value with blanks and quotes around. A text of another form means no
-/// labels, as upstream; what the API server would refuse is an error.
+/// Parses `name:value,name:value`, with optional blanks and quotes around. Any other format means
+/// no labels, as upstream. Labels that the API server would refuse are an error.
 pub(super) fn labels(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let bare = text.trim().trim_matches('"').trim();
     if bare.is_empty() {
@@ -24,18 +25,18 @@ pub(super) fn labels(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
         .collect::<Option<BTreeMap<_, _>>>()
     else {
         tracing::warn!(
-            "--webhook-labels={text} is not of the form name:value,name:value; there will be none"
+            "--webhook-labels={text} does not have the format name:value,name:value; setting no labels"
         );
         return Ok(BTreeMap::new());
     };
     for (name, value) in &labels {
         ensure!(
             is_name(name),
-            "--webhook-labels={text}: {name:?} cannot be the name of a label"
+            "--webhook-labels={text}: {name:?} is not a valid label name"
         );
         ensure!(
             value.is_empty() || is_part(value),
-            "--webhook-labels={text}: {value:?} cannot be the value of a label"
+            "--webhook-labels={text}: {value:?} is not a valid label value"
         );
     }
     Ok(labels)
@@ -47,18 +48,20 @@ fn pair(text: &str) -> Option<(String, String)> {
     (!name.is_empty()).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// Whether this may name a label: a part, or a DNS subdomain, a slash and a part.
+/// Whether the text is a valid label name: a part, or a DNS subdomain, a slash and a part.
 fn is_name(text: &str) -> bool {
     match text.split_once('/') {
         None => is_part(text),
         Some((prefix, part)) => {
-            prefix.len() <= MOST_PREFIX && prefix.split('.').all(is_dns_label) && is_part(part)
+            prefix.len() <= MAX_PREFIX_LENGTH
+                && prefix.split('.').all(is_dns_label)
+                && is_part(part)
         }
     }
 }
 
 fn is_part(text: &str) -> bool {
-    text.len() <= MOST && is_made_of(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
+    text.len() <= MAX_LENGTH && is_made_of(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
 }
 
 fn is_dns_label(text: &str) -> bool {
@@ -69,7 +72,7 @@ fn is_dns_label(text: &str) -> bool {
     )
 }
 
-/// Whether a text begins and ends with such bytes, and has others of `inner` in between alone.
+/// Whether a text begins and ends with `outer` bytes and has only these and `inner` in between.
 fn is_made_of(text: &str, outer: impl Fn(u8) -> bool, inner: &[u8]) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|first| outer(*first))
@@ -83,7 +86,7 @@ fn is_made_of(text: &str, outer: impl Fn(u8) -> bool, inner: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// `expected`: none where the program does not start.
+    /// Expects these labels; `None` for an error.
     fn check(text: &str, expected: Option<&[(&str, &str)]>) {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         assert_eq!(
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_and_quotes_around_do_not_count() {
+    fn blanks_and_quotes_are_trimmed() {
         check("a:b,c:d", Some(&[("a", "b"), ("c", "d")]));
         check("a:b, c : d ", Some(&[("a", "b"), ("c", "d")]));
         check("\"a:b,c:d\"", Some(&[("a", "b"), ("c", "d")]));
@@ -106,15 +109,15 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_another_form_means_none() {
+    fn other_formats_mean_no_labels() {
         for text in ["", "a", "a:b,c", "a:b,:c", "\"\""] {
             check(text, Some(&[]));
         }
     }
 
     #[test]
-    fn what_the_api_server_would_refuse_is_refused_at_the_start() {
-        let long = "a".repeat(MOST + 1);
+    fn labels_that_the_api_server_would_refuse_are_errors() {
+        let long = "a".repeat(MAX_LENGTH + 1);
         for text in [
             "a b:c",
             "a:b c",

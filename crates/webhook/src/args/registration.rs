@@ -1,45 +1,43 @@
-//! Flags that say how the API server is told of the webhook.
+//! Flags of the registration with the API server.
 
 use anyhow::ensure;
 
 use super::labels::labels;
-use crate::registration::{Address, FailurePolicy, Reach, Registration};
+use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration};
 
 /// Flags of the registration.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RegistrationArgs {
-    /// Keep the configuration `vpa-webhook-config` registered and current.
+    /// Create the `MutatingWebhookConfiguration` `vpa-webhook-config` and keep it current.
     #[arg(long, default_value_t = true)]
     pub register_webhook: bool,
-    /// The Service at which the API server reaches the webhook.
+    /// Name of the webhook's Service.
     #[arg(long, default_value = "vpa-webhook", value_name = "NAME")]
     pub webhook_service: String,
-    /// Register a URL made of --webhook-address and --webhook-port in place of a Service.
+    /// Register a URL from --webhook-address and --webhook-port instead of the Service.
     #[arg(long)]
     pub register_by_url: bool,
-    /// The beginning of that URL, such as <https://vpa.example>; a host alone is reached over
-    /// HTTPS.
+    /// The URL without port, such as <https://vpa.example>. Without scheme, https is used.
     #[arg(long, default_value = "", value_name = "ADDRESS")]
     pub webhook_address: String,
-    /// The port of that URL. Without --register-by-url it has no effect: Services are asked at 443.
+    /// The port of the URL. Without --register-by-url it has no effect: the Service has port 443.
     #[arg(long, default_value = "", value_name = "PORT")]
     pub webhook_port: String,
-    /// How long the API server waits for an answer. Each pod that is created waits so long when the
-    /// webhook hangs.
+    /// Timeout of a review at the API server. While the webhook hangs, each new pod waits this
+    /// long.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..=30), value_name = "SECONDS")]
     pub webhook_timeout_seconds: i32,
-    /// Have the API server refuse pods when it gets no answer. Pods of the webhook's own namespace
-    /// and of kube-system never come to it then, so that it cannot stand in its own way; nor can
-    /// either be the one of --vpa-object-namespace.
+    /// Refuse pods while the webhook does not respond (failurePolicy Fail). The webhook's own
+    /// namespace and kube-system are excluded then, and --vpa-object-namespace must be neither.
     #[arg(long)]
     pub webhook_failure_policy_fail: bool,
-    /// Labels of the configuration, as name:value,name:value with blanks and quotes around.
+    /// Labels of the `MutatingWebhookConfiguration`, as name:value,name:value.
     #[arg(long, default_value = "", value_name = "LABELS")]
     pub webhook_labels: String,
 }
 
 impl RegistrationArgs {
-    /// What is registered; none if nothing is. `own_namespace` is the webhook's.
+    /// The registration; `None` without --register-webhook. `own_namespace` is the webhook's.
     pub fn registration(
         self,
         own_namespace: &str,
@@ -76,14 +74,13 @@ impl RegistrationArgs {
             address,
             labels: labels(&webhook_labels)?,
             timeout_seconds: webhook_timeout_seconds,
-            reach: Reach::of(failure_policy, own_namespace, only, ignored)?,
+            namespaces: NamespaceScope::new(failure_policy, own_namespace, only, ignored)?,
             failure_policy,
         }))
     }
 }
 
-/// Upstream joins the two with a colon and adds nothing, so that its users write the scheme
-/// themselves.
+/// Joins address and port. Upstream adds no scheme, so its users write one.
 fn url(address: &str, port: &str) -> anyhow::Result<String> {
     ensure!(
         !address.is_empty(),
@@ -91,11 +88,11 @@ fn url(address: &str, port: &str) -> anyhow::Result<String> {
     );
     ensure!(
         !address.starts_with("http://"),
-        "--webhook-address={address}: the API server asks over HTTPS only"
+        "--webhook-address={address}: the API server requires https"
     );
     ensure!(
         port.is_empty() || port.parse::<u16>().is_ok(),
-        "--webhook-port={port} is no port"
+        "--webhook-port={port} is not a port number"
     );
     let scheme = if address.starts_with("https://") {
         ""
@@ -114,7 +111,7 @@ mod tests {
     use crate::args::{Args, PROGRAM};
 
     #[test]
-    fn a_url_has_a_scheme_whether_it_was_written_or_not() {
+    fn urls_have_the_scheme_https() {
         for (address, port, expected) in [
             ("https://10.0.0.1", "8443", Some("https://10.0.0.1:8443")),
             ("vpa.example", "443", Some("https://vpa.example:443")),
@@ -134,15 +131,15 @@ mod tests {
         }
     }
 
-    /// What is registered with these flags.
+    /// The configuration with these flags.
     fn registered(line: &str) -> Option<MutatingWebhookConfiguration> {
         let args: Args = PROGRAM.parse_line(line).expect(line);
         let registration = args.registration.registration("suite", "", &[]).ok()??;
-        Some(registration.wanted(None, None))
+        Some(registration.desired(None, None))
     }
 
     #[test]
-    fn the_port_is_that_of_the_url_and_never_that_of_the_service() {
+    fn the_port_applies_to_the_url_only() {
         for (line, url, port) in [
             ("", None, Some(443)),
             ("--webhook-port=8443", None, Some(443)),
@@ -154,7 +151,7 @@ mod tests {
             ),
         ] {
             let webhooks = registered(line)
-                .and_then(|wanted| wanted.webhooks)
+                .and_then(|desired| desired.webhooks)
                 .expect(line);
             let client = &webhooks[0].client_config;
             let found = client.service.as_ref().and_then(|service| service.port);

@@ -17,12 +17,11 @@ pub struct ServingArgs {
     /// Port of the webhook.
     #[arg(long, default_value_t = 8000, value_name = "PORT")]
     pub port: u16,
-    /// Make and replace the certificates without anybody's help, in a Secret that all replicas
-    /// share, and put the authorities into the configuration. The flags about certificate files
-    /// have no meaning then.
+    /// Issue and rotate the certificates, in a Secret that all replicas share, and write their CA
+    /// bundle to the registration. The flags of certificate files are ignored then.
     #[arg(long)]
     pub manage_certificates: bool,
-    /// The Secret of --manage-certificates, in the webhook's own namespace.
+    /// Name of the Secret of --manage-certificates, in the webhook's namespace.
     #[arg(long, default_value = "vpa-tls-certs", value_name = "NAME")]
     pub certificate_secret_name: String,
     /// Certificate chain (PEM) of the webhook.
@@ -39,33 +38,32 @@ pub struct ServingArgs {
         value_name = "FILE"
     )]
     pub serving_private_key: PathBuf,
-    /// Authorities (PEM) that the API server is told to trust. Empty where somebody else tells it,
-    /// such as cert-manager.
-    // Paths are refused by clap where they are empty.
+    /// CA bundle (PEM) of the registration. Empty if another program writes it, such as
+    /// cert-manager.
+    // By default clap refuses empty paths.
     #[arg(
         long, default_value = "/etc/tls-certs/caCert.pem", value_name = "FILE",
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub client_ca_file: PathBuf,
-    /// Authorities (PEM) of the certificate that the API server shows as a client. With it, a
-    /// connection without a certificate of one of them is refused. The API server shows one when
-    /// its `AdmissionConfiguration` has a kubeconfig for webhooks.
+    /// CAs (PEM) of the API server's client certificate. With this flag, connections without a
+    /// certificate of one of them are refused. The API server presents one if its
+    /// `AdmissionConfiguration` has a kubeconfig for webhooks.
     #[arg(long, value_name = "FILE")]
     pub api_server_client_ca_file: Option<PathBuf>,
-    /// Follow the files as they change.
+    /// Reload the certificate files when they change.
     #[arg(long)]
     pub reload_cert: bool,
-    /// Cipher suites of TLS 1.2, named as Go names them and separated by commas or colons. Empty
-    /// means all.
+    /// Cipher suites of TLS 1.2 by their Go names, separated by commas or colons. Empty means all.
     #[arg(long, default_value = "", value_name = "SUITES")]
     pub tls_ciphers: CipherSuites,
-    /// The oldest version of TLS that is spoken.
+    /// Minimum TLS version.
     #[arg(long, value_enum, default_value_t = MinTlsVersion::Tls12)]
     pub min_tls_version: MinTlsVersion,
 }
 
 impl ServingArgs {
-    /// Where certificates come from. `registration` says at which names the API server asks.
+    /// The source of the certificates, for the names of `registration`.
     pub fn source(
         self,
         client: kube::Client,
@@ -86,7 +84,7 @@ impl ServingArgs {
         } = self;
         if !tls_ciphers.unknown().is_empty() {
             tracing::warn!(
-                "--tls-ciphers: there are no suites {}",
+                "--tls-ciphers: ignoring unknown suites {}",
                 tls_ciphers.unknown().join(", ")
             );
         }
@@ -102,7 +100,7 @@ impl ServingArgs {
                 private_key: serving_private_key,
                 authorities: None,
             };
-            // Who registers nothing needs no authorities, and may well not have them.
+            // Without a registration no CA bundle is written, and the file may be missing.
             let authorities = Some(client_ca_file)
                 .filter(|path| registration.is_some() && !path.as_os_str().is_empty());
             return Ok(Source::Files(Files {
@@ -114,7 +112,7 @@ impl ServingArgs {
         }
         ensure!(
             registration.is_some(),
-            "--manage-certificates needs --register-webhook, since nobody else knows the authorities"
+            "--manage-certificates needs --register-webhook, which writes their CA bundle"
         );
         Ok(Source::Managed(Box::new(ManagedConfig {
             secrets: Api::<Secret>::namespaced(client, own_namespace),

@@ -1,19 +1,19 @@
-//! The revision of a Deployment whose replicas made the registration.
+//! The revision of the Deployment whose replicas wrote the registration.
 
 use std::fmt;
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
-/// The annotation of the registration, with the unique identifier of the Deployment and the number
-/// of the revision.
+/// The annotation of the registration with the UID of the Deployment and the number of the
+/// revision.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-by";
-/// The annotation of the registration, with the name of the `ReplicaSet` of that revision.
+/// The annotation of the registration with the name of the `ReplicaSet` of that revision.
 pub(crate) const REPLICA_SET_ANNOTATION: &str = "plimsoll.dev/registered-by-replica-set";
-/// The annotation that the Deployment controller keeps at each `ReplicaSet`.
+/// The annotation that the Deployment controller sets on each `ReplicaSet`.
 const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
 
-/// A revision of a Deployment. Later ones have greater numbers, also after a rollback.
+/// A revision of a Deployment. A rollback gets a new, greater number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
     deployment: String,
@@ -21,7 +21,7 @@ pub struct Revision {
 }
 
 impl Revision {
-    /// The revision of a `ReplicaSet`, if a Deployment controls it.
+    /// The revision of a `ReplicaSet`; `None` if no Deployment controls it.
     pub fn of(replica_set: &ReplicaSet) -> Option<Self> {
         let owners = replica_set.metadata.owner_references.iter().flatten();
         let deployment = owners
@@ -38,15 +38,15 @@ impl Revision {
         })
     }
 
-    /// Whether a newer revision of the same Deployment made the registration.
-    pub(crate) fn is_before(&self, present: &MutatingWebhookConfiguration) -> bool {
-        let annotation = present
+    /// Whether a newer revision of the same Deployment wrote the registration.
+    pub(crate) fn is_before(&self, current: &MutatingWebhookConfiguration) -> bool {
+        let annotation = current
             .metadata
             .annotations
             .as_ref()
             .and_then(|annotations| annotations.get(ANNOTATION));
-        let made_by = annotation.and_then(|text| text.rsplit_once('/'));
-        made_by.is_some_and(|(deployment, number)| {
+        let writer = annotation.and_then(|text| text.rsplit_once('/'));
+        writer.is_some_and(|(deployment, number)| {
             deployment == self.deployment
                 && number.parse().is_ok_and(|number: u64| number > self.number)
         })
@@ -89,9 +89,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_newer_revision_of_the_same_deployment_goes_before() {
+    fn only_newer_revisions_of_the_same_deployment_precede() {
         let own = revision(&deployment(), "7").expect("a revision");
-        for (made_by, expected) in [
+        for (writer, expected) in [
             ("u-1/8", true),
             ("u-1/10", true),
             ("u-1/7", false),
@@ -100,9 +100,9 @@ mod tests {
             ("8", false),
             ("", false),
         ] {
-            let present = json!({"metadata": {"annotations": {ANNOTATION: made_by}}});
-            let present = serde_json::from_value(present).expect("a configuration");
-            assert_eq!(own.is_before(&present), expected, "{made_by}");
+            let current = json!({"metadata": {"annotations": {ANNOTATION: writer}}});
+            let current = serde_json::from_value(current).expect("a configuration");
+            assert_eq!(own.is_before(&current), expected, "{writer}");
         }
         assert!(!own.is_before(&MutatingWebhookConfiguration::default()));
     }

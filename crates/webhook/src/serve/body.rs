@@ -1,97 +1,126 @@
-//! Reads the bodies of requests, which are held in memory whole: no more than a limit each, no more
-//! than a limit together, and no more than so many at a time.
+//! Request bodies, which are held in memory whole. Limits their number and their total size; the
+//! limit of each is axum's `DefaultBodyLimit`.
+//!
+//! No layer of tower limits the memory of all requests together: the size of a body is known only
+//! when it has arrived, so each part acquires its bytes.
 
+use std::error::Error;
+use std::iter::successors;
+use std::ops::Deref;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
-use axum::body::{Body, BodyDataStream};
-use axum::http::StatusCode;
+use axum::RequestExt as _;
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{FutureExt as _, StreamExt as _};
+use http_body_util::LengthLimitError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::waiting::Waiting;
+use super::Endpoint;
+use super::pending_bodies::PendingBodies;
 
-/// The largest review that is read, as upstream's. The API server's own limit on objects is below
-/// it.
-pub(super) const LARGEST: usize = 5 << 20;
-/// All bodies that are held at the same time: those of several thousand usual reviews.
-const TOGETHER: usize = 64 << 20;
-/// Requests whose bodies are still to come: one for each connection. A connection may have
-/// hundreds, and each costs some memory.
-pub(super) const AWAITED: usize = 8192;
+/// Maximum size of a body, as upstream. The API server's own limit of objects is lower.
+pub(super) const MAX_BYTES: usize = 5 << 20;
+/// Maximum size of all bodies together: those of several thousand typical reviews.
+const MAX_TOTAL_BYTES: usize = 64 << 20;
+/// Maximum number of requests whose bodies have not arrived: one per connection. A connection may
+/// have hundreds, and each costs some memory.
+pub(super) const MAX_PENDING: usize = 8192;
 
-/// The bodies that are held or awaited. Clones share the limits.
+/// The limits of bodies. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Bodies {
-    held: Arc<Semaphore>,
-    awaited: Waiting,
+pub(super) struct BodyLimits {
+    total_bytes: Arc<Semaphore>,
+    pending: PendingBodies,
 }
 
-/// A body, which counts until it is dropped.
+/// The body of a review. It counts against the limits until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ReviewBody {
+    /// The time at which the headers of the request had arrived.
+    pub(super) received_at: Instant,
     bytes: Vec<u8>,
-    counted: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum BodyRejection {
+    /// The content type is not JSON.
+    NotJson,
+    /// The body is larger than [`MAX_BYTES`].
     TooLarge,
-    TooMany,
-    Broken,
+    /// A limit of all bodies is reached.
+    Overloaded,
+    /// The connection failed.
+    Incomplete,
 }
 
-impl Default for Bodies {
+impl FromRequest<Arc<Endpoint>> for ReviewBody {
+    type Rejection = BodyRejection;
+
+    async fn from_request(
+        request: Request,
+        endpoint: &Arc<Endpoint>,
+    ) -> Result<Self, BodyRejection> {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        if content_type.is_none_or(|value| value != "application/json") {
+            return Err(BodyRejection::NotJson);
+        }
+        endpoint.limits.read(request.into_limited_body()).await
+    }
+}
+
+impl Default for BodyLimits {
     fn default() -> Self {
         Self {
-            held: Arc::new(Semaphore::new(TOGETHER)),
-            awaited: Waiting::new(AWAITED),
+            total_bytes: Arc::new(Semaphore::new(MAX_TOTAL_BYTES)),
+            pending: PendingBodies::new(MAX_PENDING),
         }
     }
 }
 
-impl Bodies {
-    /// Reads a body to its end.
-    pub(super) async fn read(&self, body: Body) -> Result<Held, Refused> {
-        let mut reading = pin!(self.read_whole(body));
-        // Most have come with their heads.
-        if let Some(read) = reading.as_mut().now_or_never() {
-            return read;
+impl BodyLimits {
+    async fn read(&self, body: Body) -> Result<ReviewBody, BodyRejection> {
+        let mut read = pin!(self.read_to_end(body));
+        // Most bodies have arrived with their headers.
+        if let Some(body) = read.as_mut().now_or_never() {
+            return body;
         }
-        self.awaited
-            .wait(reading)
+        self.pending
+            .wait(read)
             .await
-            .unwrap_or(Err(Refused::TooMany))
+            .unwrap_or(Err(BodyRejection::Overloaded))
     }
 
-    async fn read_whole(&self, body: Body) -> Result<Held, Refused> {
-        let mut held = Held {
+    async fn read_to_end(&self, body: Body) -> Result<ReviewBody, BodyRejection> {
+        let mut read = ReviewBody {
+            received_at: Instant::now(),
             bytes: Vec::new(),
-            counted: None,
+            permit: None,
         };
-        let mut stream: BodyDataStream = body.into_data_stream();
+        let mut stream = body.into_data_stream();
         while let Some(part) = stream.next().await {
-            let part = part.map_err(|_| Refused::Broken)?;
-            if held.bytes.len().saturating_add(part.len()) > LARGEST {
-                return Err(Refused::TooLarge);
+            let part = part.map_err(|error| BodyRejection::of(&error))?;
+            let count = u32::try_from(part.len()).map_err(|_| BodyRejection::TooLarge)?;
+            let permit = Arc::clone(&self.total_bytes)
+                .try_acquire_many_owned(count)
+                .map_err(|_| BodyRejection::Overloaded)?;
+            match &mut read.permit {
+                Some(all) => all.merge(permit),
+                None => read.permit = Some(permit),
             }
-            let more = u32::try_from(part.len()).map_err(|_| Refused::TooLarge)?;
-            let more = Arc::clone(&self.held)
-                .try_acquire_many_owned(more)
-                .map_err(|_| Refused::TooMany)?;
-            match &mut held.counted {
-                Some(counted) => counted.merge(more),
-                None => held.counted = Some(more),
-            }
-            held.bytes.extend_from_slice(&part);
+            read.bytes.extend_from_slice(&part);
         }
-        Ok(held)
+        Ok(read)
     }
 }
 
-impl std::ops::Deref for Held {
+impl Deref for ReviewBody {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -99,21 +128,28 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        match self {
-            Self::TooLarge => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "request payload too large\n").into_response()
-            }
-            Self::TooMany => {
-                (StatusCode::SERVICE_UNAVAILABLE, "too many requests\n").into_response()
-            }
-            Self::Broken => (
-                StatusCode::BAD_REQUEST,
-                "the request did not arrive whole\n",
-            )
-                .into_response(),
+impl BodyRejection {
+    fn of(error: &axum::Error) -> Self {
+        let is_too_large = successors(error.source(), |&error| error.source())
+            .any(<dyn Error>::is::<LengthLimitError>);
+        if is_too_large {
+            Self::TooLarge
+        } else {
+            Self::Incomplete
         }
+    }
+}
+
+impl IntoResponse for BodyRejection {
+    fn into_response(self) -> Response {
+        let (code, text) = match self {
+            // Upstream's response, after which the API server applies its failure policy.
+            Self::NotJson => return StatusCode::OK.into_response(),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request payload too large\n"),
+            Self::Overloaded => (StatusCode::SERVICE_UNAVAILABLE, "too many requests\n"),
+            Self::Incomplete => (StatusCode::BAD_REQUEST, "incomplete request\n"),
+        };
+        (code, text).into_response()
     }
 }
 
@@ -122,27 +158,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bodies_are_bounded_each_and_together() {
-        let bodies = Bodies::default();
-        let whole = vec![b' '; LARGEST];
-        assert_eq!(
-            bodies.read(Body::from(vec![b' '; LARGEST + 1])).await.err(),
-            Some(Refused::TooLarge)
-        );
+    async fn the_total_size_of_bodies_is_limited() {
+        let limits = BodyLimits::default();
+        let body = || Body::from(vec![b' '; MAX_BYTES]);
         let mut held = Vec::new();
-        for _ in 0..TOGETHER / LARGEST {
-            held.push(
-                bodies
-                    .read(Body::from(whole.clone()))
-                    .await
-                    .expect("there is room"),
-            );
+        for _ in 0..MAX_TOTAL_BYTES / MAX_BYTES {
+            held.push(limits.read(body()).await.expect("below the limit"));
         }
         assert_eq!(
-            bodies.read(Body::from(whole.clone())).await.err(),
-            Some(Refused::TooMany)
+            limits.read(body()).await.err(),
+            Some(BodyRejection::Overloaded)
         );
         held.pop();
-        assert!(bodies.read(Body::from(whole)).await.is_ok());
+        assert!(limits.read(body()).await.is_ok());
     }
 }

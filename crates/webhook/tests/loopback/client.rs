@@ -1,4 +1,4 @@
-//! The API server as the webhook sees it: asks over TLS, on connections that it keeps.
+//! A client like the API server, with TLS and persistent connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The API server's patience in these tests.
+/// Time limit of a connection and of a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One connection.
@@ -25,14 +25,14 @@ pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
 }
 
-/// A connector that trusts these authorities.
+/// A connector that trusts these CAs.
 pub(crate) fn trusting(bundle: &str) -> Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(
         verifying(bundle)?.with_no_client_auth(),
     )))
 }
 
-/// The same, which shows a certificate, given with its key in PEM.
+/// A connector with a client certificate and its key, in PEM.
 pub(crate) fn trusting_as(
     bundle: &str,
     (certificate, key): (String, String),
@@ -76,20 +76,20 @@ impl Connection {
         })
     }
 
-    /// Sends a body and gives the code and text of the answer.
+    /// Sends a body. Returns the code and text of the response.
     pub(crate) async fn post(&mut self, body: &[u8]) -> Result<(u16, String)> {
         timeout(PATIENCE, self.exchange(body))
             .await
-            .context("no answer")?
+            .context("no response")?
     }
 
     async fn exchange(&mut self, body: &[u8]) -> Result<(u16, String)> {
         self.send_head(body.len()).await?;
         self.stream.write_all(body).await?;
-        self.answer().await
+        self.response().await
     }
 
-    /// Announces a body of so many bytes.
+    /// Sends headers that announce a body of `length` bytes.
     pub(crate) async fn send_head(&mut self, length: usize) -> Result<()> {
         let head = format!(
             "POST /?timeout=10s HTTP/1.1\r\nhost: webhook\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
@@ -98,13 +98,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends one more byte of headers that do not end.
+    /// Sends one byte of unfinished headers.
     pub(crate) async fn drip(&mut self) -> Result<()> {
         self.stream.write_all(b"P").await?;
         Ok(self.stream.flush().await?)
     }
 
-    pub(crate) async fn answer(&mut self) -> Result<(u16, String)> {
+    pub(crate) async fn response(&mut self) -> Result<(u16, String)> {
         let mut seen = Vec::new();
         loop {
             let mut part = [0; 4096];
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Asks for a review of a pod, which must be admitted.
+    /// Sends a review of a pod and expects it to be admitted.
     pub(crate) async fn admit(&mut self, uid: &str) -> Result<Value> {
         let (code, text) = self.post(pod_review(uid).to_string().as_bytes()).await?;
         ensure!(code == 200, "{code} {text}");

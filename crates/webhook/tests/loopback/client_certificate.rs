@@ -1,25 +1,26 @@
-//! With authorities of the API server's own certificate, other clients get no answer.
+//! With `--api-server-client-ca-file`, other clients are refused.
 
 use anyhow::{Result, ensure};
 use serving::certificates::{ManagedConfig, Source};
 use serving::tls::ServingProfile;
 use webhook::serve::LIMITS;
 
-use crate::authority::Authority;
+use crate::api_server::ApiServer;
+use crate::ca::Ca;
 use crate::client::{Connection, trusting, trusting_as};
-use crate::objects::Objects;
+use crate::fixture::{NAME, Replica};
 use crate::rotation::{bundles, managed};
-use crate::running::{NAME, Replica};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_without_the_api_servers_certificate_gets_no_answer() -> Result<()> {
-    let (objects, folder) = (Objects::default(), tempfile::tempdir()?);
-    let (clients, others) = (Authority::new("clients")?, Authority::new("others")?);
+async fn connections_without_the_api_servers_certificate_are_refused() -> Result<()> {
+    let (api_server, folder) = (ApiServer::default(), tempfile::tempdir()?);
+    let (clients, others) = (Ca::new("clients")?, Ca::new("others")?);
     let path = folder.path().join("ca");
     std::fs::write(&path, &clients.pem)?;
-    let Source::Managed(source) =
-        managed(&objects, serving::certificates::RotationPolicy::default())
-    else {
+    let Source::Managed(source) = managed(
+        &api_server,
+        serving::certificates::RotationPolicy::default(),
+    ) else {
         anyhow::bail!("not managed")
     };
     let serving = ServingProfile {
@@ -27,9 +28,9 @@ async fn a_connection_without_the_api_servers_certificate_gets_no_answer() -> Re
         ..ServingProfile::default()
     };
     let source = Source::Managed(Box::new(ManagedConfig { serving, ..*source }));
-    let mut replica = Replica::start(source, &objects, LIMITS).await?;
+    let mut replica = Replica::start(source, &api_server, LIMITS).await?;
     replica.in_effect.wait_for(|is| *is).await?;
-    let bundle = bundles(&objects)?.concat();
+    let bundle = bundles(&api_server)?.concat();
 
     let asks = async |connector| {
         Connection::open(replica.address, NAME, &connector)
@@ -45,7 +46,7 @@ async fn a_connection_without_the_api_servers_certificate_gets_no_answer() -> Re
         asks(trusting_as(&bundle, others.issue(None)?)?)
             .await
             .is_err(),
-        "with that of another authority"
+        "with a certificate of another CA"
     );
     asks(trusting_as(&bundle, clients.issue(None)?)?).await?;
     Ok(())

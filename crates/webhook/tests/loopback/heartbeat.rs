@@ -1,4 +1,4 @@
-//! The Lease by which the updater knows that the webhook lives, on the paused clock.
+//! The heartbeat Lease, with tokio's clock paused.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,15 +8,15 @@ use runtime::ApiServerClock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use webhook::act::lease::Heartbeat;
+use webhook::heartbeat::Heartbeat;
 
-use crate::objects::Objects;
+use crate::api_server::ApiServer;
 
 const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/suite/leases/vpa-admission-controller";
 const INTERVAL: Duration = Duration::from_secs(10);
 const DAY: Duration = Duration::from_hours(24);
 
-/// The API server's time, which goes on with tokio's clock.
+/// The API server's time, which follows tokio's clock.
 #[derive(Clone, Copy)]
 struct Time {
     start: Instant,
@@ -28,11 +28,11 @@ impl Time {
     }
 }
 
-/// The heartbeat of a replica whose own clock shows `own` when it begins.
-fn heartbeat(objects: &Objects, holder: &str, time: Time, own: SystemTime) -> Heartbeat {
+/// The heartbeat of a replica whose clock shows `own` at its start.
+fn heartbeat(api_server: &ApiServer, holder: &str, time: Time, own: SystemTime) -> Heartbeat {
     let clock = ApiServerClock::default();
     clock.observe(own, own, Instant::now().into_std());
-    let client = objects.client_with(&clock, move || Timestamp::try_from(time.now()).ok());
+    let client = api_server.client_with(&clock, move || Timestamp::try_from(time.now()).ok());
     let leases = Api::namespaced(client, "suite");
     Heartbeat {
         leases,
@@ -52,9 +52,9 @@ fn renewed_at(lease: &Value) -> Option<SystemTime> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() {
-    let (objects, time) = (
-        Objects::default(),
+async fn the_renew_time_is_current_whatever_the_clocks_of_replicas_show() {
+    let (api_server, time) = (
+        ApiServer::default(),
         Time {
             start: Instant::now(),
         },
@@ -66,27 +66,27 @@ async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() 
         ("behind", now - Duration::from_hours(1)),
         ("right", now),
     ] {
-        tokio::spawn(heartbeat(&objects, holder, time, own).run(in_effect.clone()));
+        tokio::spawn(heartbeat(&api_server, holder, time, own).run(in_effect.clone()));
         sleep(Duration::from_secs(3)).await;
     }
     let (mut last, mut before) = (None, 0);
     for second in (20..900).step_by(5) {
         sleep(Duration::from_secs(5)).await;
-        let lease = objects.get(PATH).expect("a lease");
-        let renewed = renewed_at(&lease).expect("a time of renewal");
+        let lease = api_server.get(PATH).expect("a lease");
+        let renewed = renewed_at(&lease).expect("a renewTime");
         let (age, ahead) = (
             time.now().duration_since(renewed),
             renewed.duration_since(time.now()),
         );
-        // The date of an answer has whole seconds.
-        let is_of_the_present = age.is_ok_and(|age| age <= INTERVAL + Duration::from_secs(2))
+        // The `Date` of a response has whole seconds.
+        let is_current = age.is_ok_and(|age| age <= INTERVAL + Duration::from_secs(2))
             || ahead.is_ok_and(|ahead| ahead <= Duration::from_secs(1));
-        // As a replica of an earlier version writes it, or a person by hand.
+        // As an older version or a user may write it.
         let is_wrong = second % 300 == 0;
-        assert!(is_of_the_present, "after {second} s: {lease}");
+        assert!(is_current, "after {second} s: {lease}");
         assert!(
             last.is_none_or(|last| renewed + Duration::from_secs(1) >= last),
-            "taken back at {second} s"
+            "moved back at {second} s"
         );
         last = Some(renewed);
         if is_wrong {
@@ -96,10 +96,10 @@ async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() 
                     .expect("a time")
                     .to_string()
             );
-            objects.put(PATH, &wrong);
+            api_server.put(PATH, &wrong);
             sleep(INTERVAL).await;
         }
-        let versions = objects.versions(PATH).len();
+        let versions = api_server.versions(PATH).len();
         assert!(
             versions - before <= 15,
             "{} writes in a few seconds",
@@ -110,26 +110,26 @@ async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_no_heartbeat_while_the_webhook_is_not_in_effect() {
-    let (objects, time) = (
-        Objects::default(),
+async fn the_lease_is_renewed_only_while_the_webhook_is_in_effect() {
+    let (api_server, time) = (
+        ApiServer::default(),
         Time {
             start: Instant::now(),
         },
     );
     let (sender, in_effect) = watch::channel(false);
-    tokio::spawn(heartbeat(&objects, "right", time, time.now()).run(in_effect));
+    tokio::spawn(heartbeat(&api_server, "right", time, time.now()).run(in_effect));
     let hour = Duration::from_hours(1);
     sleep(hour).await;
-    assert_eq!(objects.get(PATH), None);
+    assert_eq!(api_server.get(PATH), None);
     for _ in 0..2 {
         sender.send(true).expect("a heartbeat");
         sleep(hour).await;
-        let renewed = renewed_at(&objects.get(PATH).expect("a lease")).expect("a time of renewal");
+        let renewed = renewed_at(&api_server.get(PATH).expect("a lease")).expect("a renewTime");
         assert!(renewed + INTERVAL * 2 > time.now());
         sender.send(false).expect("a heartbeat");
         sleep(hour).await;
-        let renewed = renewed_at(&objects.get(PATH).expect("a lease")).expect("a time of renewal");
+        let renewed = renewed_at(&api_server.get(PATH).expect("a lease")).expect("a renewTime");
         assert!(
             renewed + hour - INTERVAL * 2 < time.now(),
             "renewed {renewed:?}"

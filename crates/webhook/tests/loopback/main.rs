@@ -1,15 +1,15 @@
-//! The webhook over real TLS on the loopback interface: certificates that are replaced under load
-//! or do not fit, and clients that mean no good.
+//! The webhook over TLS on the loopback interface: rotation under load, invalid certificates, and
+//! hostile clients.
 
-mod authority;
+mod api_server;
+mod ca;
 mod client;
 mod client_certificate;
+mod external_certificate;
+mod fixture;
 mod heartbeat;
 mod hostile;
-mod injected;
-mod leaving;
-mod loss;
-mod objects;
+mod lost_secret;
 mod rollout;
 mod rotation;
-mod running;
+mod shutdown;

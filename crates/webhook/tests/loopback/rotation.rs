@@ -1,6 +1,5 @@
-//! Certificates and authorities are replaced again and again while the API server asks 500 times
-//! per second, and not one question fails: neither with the bundle that is registered, nor with the
-//! one before it.
+//! Rotation of certificates and CAs under 500 reviews per second. No review fails, with the
+//! registered bundle or the previous one.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -23,20 +22,20 @@ use tokio_util::sync::CancellationToken;
 use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;
 
-use crate::authority::Authority;
+use crate::api_server::ApiServer;
+use crate::ca::Ca;
 use crate::client::{Connection, trusting};
-use crate::objects::Objects;
-use crate::running::{NAME, Replica};
+use crate::fixture::{NAME, Replica};
 
-/// Clients, each of which asks at this interval: 500 questions per second.
+/// Clients with one review per interval each: 500 reviews per second.
 const CLIENTS: usize = 10;
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Questions on one connection.
-const KEPT: u32 = 8;
-/// Questions at least, in all.
-const QUESTIONS: u32 = 500;
+/// Reviews per connection.
+const REVIEWS_PER_CONNECTION: u32 = 8;
+/// Minimum number of reviews.
+const MIN_REVIEWS: u32 = 500;
 
-fn swift() -> RotationPolicy {
+fn fast_rotation() -> RotationPolicy {
     RotationPolicy {
         authority_age: Duration::from_secs(4),
         leaf_age: Duration::from_secs(2),
@@ -47,9 +46,9 @@ fn swift() -> RotationPolicy {
     }
 }
 
-pub(crate) fn managed(objects: &Objects, profile: RotationPolicy) -> Source {
+pub(crate) fn managed(api_server: &ApiServer, profile: RotationPolicy) -> Source {
     Source::Managed(Box::new(ManagedConfig {
-        secrets: Api::namespaced(objects.client(), "suite"),
+        secrets: Api::namespaced(api_server.client(), "suite"),
         secret: "vpa-tls-certs".to_owned(),
         authority: "test".to_owned(),
         names: vec![NAME.to_owned()],
@@ -64,10 +63,10 @@ fn bundle(configuration: &Value) -> Result<String> {
     Ok(String::from_utf8(bundle.0)?)
 }
 
-/// What was registered so far, in order: API servers trust the last of these, or the one before it
-/// where news travel slowly.
-pub(crate) fn bundles(objects: &Objects) -> Result<Vec<String>> {
-    let mut bundles: Vec<String> = objects
+/// The bundles registered so far, oldest first. API servers use the last one, or for a while the
+/// one before.
+pub(crate) fn bundles(api_server: &ApiServer) -> Result<Vec<String>> {
+    let mut bundles: Vec<String> = api_server
         .versions(CONFIGURATION)
         .iter()
         .map(bundle)
@@ -76,118 +75,122 @@ pub(crate) fn bundles(objects: &Objects) -> Result<Vec<String>> {
     Ok(bundles)
 }
 
-/// The API server, or one of several.
-struct Asking {
+/// The API servers.
+struct Clients {
     replicas: Vec<Replica>,
-    objects: Objects,
-    news_travel_slowly: bool,
-    asked: AtomicU32,
+    api_server: ApiServer,
+    with_lag: bool,
+    sent: AtomicU32,
     stop: CancellationToken,
 }
 
-impl Asking {
-    /// Asks until it is stopped. Any failure is an error.
-    async fn ask(&self, client: usize) -> Result<()> {
+impl Clients {
+    /// Sends reviews until stopped. Any failure is an error.
+    async fn run(&self, client: usize) -> Result<()> {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         while !self.stop.is_cancelled() {
             let wrong = || {
                 format!(
-                    "client {client}, after {} questions",
-                    self.asked.load(Ordering::Relaxed)
+                    "client {client}, after {} reviews",
+                    self.sent.load(Ordering::Relaxed)
                 )
             };
             let Some(mut connection) = self.connect(client).await.with_context(wrong)? else {
                 continue;
             };
-            for question in 0..KEPT {
+            for review in 0..REVIEWS_PER_CONNECTION {
                 ticks.tick().await;
                 connection
-                    .admit(&format!("{client}-{question}"))
+                    .admit(&format!("{client}-{review}"))
                     .await
                     .with_context(wrong)?;
-                self.asked.fetch_add(1, Ordering::Relaxed);
+                self.sent.fetch_add(1, Ordering::Relaxed);
             }
         }
         Ok(())
     }
 
-    /// A connection with a bundle that is to be trusted. None where it no longer was when the
-    /// connection failed, since a busy machine held this client up for so long.
+    /// A connection that trusts the last or the previous bundle. `None` if it failed and the bundle
+    /// is outdated by now, because a busy machine delayed this client.
     async fn connect(&self, client: usize) -> Result<Option<Connection>> {
         let replica = &self.replicas[(client / 2) % self.replicas.len()];
-        // Every other client has heard of the last bundle but not of the present one.
-        let lag = usize::from(self.news_travel_slowly);
-        let known = bundles(&self.objects)?;
+        // Every other client has the previous bundle.
+        let lag = usize::from(self.with_lag);
+        let known = bundles(&self.api_server)?;
         let chosen = (known.len() - 1).saturating_sub(lag * (client % 2));
         let opened = Connection::open(replica.address, NAME, &trusting(&known[chosen])?).await;
-        if opened.is_err() && chosen + 1 + lag < bundles(&self.objects)?.len() {
+        if opened.is_err() && chosen + 1 + lag < bundles(&self.api_server)?.len() {
             return Ok(None);
         }
         opened.map(Some).with_context(|| format!("bundle {chosen}"))
     }
 }
 
-/// Asks until so many bundles and certificates were seen, and `meanwhile` is over.
+/// Sends reviews until this many bundles and certificates were seen and `meanwhile` has ended.
 pub(crate) async fn under_load(
     replicas: Vec<Replica>,
-    objects: &Objects,
-    news_travel_slowly: bool,
+    api_server: &ApiServer,
+    with_lag: bool,
     (enough_bundles, enough_certificates): (usize, usize),
     meanwhile: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     eventually("something is registered", Pace::WITHIN, async || {
-        objects.get(CONFIGURATION).context("nothing is")
+        api_server.get(CONFIGURATION).context("nothing is")
     })
     .await?;
     let started = Instant::now();
-    let (objects, asked, stop) = (objects.clone(), AtomicU32::new(0), CancellationToken::new());
-    let asking = Arc::new(Asking {
+    let (api_server, sent, stop) = (
+        api_server.clone(),
+        AtomicU32::new(0),
+        CancellationToken::new(),
+    );
+    let load = Arc::new(Clients {
         replicas,
-        objects: objects.clone(),
-        news_travel_slowly,
-        asked,
+        api_server: api_server.clone(),
+        with_lag,
+        sent,
         stop,
     });
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
-        let asking = Arc::clone(&asking);
-        clients.spawn(async move { asking.ask(client).await });
+        let load = Arc::clone(&load);
+        clients.spawn(async move { load.run(client).await });
     }
     let enough = eventually(
-        "there were enough bundles, certificates and questions",
+        "there were enough bundles, certificates and reviews",
         Pace::WITHIN,
         async || {
-            let bundles = bundles(&objects).map_or(0, |bundles| bundles.len());
-            let (certificates, asked) =
-                (certificates(&objects), asking.asked.load(Ordering::Relaxed));
+            let bundles = bundles(&api_server).map_or(0, |bundles| bundles.len());
+            let (certificates, sent) =
+                (certificates(&api_server), load.sent.load(Ordering::Relaxed));
             let is_enough = bundles >= enough_bundles
                 && certificates >= enough_certificates
-                && asked >= QUESTIONS;
+                && sent >= MIN_REVIEWS;
             ensure!(
                 is_enough,
-                "{bundles} bundles, {certificates} certificates, {asked} questions"
+                "{bundles} bundles, {certificates} certificates, {sent} reviews"
             );
             Ok(())
         },
     );
     let (enough, done) = tokio::join!(enough, meanwhile);
-    asking.stop.cancel();
+    load.stop.cancel();
     for client in clients.join_all().await {
         client?;
     }
     done?;
     eprintln!(
-        "{} questions in {:?}, none failed",
-        asking.asked.load(Ordering::Relaxed),
+        "{} reviews in {:?}, none failed",
+        load.sent.load(Ordering::Relaxed),
         started.elapsed()
     );
     enough
 }
 
-/// How many different certificates were in the Secret so far.
-fn certificates(objects: &Objects) -> usize {
-    let secrets = objects.versions("vpa-tls-certs");
+/// The number of different certificates that were in the Secret.
+fn certificates(api_server: &ApiServer) -> usize {
+    let secrets = api_server.versions("vpa-tls-certs");
     secrets
         .iter()
         .map(|secret| secret["data"]["serverCert.pem"].to_string())
@@ -196,17 +199,17 @@ fn certificates(objects: &Objects) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_replicas_replace_their_certificates_and_authorities_twice_under_load() -> Result<()> {
-    let objects = Objects::default();
+async fn two_replicas_rotate_certificates_and_cas_twice_under_load() -> Result<()> {
+    let api_server = ApiServer::default();
     let replicas = vec![
-        Replica::start(managed(&objects, swift()), &objects, LIMITS).await?,
-        Replica::start(managed(&objects, swift()), &objects, LIMITS).await?,
+        Replica::start(managed(&api_server, fast_rotation()), &api_server, LIMITS).await?,
+        Replica::start(managed(&api_server, fast_rotation()), &api_server, LIMITS).await?,
     ];
-    // One, both, the new one alone; both, the new one alone.
-    under_load(replicas, &objects, true, (5, 5), async { Ok(()) }).await
+    // The first CA, both, the second alone; both, the third alone.
+    under_load(replicas, &api_server, true, (5, 5), async { Ok(()) }).await
 }
 
-/// Certificates in a folder as a kubelet keeps it.
+/// Certificates in a mounted folder, as the kubelet writes it.
 struct Mounted {
     folder: TempDir,
     revision: u32,
@@ -230,8 +233,8 @@ impl Mounted {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_are_swapped_under_load() -> Result<()> {
-    let objects = Objects::default();
+async fn files_are_replaced_under_load() -> Result<()> {
+    let api_server = ApiServer::default();
     let mut mounted = Mounted {
         folder: tempfile::tempdir()?,
         revision: 0,
@@ -239,7 +242,7 @@ async fn files_are_swapped_under_load() -> Result<()> {
     for name in ["cert", "key", "ca"] {
         symlink(Path::new("..data").join(name), mounted.path(name))?;
     }
-    let mut authority = Authority::new("first")?;
+    let mut authority = Ca::new("first")?;
     let (certificate, key) = authority.issue(None)?;
     mounted.put(&certificate, &key, &authority.pem)?;
     let files = TlsFiles {
@@ -253,29 +256,25 @@ async fn files_are_swapped_under_load() -> Result<()> {
         follow: true,
         serving: ServingProfile::default(),
     };
-    let replica = Replica::start(Source::Files(files), &objects, LIMITS).await?;
+    let replica = Replica::start(Source::Files(files), &api_server, LIMITS).await?;
     let address = replica.address;
     let bundle_becomes = async |expected: &str| {
         let is_so = || {
-            objects
+            api_server
                 .get(CONFIGURATION)
                 .is_some_and(|now| bundle(&now).is_ok_and(|now| now == expected))
         };
-        eventually(
-            "the new authorities are registered",
-            Pace::WITHIN,
-            async || {
-                ensure!(is_so(), "the old ones are");
-                Ok(())
-            },
-        )
+        eventually("the new CAs are registered", Pace::WITHIN, async || {
+            ensure!(is_so(), "the old ones are");
+            Ok(())
+        })
         .await
     };
     let swaps = async {
         bundle_becomes(&authority.pem).await?;
         for name in ["second", "third"] {
-            // The order in which people must do it: trust both, change, trust the new one.
-            let next = Authority::new(name)?;
+            // The order for users: trust both, replace the certificate, trust the new CA alone.
+            let next = Ca::new(name)?;
             let both = format!("{}{}", next.pem, authority.pem);
             let old = |name: &str| std::fs::read_to_string(mounted.path(name));
             let (old_certificate, old_key) = (old("cert")?, old("key")?);
@@ -292,5 +291,5 @@ async fn files_are_swapped_under_load() -> Result<()> {
         }
         Ok(())
     };
-    under_load(vec![replica], &objects, false, (5, 0), swaps).await
+    under_load(vec![replica], &api_server, false, (5, 0), swaps).await
 }

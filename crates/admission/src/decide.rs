@@ -1,0 +1,310 @@
+//! From the body of a review to the body of its response.
+//!
+//! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
+//! admitted unchanged.
+
+use std::sync::Arc;
+
+use api::vpa::{RecommendedContainerResources, RecommendedPodResources};
+use model::Workload;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use sizing::Target;
+use view::{Autoscaler, ObjectKey};
+
+use crate::field_error::{self, FieldError};
+use crate::input::Input;
+use crate::patch::Patch;
+use crate::pod::{self, Pod, SelectedVpa};
+use crate::review::{self, GroupKind, GroupResource, Request, Review, ReviewHeader, Verdict};
+use crate::select::select;
+use crate::startup_boost::BoostError;
+use crate::validate::{self, validate};
+
+/// Maximum number of containers of a pod that is patched. The time per review grows with them, and
+/// no node starts a pod with more.
+const MAX_CONTAINERS: usize = 1000;
+
+/// The kind of object under review, as upstream's metrics name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdmissionResource {
+    /// Any other object.
+    Unknown,
+    /// A pod.
+    Pod,
+    /// A `VerticalPodAutoscaler`.
+    Vpa,
+}
+
+/// The result of a review, as upstream's metrics name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdmissionStatus {
+    /// The object is refused.
+    Error,
+    /// The object is admitted unchanged.
+    Skipped,
+    /// The object is patched.
+    Applied,
+}
+
+/// The decision on a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The kind of object.
+    pub resource: AdmissionResource,
+    /// The result.
+    pub status: AdmissionStatus,
+    /// The `AdmissionReview` to send back, as JSON.
+    pub body: Vec<u8>,
+    /// The error of a pod that a VPA selects but that is admitted unchanged.
+    pub failure: Option<PatchFailure>,
+}
+
+/// The error of a pod that a VPA selects but that is admitted unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatchFailure {
+    /// The VPA object.
+    pub autoscaler: ObjectKey,
+    /// The error in its startup boost.
+    pub error: BoostError,
+}
+
+/// Decides on a review, given the body of the request.
+pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
+    // Nearly all reviews are of pods, so the body is parsed as one first.
+    let pod = parse::<Pod>(body)
+        .ok()
+        .flatten()
+        .filter(|request| resource_of(request) == AdmissionResource::Pod);
+    if let Some(mut request) = pod {
+        let (patch, failure) = match pod_patch(input, &mut request) {
+            Ok(patch) => (patch.unwrap_or_default(), None),
+            Err(failure) => (Patch::default(), Some(failure)),
+        };
+        let verdict = Verdict {
+            patch,
+            ..Verdict::default()
+        };
+        return Decision {
+            failure,
+            ..decision(&request, AdmissionResource::Pod, verdict)
+        };
+    }
+    let Ok(Some(request)) = parse::<IgnoredAny>(body) else {
+        return unchanged(&ReviewHeader::parse(body));
+    };
+    let resource = resource_of(&request);
+    let verdict = match resource {
+        // A pod that cannot be parsed is admitted unchanged.
+        AdmissionResource::Unknown | AdmissionResource::Pod => Verdict::default(),
+        AdmissionResource::Vpa => vpa_verdict(input, body),
+    };
+    decision(&request, resource, verdict)
+}
+
+/// Admits an object unchanged without parsing it. Returns `None` for a VPA object: these reviews
+/// are few, and an invalid object that is admitted once stays.
+pub fn admit_unreviewed(body: &[u8]) -> Option<Decision> {
+    let header = ReviewHeader::parse(body);
+    let resource = admission_resource(header.resource.as_ref(), header.sub_resource.as_deref());
+    (resource != AdmissionResource::Vpa).then(|| unchanged(&header))
+}
+
+fn unchanged(header: &ReviewHeader<'_>) -> Decision {
+    Decision {
+        resource: AdmissionResource::Unknown,
+        status: AdmissionStatus::Skipped,
+        body: review::admission_body(header),
+        failure: None,
+    }
+}
+
+fn parse<'de, O: Default + Deserialize<'de>>(
+    body: &'de [u8],
+) -> serde_json::Result<Option<Request<'de, O>>> {
+    serde_json::from_slice(body).map(|review: Review<'de, O>| review.request)
+}
+
+fn decision<O>(
+    request: &Request<'_, O>,
+    resource: AdmissionResource,
+    verdict: Verdict,
+) -> Decision {
+    let kind = request.original_kind.as_ref().or(request.kind.as_ref());
+    let name = request.name.as_deref().unwrap_or_default();
+    let refusal = field_error::status(kind.unwrap_or(&GroupKind::default()), name, &verdict.errors);
+    let status = match (&refusal, verdict.patch.len()) {
+        (Some(_), _) => AdmissionStatus::Error,
+        (None, 0) => AdmissionStatus::Skipped,
+        (None, _) => AdmissionStatus::Applied,
+    };
+    let uid = request.uid.as_deref().unwrap_or_default();
+    Decision {
+        resource,
+        status,
+        body: review::response_body(uid, verdict, refusal),
+        failure: None,
+    }
+}
+
+fn resource_of<O>(request: &Request<'_, O>) -> AdmissionResource {
+    admission_resource(request.resource.as_ref(), request.sub_resource.as_deref())
+}
+
+fn admission_resource(
+    resource: Option<&GroupResource<'_>>,
+    sub_resource: Option<&str>,
+) -> AdmissionResource {
+    let Some(GroupResource {
+        group,
+        version,
+        resource,
+    }) = resource
+    else {
+        return AdmissionResource::Unknown;
+    };
+    if sub_resource.is_some_and(|sub| !sub.is_empty()) {
+        return AdmissionResource::Unknown;
+    }
+    let is_v1 = version.as_deref().is_none_or(|version| version == "v1");
+    match (
+        group.as_deref().unwrap_or_default(),
+        resource.as_deref().unwrap_or_default(),
+    ) {
+        ("", "pods") if is_v1 => AdmissionResource::Pod,
+        ("autoscaling.k8s.io", "verticalpodautoscalers") => AdmissionResource::Vpa,
+        _ => AdmissionResource::Unknown,
+    }
+}
+
+/// The patch of a pod under review; `None` if it is not being created or no VPA selects it.
+fn pod_patch(
+    input: &Input<'_>,
+    request: &mut Request<'_, Pod<'_>>,
+) -> Result<Option<Patch>, PatchFailure> {
+    let is_create = request
+        .operation
+        .as_deref()
+        .is_none_or(|operation| operation == "CREATE");
+    let Some(mut pod) = request.object.take().filter(|_| is_create) else {
+        return Ok(None);
+    };
+    if pod.container_count() > MAX_CONTAINERS {
+        return Ok(None);
+    }
+    // A pod that is being created has no status, whatever its author writes.
+    pod.status = None;
+    let namespace = request
+        .namespace
+        .as_deref()
+        .filter(|namespace| !namespace.is_empty())
+        .or(pod.metadata.namespace.as_deref());
+    let Some((namespace, autoscaler)) =
+        namespace.and_then(|namespace| Some((namespace, selected_vpa(input, &pod, namespace)?)))
+    else {
+        return Ok(None);
+    };
+    let recommendation = recommendation(input, autoscaler);
+    let vpa = SelectedVpa {
+        object: &autoscaler.object,
+        recommendation: recommendation.as_deref(),
+    };
+    let ranges = input.view.limit_ranges_in(namespace);
+    match pod::patch(&pod, vpa, &ranges, input.config) {
+        Ok(patch) => Ok(Some(patch)),
+        Err(error) => Err(PatchFailure {
+            autoscaler: autoscaler.key.clone(),
+            error,
+        }),
+    }
+}
+
+/// The VPA that selects a pod.
+fn selected_vpa<'a>(
+    input: &Input<'a>,
+    pod: &Pod<'_>,
+    namespace: &str,
+) -> Option<&'a Arc<Autoscaler>> {
+    let owner = pod.controller()?;
+    let owner = Workload {
+        api_version: &owner.api_version,
+        kind: &owner.kind,
+        namespace,
+        name: &owner.name,
+    };
+    let no_labels = pod::Labels::default();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&no_labels);
+    select(input.view, labels, owner)
+}
+
+/// The current recommendation: that of the feed, or else that of the status.
+fn recommendation<'a>(input: &Input<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
+    if let Some(recommendation) = input.feed.and_then(|lookup| lookup(autoscaler)) {
+        return Some(Target::all(recommendation));
+    }
+    let target = |container: &'a RecommendedContainerResources| Target {
+        container: &container.container_name,
+        requests: &container.target,
+    };
+    let recommendation = status_recommendation(autoscaler)?;
+    let containers = recommendation.container_recommendations.iter();
+    Some(containers.map(target).collect())
+}
+
+/// The recommendation in the status of a VPA object; `None` if it has no containers.
+pub fn status_recommendation(autoscaler: &Autoscaler) -> Option<&RecommendedPodResources> {
+    let status = autoscaler.object.status.as_ref()?;
+    let recommendation = status.recommendation.as_ref()?;
+    (!recommendation.container_recommendations.is_empty()).then_some(recommendation)
+}
+
+/// The verdict on a `VerticalPodAutoscaler` that is created or updated.
+fn vpa_verdict(input: &Input<'_>, body: &[u8]) -> Verdict {
+    // An object that is being deleted is updated to remove finalizers, which must not fail.
+    let old = parse::<validate::Deletion>(body)
+        .ok()
+        .flatten()
+        .and_then(|request| request.old_object);
+    if old.is_some_and(|old| old.is_pending()) {
+        return Verdict::default();
+    }
+    let request = match parse::<validate::Object>(body) {
+        Ok(request) => request,
+        Err(error) => {
+            let errors = vec![FieldError::internal(&message(&error))];
+            return Verdict {
+                errors,
+                ..Verdict::default()
+            };
+        }
+    };
+    let Some(Request {
+        object: Some(object),
+        old_object,
+        ..
+    }) = request
+    else {
+        return Verdict::default();
+    };
+    let has_spec = object.spec.is_some();
+    let (spec, old) = (
+        object.spec.unwrap_or_default(),
+        old_object.map(|old| old.spec.unwrap_or_default()),
+    );
+    let mut verdict = validate(&spec, old.as_ref(), input.config.gates);
+    if has_spec && spec.update_policy.is_none() {
+        let value = json!({"updateMode": "Recreate"});
+        verdict.patch.add(["spec", "updatePolicy"], value);
+    }
+    verdict
+}
+
+/// The message of an error without the position, which is that in the review and not in the user's
+/// manifest.
+fn message(error: &serde_json::Error) -> String {
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    text.strip_suffix(&position)
+        .map_or(text.clone(), str::to_owned)
+}

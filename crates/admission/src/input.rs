@@ -1,0 +1,40 @@
+//! The arguments of a decision, in addition to the review.
+
+use model::{Quantity, Recommendation};
+use view::{Autoscaler, View};
+
+/// Looks up the recommendation that replaces the one in the status of a VPA object, if any.
+pub type FeedLookup<'a> = dyn Fn(&Autoscaler) -> Option<&'a Recommendation> + 'a;
+
+/// The arguments of a decision, in addition to the review.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// The cluster as last seen: VPA objects, the controllers of pods, and `LimitRange`s.
+    pub view: &'a View,
+    /// The recommendations of the feed; `None` without a feed.
+    pub feed: Option<&'a FeedLookup<'a>>,
+    /// The flags.
+    pub config: &'a AdmissionConfig,
+}
+
+/// The flags about decisions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AdmissionConfig {
+    /// Feature gates.
+    pub gates: Gates,
+    /// Maximum CPU request of a startup boost; `None` for no maximum.
+    pub max_cpu_boost: Option<Quantity>,
+    /// Whether init containers with `restartPolicy: Always` are sized.
+    pub native_sidecars: bool,
+}
+
+/// Feature gates, off by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// `CPUStartupBoost`: startup boosts are accepted and applied.
+    pub cpu_startup_boost: bool,
+    /// `InPlace`: the update mode `InPlace` is accepted.
+    pub in_place: bool,
+    /// `PerVPAConfig`: memory options of single VPA objects are accepted.
+    pub per_vpa_config: bool,
+}

@@ -1,0 +1,33 @@
+//! The decisions of the admission webhook: an `AdmissionReview` in, its response out.
+//!
+//! A pod that is being created gets its recommended size, and an invalid `VerticalPodAutoscaler` is
+//! refused. A pod is never refused.
+//!
+//! Nothing here does I/O: the request body, the view of the cluster and the flags are arguments of
+//! [`review`].
+//!
+//! | formula | file |
+//! |---|---|
+//! | the VPA of a new pod | `select.rs` |
+//! | the patch of a pod, CPU startup boost | `pod.rs`, `startup_boost.rs` |
+//! | resources that stay unchanged, or the API server would refuse the pod | `pod/validation.rs` |
+//! | refusals of a `LimitRange` | `pod/limit_ranger.rs` |
+//! | the totals of a pod's containers | `pod/aggregate.rs` |
+//! | validation of VPA objects, and the texts | `validate.rs`, `field_error.rs` |
+
+mod decide;
+mod field_error;
+mod input;
+mod patch;
+mod pod;
+mod review;
+mod select;
+mod startup_boost;
+mod validate;
+
+pub use decide::{
+    AdmissionResource, AdmissionStatus, Decision, PatchFailure, admit_unreviewed, review,
+    status_recommendation,
+};
+pub use input::{AdmissionConfig, FeedLookup, Gates, Input};
+pub use startup_boost::BoostError;

@@ -1,0 +1,223 @@
+//! The patch of a pod that is being created.
+//!
+//! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
+
+mod aggregate;
+mod annotation;
+mod containers;
+mod labels;
+mod limit_ranger;
+mod object;
+mod validation;
+#[cfg(test)]
+mod vectors;
+
+use api::vpa::{
+    ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
+};
+use model::{NamespaceLimits, ResourceList};
+use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
+use view::LimitRange;
+
+use crate::input::AdmissionConfig;
+use crate::patch::{Patch, ResourcesField};
+use crate::startup_boost::{self, BoostError};
+
+use annotation::UpdatesText;
+use containers::{TargetContainer, target_containers};
+pub(crate) use labels::Labels;
+pub(crate) use object::{Container, Pod};
+
+/// The annotation that lists the patched resources.
+const UPDATES: &str = "vpaUpdates";
+/// The annotation that lists the containers of the pod.
+const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
+
+/// The VPA of a pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SelectedVpa<'a> {
+    /// The object.
+    pub(crate) object: &'a VerticalPodAutoscaler,
+    /// The current recommendation of each container, if any.
+    pub(crate) recommendation: Option<&'a [Target<'a>]>,
+}
+
+/// The patch of a pod that `vpa` selects, in a namespace with these `LimitRange`s.
+pub(crate) fn patch(
+    pod: &Pod<'_>,
+    vpa: SelectedVpa<'_>,
+    ranges: &[&LimitRange],
+    config: &AdmissionConfig,
+) -> Result<Patch, BoostError> {
+    let containers = target_containers(pod, config.native_sidecars);
+    let mut sizes = sizes(&containers, vpa, &LimitRange::together(ranges));
+    let boosts = boosts(&containers, &mut sizes, vpa.object, config)?;
+    if !pod.has_container_statuses() {
+        revert_invalid(pod, &containers, &mut sizes, ranges);
+    }
+    let mut patch = Patch::default();
+    if pod.metadata.annotations.is_none() {
+        patch.annotations();
+    }
+    let mut updates = UpdatesText::new(vpa.object.metadata.name.as_deref().unwrap_or_default());
+    for ((target, size), boost) in containers.iter().zip(sizes).zip(boosts) {
+        if matches!(boost, Boost::Excluded) {
+            continue;
+        }
+        if let Boost::Applied((name, text)) = boost {
+            patch.annotation(&name, text);
+        }
+        patch_container(&mut patch, &mut updates, target, &size);
+    }
+    if let Some(text) = updates.into_text() {
+        patch.annotation(UPDATES, text);
+    }
+    let names: Vec<&str> = containers
+        .iter()
+        .map(|target| &*target.container.name)
+        .collect();
+    patch.annotation(OBSERVED_CONTAINERS, names.join(", "));
+    Ok(patch)
+}
+
+/// The recommended size of each container, within policies and limits.
+fn sizes(
+    containers: &[TargetContainer<'_>],
+    vpa: SelectedVpa<'_>,
+    limits: &NamespaceLimits,
+) -> Vec<ContainerSize> {
+    let spec = &vpa.object.spec;
+    let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
+    let Some(recommendation) = vpa.recommendation.filter(|_| !is_off) else {
+        return vec![ContainerSize::default(); containers.len()];
+    };
+    let empty = ResourceList::new();
+    let containers: Vec<_> = containers
+        .iter()
+        .map(|target| PodContainer {
+            name: &target.container.name,
+            requests: target.effective.requests.as_ref().unwrap_or(&empty),
+            limits: target.effective.limits.as_ref().unwrap_or(&empty),
+            allowed: spec.allowed(&target.container.name),
+        })
+        .collect();
+    pod_sizes(recommendation, &containers, limits)
+}
+
+/// The startup boost of a container.
+enum Boost {
+    /// No boost.
+    None,
+    /// A boost, with the name and value of its annotation.
+    Applied((String, String)),
+    /// The container is not patched: with the feature gate, policies of mode `Off` have this
+    /// effect.
+    Excluded,
+}
+
+fn boosts(
+    containers: &[TargetContainer<'_>],
+    sizes: &mut [ContainerSize],
+    object: &VerticalPodAutoscaler,
+    config: &AdmissionConfig,
+) -> Result<Vec<Boost>, BoostError> {
+    let pairs = containers.iter().zip(sizes);
+    pairs
+        .map(|(target, size)| boost(target.container, size, object, config))
+        .collect()
+}
+
+fn boost(
+    container: &Container<'_>,
+    size: &mut ContainerSize,
+    object: &VerticalPodAutoscaler,
+    config: &AdmissionConfig,
+) -> Result<Boost, BoostError> {
+    if !config.gates.cpu_startup_boost {
+        return Ok(Boost::None);
+    }
+    let (name, spec) = (&container.name, &object.spec);
+    let is_off =
+        |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
+    if spec.container_policy(name).is_some_and(is_off) {
+        *size = ContainerSize::default();
+        return Ok(Boost::Excluded);
+    }
+    let Some(boost) = startup_boost::boost_of(spec, name) else {
+        return Ok(Boost::None);
+    };
+    let original = container.resources();
+    startup_boost::apply(
+        size,
+        boost,
+        original,
+        spec.allowed(name).values,
+        config.max_cpu_boost.as_ref(),
+    )?;
+    Ok(Boost::Applied(startup_boost::annotation(name, original)))
+}
+
+/// Reverts resources for which the API server would refuse the pod: first of single containers,
+/// then of all.
+fn revert_invalid(
+    pod: &Pod<'_>,
+    containers: &[TargetContainer<'_>],
+    sizes: &mut [ContainerSize],
+    ranges: &[&LimitRange],
+) {
+    for (target, size) in containers.iter().zip(sizes.iter_mut()) {
+        validation::revert_above_limits(size, target.effective);
+    }
+    limit_ranger::revert_refused(pod, containers, sizes, ranges);
+    validation::revert_above_pod_resources(pod, containers, sizes);
+}
+
+/// Patches one container, and lists its resources in the annotation.
+fn patch_container(
+    patch: &mut Patch,
+    updates: &mut UpdatesText,
+    target: &TargetContainer<'_>,
+    size: &ContainerSize,
+) {
+    let TargetContainer {
+        path,
+        container,
+        effective,
+    } = *target;
+    let ContainerSize {
+        requests,
+        limits,
+        notes,
+    } = size;
+    let before = patch.len();
+    updates.begin_container(path);
+    for note in notes {
+        updates.push(format_args!("{note}"));
+    }
+    // Other fields must not be replaced.
+    if effective.requests.is_none()
+        && effective.limits.is_none()
+        && !container.resources().has_other_fields
+    {
+        patch.resources(path);
+    }
+    let lists = [
+        (ResourcesField::Requests, &effective.requests, requests),
+        (ResourcesField::Limits, &effective.limits, limits),
+    ];
+    for (field, original, amounts) in lists {
+        if original.is_none() && !amounts.is_empty() {
+            patch.requirements(path, field);
+        }
+        for (resource, quantity) in amounts
+            .iter()
+            .filter(|(resource, _)| !resource.as_str().is_empty())
+        {
+            patch.amount(path, field, resource, quantity);
+            updates.push(format_args!("{resource} {}", field.singular()));
+        }
+    }
+    if patch.len() == before {
+        updates.discard_container();
+    }
+}

@@ -1,0 +1,157 @@
+//! A pod in a review: only the fields that can change the decision. Each may be absent or null.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::labels::Labels;
+use crate::review::{Requirements, Text};
+
+/// A pod that is being created.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod<'a> {
+    #[serde(borrow)]
+    pub(crate) metadata: Metadata<'a>,
+    pub(crate) spec: Spec<'a>,
+    pub(crate) status: Option<Status<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata<'a> {
+    #[serde(borrow)]
+    pub(crate) namespace: Option<Text<'a>>,
+    pub(crate) labels: Option<Labels<'a>>,
+    pub(crate) annotations: Option<Annotations>,
+    pub(crate) owner_references: Option<Vec<Owner<'a>>>,
+}
+
+/// Annotations. Only their presence is recorded.
+#[derive(Debug)]
+pub(crate) struct Annotations;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Owner<'a> {
+    #[serde(borrow)]
+    pub(crate) api_version: Text<'a>,
+    pub(crate) kind: Text<'a>,
+    pub(crate) name: Text<'a>,
+    pub(crate) controller: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Spec<'a> {
+    #[serde(borrow)]
+    pub(crate) containers: Vec<Container<'a>>,
+    pub(crate) init_containers: Option<Vec<Container<'a>>>,
+    /// The resources of the pod as a whole.
+    pub(crate) resources: Option<Requirements>,
+}
+
+/// A container of a pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Container<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Text<'a>,
+    resources: Option<Requirements>,
+    restart_policy: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Status<'a> {
+    #[serde(borrow)]
+    container_statuses: Option<Vec<ContainerStatus<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    resources: Option<Requirements>,
+}
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnnotationsVisitor)
+    }
+}
+
+struct AnnotationsVisitor;
+
+impl<'de> Visitor<'de> for AnnotationsVisitor {
+    type Value = Annotations;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+        while map.next_entry::<Text<'de>, Text<'de>>()?.is_some() {}
+        Ok(Annotations)
+    }
+}
+
+impl<'t> Pod<'t> {
+    /// The resources of a container in effect: those in the status, or else those in the spec.
+    pub(crate) fn effective<'a>(&'a self, container: &'a Container<'_>) -> &'a Requirements {
+        let statuses = self
+            .status
+            .iter()
+            .flat_map(|status| &status.container_statuses)
+            .flatten();
+        let status = statuses
+            .into_iter()
+            .find(|status| *status.name == *container.name);
+        status
+            .and_then(|status| status.resources.as_ref())
+            .unwrap_or(container.resources())
+    }
+
+    /// Whether the kubelet has reported a status.
+    pub(crate) fn has_container_statuses(&self) -> bool {
+        self.status
+            .as_ref()
+            .is_some_and(|status| status.container_statuses.is_some())
+    }
+
+    /// The number of containers and init containers.
+    pub(crate) fn container_count(&self) -> usize {
+        self.spec
+            .containers
+            .len()
+            .saturating_add(self.spec.init_containers.as_ref().map_or(0, Vec::len))
+    }
+
+    /// The controller that creates the pod.
+    pub(crate) fn controller(&self) -> Option<&Owner<'t>> {
+        self.metadata
+            .owner_references
+            .iter()
+            .flatten()
+            .find(|owner| owner.controller == Some(true))
+    }
+}
+
+impl Container<'_> {
+    /// The resources in the spec.
+    pub(crate) fn resources(&self) -> &Requirements {
+        const NONE: &Requirements = &Requirements {
+            requests: None,
+            limits: None,
+            has_other_fields: false,
+        };
+        self.resources.as_ref().unwrap_or(NONE)
+    }
+
+    /// Whether an init container is a native sidecar, which keeps running.
+    pub(crate) fn is_sidecar(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}

@@ -1,0 +1,180 @@
+//! The wire form of reviews and responses: `AdmissionReview` of `admission.k8s.io/v1`.
+//!
+//! Every field of a request may be absent or null.
+
+mod requirements;
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::field_error::FieldError;
+use crate::patch::Patch;
+
+pub(crate) use requirements::Requirements;
+
+/// A string of a review. It is copied only if it has escapes.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A review of an object that is parsed as `O`.
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "O: Default + Deserialize<'de>"))]
+pub(crate) struct Review<'a, O> {
+    #[serde(borrow)]
+    pub(crate) request: Option<Request<'a, O>>,
+}
+
+/// The request of a review.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Request<'a, O> {
+    #[serde(borrow)]
+    pub(crate) uid: Option<Text<'a>>,
+    pub(crate) resource: Option<GroupResource<'a>>,
+    /// The kind in the client's request, before conversion.
+    #[serde(rename = "requestKind")]
+    pub(crate) original_kind: Option<GroupKind<'a>>,
+    pub(crate) kind: Option<GroupKind<'a>>,
+    pub(crate) sub_resource: Option<Text<'a>>,
+    pub(crate) name: Option<Text<'a>>,
+    pub(crate) namespace: Option<Text<'a>>,
+    pub(crate) operation: Option<Text<'a>>,
+    pub(crate) object: Option<O>,
+    pub(crate) old_object: Option<O>,
+}
+
+/// A review without its object.
+#[derive(Debug, Deserialize)]
+struct UnparsedReview<'a> {
+    #[serde(borrow)]
+    request: Option<ReviewHeader<'a>>,
+}
+
+/// The UID of a review and the resource under review.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReviewHeader<'a> {
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    pub(crate) resource: Option<GroupResource<'a>>,
+    pub(crate) sub_resource: Option<Text<'a>>,
+}
+
+impl<'a> ReviewHeader<'a> {
+    /// The header of a review; empty if the body cannot be parsed.
+    pub(crate) fn parse(body: &'a [u8]) -> Self {
+        let review: Option<UnparsedReview<'_>> = serde_json::from_slice(body).ok();
+        review.and_then(|review| review.request).unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct GroupResource<'a> {
+    #[serde(borrow)]
+    pub(crate) group: Option<Text<'a>>,
+    pub(crate) version: Option<Text<'a>>,
+    pub(crate) resource: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct GroupKind<'a> {
+    #[serde(borrow)]
+    pub(crate) group: Option<Text<'a>>,
+    pub(crate) kind: Option<Text<'a>>,
+}
+
+/// The content of a response.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// The changes of the object.
+    pub(crate) patch: Patch,
+    /// Warnings for the user.
+    pub(crate) warnings: Vec<String>,
+    /// The reasons of a refusal; without any the object is admitted.
+    pub(crate) errors: Vec<FieldError>,
+}
+
+/// The review to send back.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AdmissionReview<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<&'a str>,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [String],
+    /// In base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+}
+
+/// The body of the response to a review. With `status` the object is refused.
+pub(crate) fn response_body(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
+    let Verdict {
+        patch,
+        warnings,
+        errors: _,
+    } = verdict;
+    let allowed = status.is_none();
+    // To the API server a response with only one of patch and type is a failed call, not a refusal.
+    let patch = patch.into_json().filter(|_| allowed);
+    body(Response {
+        uid: Some(uid),
+        allowed,
+        status,
+        patch_type: patch.is_some().then_some("JSONPatch"),
+        warnings: &warnings,
+        patch: patch.map(|patch| STANDARD.encode(patch)),
+    })
+}
+
+/// The body of a response that admits the object unchanged.
+pub(crate) fn admission_body(header: &ReviewHeader<'_>) -> Vec<u8> {
+    body(Response {
+        uid: header.uid.as_deref(),
+        allowed: true,
+        ..Response::default()
+    })
+}
+
+fn body(response: Response<'_>) -> Vec<u8> {
+    let review = AdmissionReview {
+        api_version: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        response,
+    };
+    let patch_bytes = review.response.patch.as_ref().map_or(0, String::len);
+    let mut body = Vec::with_capacity(patch_bytes.saturating_add(256));
+    match serde_json::to_writer(&mut body, &review) {
+        Ok(()) => body,
+        Err(_) => Vec::new(),
+    }
+}

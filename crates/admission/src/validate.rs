@@ -1,0 +1,155 @@
+//! Validation of `VerticalPodAutoscaler` objects, with upstream's texts.
+//!
+//! A field behind a feature gate stays valid in an object that already has it.
+//! Source: upstream `pkg/admission-controller/resource/vpa/validation.go`.
+
+mod object;
+mod policy;
+mod startup_boost;
+
+use std::collections::BTreeSet;
+
+use crate::field_error::FieldError;
+use crate::input::Gates;
+use crate::review::Verdict;
+
+pub(crate) use object::{Deletion, Object, Spec};
+use object::{Policy, UpdatePolicy};
+
+/// The values of `updateMode` without the deprecated `Auto`.
+const MODES: [&str; 5] = ["InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate"];
+
+/// The optional parts of an object that are valid.
+struct Accepted {
+    gates: Gates,
+    /// The `controlledResources` of the old object, which stay valid.
+    controlled_resources: BTreeSet<String>,
+    /// Whether the object is being created.
+    is_new: bool,
+}
+
+impl Accepted {
+    fn of(gates: Gates, old: Option<&Spec>) -> Self {
+        let policies = || old.into_iter().flat_map(Spec::policies);
+        let update = old.and_then(|old| old.update_policy.as_ref());
+        let has_boost = old
+            .and_then(|old| old.startup_boost.as_ref())
+            .is_some_and(|boost| boost.cpu.is_some());
+        let has_eviction_delay =
+            update.is_some_and(|update| update.evict_after_oom_seconds.is_some());
+        let controlled = policies().flat_map(|policy| policy.controlled_resources.iter().flatten());
+        let gates = Gates {
+            cpu_startup_boost: gates.cpu_startup_boost
+                || has_boost
+                || policies().any(|policy| policy.startup_boost.is_some()),
+            in_place: gates.in_place
+                || update.is_some_and(|update| update.update_mode.as_deref() == Some("InPlace")),
+            per_vpa_config: gates.per_vpa_config
+                || has_eviction_delay
+                || policies().any(Policy::has_per_vpa_config),
+        };
+        Self {
+            gates,
+            controlled_resources: controlled.cloned().collect(),
+            is_new: old.is_none(),
+        }
+    }
+}
+
+/// The errors and warnings about an object. `old` is its previous spec; `None` when it is created.
+pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict {
+    let accepted = Accepted::of(gates, old);
+    let mut verdict = Verdict::default();
+    if spec.target_ref.is_none() && accepted.is_new {
+        let detail = "If you're using v1beta1 version of the API, please migrate to v1";
+        verdict
+            .errors
+            .push(FieldError::required("spec.targetRef".to_owned(), detail));
+    }
+    if let Some(update) = &spec.update_policy {
+        validate_update(update, &accepted, &mut verdict);
+    }
+    for (index, policy) in spec.policies().enumerate() {
+        policy::validate(
+            policy,
+            &format!("spec.resourcePolicy.containerPolicies[{index}]"),
+            &accepted,
+            &mut verdict,
+        );
+    }
+    if let Some(boost) = &spec.startup_boost {
+        verdict.errors.extend(startup_boost::validate(
+            boost,
+            "spec.startupBoost",
+            &accepted,
+        ));
+    }
+    let recommenders = spec.recommenders.iter().flatten().count();
+    if recommenders > 1 {
+        verdict.errors.push(FieldError::too_many(
+            "spec.recommenders".to_owned(),
+            recommenders,
+            1,
+        ));
+    }
+    verdict
+}
+
+fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Verdict) {
+    let field = |name: &str| format!("spec.updatePolicy.{name}");
+    let errors = &mut verdict.errors;
+    match update.update_mode.as_deref() {
+        None => {
+            errors.push(FieldError::required(field("updateMode"), "updateMode is required if UpdatePolicy is used"));
+        }
+        Some("Auto") => verdict.warnings.push(format!(
+            "spec.updatePolicy: \"Auto\" mode is deprecated and will be removed in a future API version. \
+             Use explicit update modes like: [{}]. See https://github.com/kubernetes/autoscaler/issues/8424 for more details.",
+            MODES.join(" ")
+        )),
+        Some("InPlace") if !accepted.gates.in_place => {
+            let detail = "in order to use UpdateMode InPlace, you must enable feature gate InPlace in the admission-controller args";
+            errors.push(FieldError::forbidden(field("updateMode"), detail));
+        }
+        Some(mode) if !MODES.contains(&mode) => {
+            errors.push(FieldError::unsupported(field("updateMode"), mode, &MODES));
+        }
+        Some(_) => {}
+    }
+    if let Some(count) = update.min_replicas.filter(|count| *count <= 0) {
+        errors.push(FieldError::invalid(
+            field("minReplicas"),
+            count,
+            "minReplicas has to be positive",
+        ));
+    }
+    let seconds = update.evict_after_oom_seconds.map(i64::from);
+    errors.extend(per_vpa_field(
+        field("evictAfterOOMSeconds"),
+        seconds,
+        accepted,
+        |seconds| at_least_one(*seconds),
+    ));
+}
+
+/// The error of a field behind the gate `PerVPAConfig`. `check` returns the shown value and the
+/// detail of an invalid one.
+fn per_vpa_field<T>(
+    field: String,
+    value: Option<T>,
+    accepted: &Accepted,
+    check: impl FnOnce(&T) -> Option<(String, &'static str)>,
+) -> Option<FieldError> {
+    let value = value?;
+    if !accepted.gates.per_vpa_config {
+        return Some(FieldError::forbidden(
+            field,
+            "not supported when feature flag PerVPAConfig is disabled",
+        ));
+    }
+    check(&value).map(|(shown, detail)| FieldError::invalid(field, shown, detail))
+}
+
+fn at_least_one(value: i64) -> Option<(String, &'static str)> {
+    (value < 1).then(|| (value.to_string(), "must be greater than or equal to 1"))
+}

@@ -1,0 +1,9 @@
+//! Decisions on reviews as the API server sends them, and on invalid ones.
+
+mod dispatch;
+mod fixture;
+mod hostile;
+mod odd_pods;
+mod reverted;
+mod selection;
+mod validation;

@@ -1,0 +1,147 @@
+//! Selection among several VPAs, by the name in the pod's annotation.
+
+use serde_json::{Value, json};
+use view::WellKnown;
+
+use crate::fixture::{Fixture, merge, pod};
+
+/// Expects the VPA of a pod of `web`. `autoscalers` are names, and values merged into an ordinary
+/// object.
+fn check(autoscalers: &[(&str, Value)], expected: Option<&str>) {
+    let fixture = autoscalers
+        .iter()
+        .fold(Fixture::new(), |fixture, (name, over)| {
+            fixture.autoscaler(name, over)
+        });
+    assert_eq!(
+        selected_vpa(&fixture, &pod(&json!({}))).as_deref(),
+        expected,
+        "{autoscalers:?}"
+    );
+}
+
+fn selected_vpa(fixture: &Fixture, pod: &Value) -> Option<String> {
+    let patch = fixture.patch(pod)?;
+    let operations = patch.as_array().expect("a list");
+    let updates = operations
+        .iter()
+        .find(|operation| operation["path"] == "/metadata/annotations/vpaUpdates")?;
+    let text = updates["value"]
+        .as_str()?
+        .strip_prefix("Pod resources updated by ")?;
+    Some(text.split(':').next()?.to_owned())
+}
+
+fn created_at(time: &str) -> Value {
+    json!({"metadata": {"creationTimestamp": time}})
+}
+
+fn with_spec(spec: &Value) -> Value {
+    json!({"spec": spec})
+}
+
+#[test]
+fn the_oldest_is_selected_then_the_first_by_name() {
+    check(&[], None);
+    check(
+        &[
+            ("b", created_at("2026-01-02T00:00:00Z")),
+            ("c", created_at("2026-01-01T00:00:00Z")),
+        ],
+        Some("c"),
+    );
+    check(&[("c", json!({})), ("b", json!({}))], Some("b"));
+    check(
+        &[
+            ("b", json!({})),
+            ("c", json!({"metadata": {"creationTimestamp": null}})),
+        ],
+        Some("c"),
+    );
+}
+
+#[test]
+fn mode_off_is_not_selected() {
+    let off = with_spec(&json!({"updatePolicy": {"updateMode": "Off"}}));
+    check(&[("a", off.clone()), ("b", json!({}))], Some("b"));
+    check(&[("a", off)], None);
+    for mode in [
+        "Initial",
+        "Recreate",
+        "Auto",
+        "InPlaceOrRecreate",
+        "InPlace",
+        "",
+    ] {
+        check(
+            &[(
+                "a",
+                with_spec(&json!({"updatePolicy": {"updateMode": mode}})),
+            )],
+            Some("a"),
+        );
+    }
+}
+
+#[test]
+fn targets_match_by_kind_and_name_in_any_version() {
+    let target = |version: &str, kind: &str, name: &str| {
+        with_spec(&json!({"targetRef": {"apiVersion": version, "kind": kind, "name": name}}))
+    };
+    check(&[("a", target("v1", "Deployment", "web"))], Some("a"));
+    check(&[("a", target("", "Deployment", "web"))], Some("a"));
+    check(&[("a", target("apps/v1", "Deployment", "webs"))], None);
+    check(&[("a", target("apps/v1", "StatefulSet", "web"))], None);
+    check(&[("a", target("apps/v1", "ReplicaSet", "web-abc"))], None);
+}
+
+#[test]
+fn the_topmost_controller_is_matched() {
+    let target =
+        |kind: &str, name: &str| with_spec(&json!({"targetRef": {"kind": kind, "name": name}}));
+    let fixture = Fixture::new()
+        .autoscaler("jobs", &target("CronJob", "nightly"))
+        .autoscaler("db", &target("StatefulSet", "db"));
+    for (kind, name, app, expected) in [
+        ("Job", "nightly-1", "nightly", Some("jobs")),
+        ("StatefulSet", "db", "db", Some("db")),
+        ("StatefulSet", "db", "other", None),
+        ("StatefulSet", "gone", "db", None),
+        ("Job", "nightly-2", "nightly", None),
+    ] {
+        let mut object = pod(&json!({}));
+        let owner = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
+        merge(
+            &mut object,
+            &json!({"metadata": {"labels": {"app": app}, "ownerReferences": owner}}),
+        );
+        assert_eq!(
+            selected_vpa(&fixture, &object).as_deref(),
+            expected,
+            "{kind} {name} {app}"
+        );
+    }
+}
+
+#[test]
+fn cyclic_owners_select_no_vpa() {
+    let mut fixture = Fixture::new().autoscaler("a", &json!({}));
+    fixture.controller(
+        WellKnown::Deployment,
+        "web",
+        Some(("ReplicaSet", "web-abc")),
+    );
+    assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
+}
+
+#[test]
+fn vpas_of_other_namespaces_are_not_selected() {
+    let mut fixture = Fixture::new();
+    let elsewhere = Fixture::new().autoscaler("a", &json!({}));
+    for autoscaler in elsewhere.view.autoscalers.iter() {
+        let mut moved = view::Autoscaler::clone(autoscaler);
+        moved.key.namespace = "elsewhere".to_owned();
+        fixture.view.autoscalers.apply(std::sync::Arc::new(moved));
+    }
+    assert_eq!(selected_vpa(&fixture, &pod(&json!({}))), None);
+}

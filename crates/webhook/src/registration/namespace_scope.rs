@@ -1,0 +1,137 @@
+//! The namespaces whose objects are reviewed, and their selector.
+
+use anyhow::ensure;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+use super::FailurePolicy;
+
+/// The label with the name of each namespace.
+pub(super) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+const SYSTEM: &str = "kube-system";
+
+/// The namespaces whose objects are reviewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamespaceScope {
+    /// All except these.
+    AllExcept(Vec<String>),
+    /// Only this one.
+    Only(String),
+}
+
+impl NamespaceScope {
+    /// The scope from the flags. With failure policy `Fail` the webhook's own namespace and
+    /// `kube-system` are excluded, so that neither depends on the webhook.
+    pub fn new(
+        policy: FailurePolicy,
+        own_namespace: &str,
+        only: &str,
+        ignored: &[String],
+    ) -> anyhow::Result<Self> {
+        let excluded = if policy == FailurePolicy::Fail {
+            vec![own_namespace, SYSTEM]
+        } else {
+            Vec::new()
+        };
+        if !only.is_empty() {
+            ensure!(
+                !excluded.contains(&only),
+                "--vpa-object-namespace={only} and --webhook-failure-policy-fail exclude each other: without the webhook no \
+                 pod could be created in {only}, not even those that the webhook needs"
+            );
+            return Ok(Self::Only(only.to_owned()));
+        }
+        let mut namespaces = ignored.to_vec();
+        namespaces.extend(excluded.into_iter().map(str::to_owned));
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        Ok(Self::AllExcept(namespaces))
+    }
+
+    /// The desired selector. Requirements of other labels in the current one are kept.
+    pub(super) fn selector(&self, current: Option<&LabelSelector>) -> LabelSelector {
+        let own = match self {
+            Self::AllExcept(namespaces) if namespaces.is_empty() => None,
+            Self::AllExcept(namespaces) => Some(("NotIn", namespaces.clone())),
+            Self::Only(namespace) => Some(("In", vec![namespace.clone()])),
+        };
+        with_requirement(current, NAMESPACE_LABEL, own)
+    }
+}
+
+/// The current selector with the requirements of the label `key` replaced by `own`.
+pub(super) fn with_requirement(
+    current: Option<&LabelSelector>,
+    key: &str,
+    own: Option<(&str, Vec<String>)>,
+) -> LabelSelector {
+    let LabelSelector {
+        match_expressions,
+        match_labels,
+    } = current.cloned().unwrap_or_default();
+    let mut expressions = match_expressions.unwrap_or_default();
+    let position = expressions
+        .iter()
+        .position(|one| one.key == key)
+        .unwrap_or(expressions.len());
+    expressions.retain(|one| one.key != key);
+    if let Some((operator, values)) = own {
+        let (key, operator) = (key.to_owned(), operator.to_owned());
+        expressions.insert(
+            position,
+            LabelSelectorRequirement {
+                key,
+                operator,
+                values: Some(values),
+            },
+        );
+    }
+    let mut labels = match_labels.unwrap_or_default();
+    labels.remove(key);
+    LabelSelector {
+        match_expressions: Some(expressions).filter(|expressions| !expressions.is_empty()),
+        match_labels: Some(labels).filter(|labels| !labels.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn selector(policy: FailurePolicy, only: &str, ignored: &[&str]) -> Option<Value> {
+        let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
+        let selector = NamespaceScope::new(policy, "suite", only, &ignored)
+            .ok()?
+            .selector(None);
+        Some(serde_json::to_value(selector).expect("it serializes"))
+    }
+
+    #[test]
+    fn a_webhook_with_failure_policy_fail_excludes_itself() {
+        let among = |operator: &str, values: &[&str]| {
+            Some(
+                json!({"matchExpressions": [{"key": NAMESPACE_LABEL, "operator": operator, "values": values}]}),
+            )
+        };
+        assert_eq!(selector(FailurePolicy::Ignore, "", &[]), Some(json!({})));
+        assert_eq!(
+            selector(FailurePolicy::Ignore, "", &["b", "a"]),
+            among("NotIn", &["a", "b"])
+        );
+        for only in ["a", "suite", "kube-system"] {
+            assert_eq!(
+                selector(FailurePolicy::Ignore, only, &[]),
+                among("In", &[only])
+            );
+        }
+        assert_eq!(
+            selector(FailurePolicy::Fail, "", &["suite"]),
+            among("NotIn", &["kube-system", "suite"])
+        );
+        assert_eq!(selector(FailurePolicy::Fail, "a", &[]), among("In", &["a"]));
+        for only in ["suite", "kube-system"] {
+            assert_eq!(selector(FailurePolicy::Fail, only, &[]), None);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The webhook's `MutatingWebhookConfiguration` and its CA bundle.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::Api;
+use serving::ca_bundles::CaBundleObjects;
+use serving::certificates::ObservedCaBundle;
+
+use super::rollout::{NewerRevision, Replica};
+use super::write::{Registered, register};
+use super::{Address, CONFIGURATION, Registration};
+
+/// Registers the webhook with the API server.
+pub struct Registrar {
+    /// The configuration; `None` where another program registers the webhook.
+    registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
+    /// This replica, if it belongs to a Deployment.
+    replica: Option<Replica>,
+    /// Time without a ready replica of the newer revision of the Deployment, after which this
+    /// replica takes the registration over.
+    takeover_delay: Duration,
+    /// The bundle in the configuration, by the last read or write.
+    trusted: Option<String>,
+    /// The bundle of the last registration.
+    registered: Option<String>,
+    /// Whether the configuration was last seen to be that of a newer revision.
+    is_newer: bool,
+    newer: NewerRevision,
+}
+
+impl Registrar {
+    /// A registrar that has not registered yet.
+    pub fn new(
+        registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
+        replica: Option<Replica>,
+        takeover_delay: Duration,
+    ) -> Self {
+        Self {
+            registration,
+            replica,
+            takeover_delay,
+            trusted: None,
+            registered: None,
+            is_newer: false,
+            newer: NewerRevision::default(),
+        }
+    }
+}
+
+impl CaBundleObjects for Registrar {
+    async fn reconcile(&mut self, bundle: Option<&str>) -> anyhow::Result<()> {
+        let Some((configurations, registration)) = &self.registration else {
+            return Ok(());
+        };
+        let is_change = self.registered.is_some() && self.registered.as_deref() != bundle;
+        if is_change {
+            tracing::info!("New client CA found, reloading and patching webhook");
+        }
+        let takes_over = self
+            .newer
+            .is_unready_for(self.takeover_delay, Instant::now());
+        let Registered {
+            bundle: trusted,
+            changed,
+            is_newer,
+            is_newer_ready,
+        } = register(
+            configurations,
+            registration,
+            bundle,
+            self.replica.as_ref(),
+            takes_over,
+        )
+        .await
+        .context("cannot register the webhook")?;
+        self.newer.observe(is_newer_ready, Instant::now());
+        if is_newer {
+            if !self.is_newer {
+                tracing::info!("keeping the registration of a newer revision of the Deployment");
+            }
+        } else if is_change {
+            tracing::info!("Successfully patched webhook with new client CA");
+        } else if changed {
+            tracing::info!("registered the webhook");
+        }
+        self.is_newer = is_newer;
+        self.trusted = Some(trusted);
+        self.registered = bundle.map(str::to_owned);
+        Ok(())
+    }
+
+    fn trusted(&self) -> Option<&str> {
+        self.trusted.as_deref()
+    }
+
+    /// Empty while the bundle is unknown. Without a bundle the API server uses its system CAs, none
+    /// of which signs for a Service; for a URL nothing is known then.
+    fn observed(&self) -> Vec<ObservedCaBundle> {
+        let Some(((_, registration), bundle)) =
+            self.registration.as_ref().zip(self.trusted.as_ref())
+        else {
+            return Vec::new();
+        };
+        if bundle.is_empty() && matches!(registration.address, Address::Url(_)) {
+            return Vec::new();
+        }
+        let name = registration
+            .address
+            .names()
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        vec![ObservedCaBundle {
+            object: CONFIGURATION.to_owned(),
+            name,
+            bundle: bundle.clone(),
+        }]
+    }
+}

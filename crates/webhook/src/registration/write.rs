@@ -1,0 +1,140 @@
+//! Writes the `MutatingWebhookConfiguration`. Upstream deletes and recreates it at each start of a
+//! replica; here it is patched in place if it differs, with the resource version that the patch is
+//! based on.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use runtime::Backoff;
+use serde_json::json;
+
+use super::rollout::Replica;
+use super::{
+    CONFIGURATION, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of, is_current,
+};
+
+/// The field manager that creates the configuration.
+const MANAGER: &str = "plimsoll-webhook";
+
+/// The result of [`register`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Registered {
+    /// The CA bundle in the configuration.
+    pub(super) bundle: String,
+    /// Whether the configuration was written.
+    pub(super) changed: bool,
+    /// Whether it is kept as a newer revision of the Deployment wrote it.
+    pub(super) is_newer: bool,
+    /// Whether a replica of the newer revision is ready; `None` if there is no newer revision or it
+    /// is not known.
+    pub(super) is_newer_ready: Option<bool>,
+}
+
+/// Writes the configuration if it differs, unless a newer revision than that of `replica` wrote it.
+/// With `takes_over` it is also written if no replica of the newer revision is ready.
+pub(super) async fn register(
+    configurations: &Api<MutatingWebhookConfiguration>,
+    registration: &Registration,
+    bundle: Option<&str>,
+    replica: Option<&Replica>,
+    takes_over: bool,
+) -> kube::Result<Registered> {
+    Backoff::default()
+        .retry(|| try_register(configurations, registration, bundle, replica, takes_over))
+        .await
+}
+
+async fn try_register(
+    configurations: &Api<MutatingWebhookConfiguration>,
+    registration: &Registration,
+    bundle: Option<&str>,
+    replica: Option<&Replica>,
+    takes_over: bool,
+) -> kube::Result<Registered> {
+    let current = configurations.get_opt(CONFIGURATION).await?;
+    let mut desired = registration.desired(bundle, current.as_ref());
+    let registered = |configuration: &MutatingWebhookConfiguration, changed| {
+        let bundle = bundle_of(configuration).unwrap_or_default();
+        let bundle = String::from_utf8_lossy(&bundle).into_owned();
+        Registered {
+            bundle,
+            changed,
+            is_newer: false,
+            is_newer_ready: None,
+        }
+    };
+    if let Some(current) = current
+        .as_ref()
+        .filter(|current| is_current(current, &desired))
+    {
+        return Ok(registered(current, false));
+    }
+    let revision = match replica {
+        Some(replica) => replica.revision().await,
+        None => None,
+    };
+    // Null removes an annotation: this replica's revision is unknown.
+    let annotations = BTreeMap::from([
+        (
+            REVISION_ANNOTATION,
+            revision.as_ref().map(ToString::to_string),
+        ),
+        (
+            REPLICA_SET_ANNOTATION,
+            revision
+                .as_ref()
+                .and(replica)
+                .map(|replica| replica.replica_set().to_owned()),
+        ),
+    ]);
+    let Some(current) = current else {
+        let annotations: BTreeMap<_, _> = annotations
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect();
+        if !annotations.is_empty() {
+            desired
+                .metadata
+                .annotations
+                .get_or_insert_default()
+                .extend(annotations);
+        }
+        // Server-side apply, because RBAC can limit it to one name, unlike create.
+        let params = PatchParams::apply(MANAGER).force();
+        let created = configurations
+            .patch(CONFIGURATION, &params, &Patch::Apply(desired))
+            .await?;
+        return Ok(registered(&created, true));
+    };
+    if let Some(replica) = replica.filter(|_| revision.is_some_and(|own| own.is_before(&current))) {
+        let is_newer_ready = replica.is_registrant_ready(&current).await;
+        if !takes_over || is_newer_ready != Some(false) {
+            return Ok(Registered {
+                is_newer: true,
+                is_newer_ready,
+                ..registered(&current, false)
+            });
+        }
+        tracing::warn!(
+            "taking over the registration: no replica of the newer revision of the Deployment is ready"
+        );
+    }
+    let change = json!({
+        "metadata": {
+            "resourceVersion": current.metadata.resource_version,
+            "labels": desired.metadata.labels,
+            "annotations": annotations,
+        },
+        "webhooks": desired.webhooks,
+    });
+    let changed = configurations
+        .patch(
+            CONFIGURATION,
+            &PatchParams::default(),
+            &Patch::Merge(change),
+        )
+        .await?;
+    Ok(registered(&changed, true))
+}
