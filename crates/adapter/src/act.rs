@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 pub use event::Events;
 
 /// The name under which the authorities are applied.

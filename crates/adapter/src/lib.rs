@@ -17,6 +17,7 @@
 pub mod act;
 pub mod answer;
 mod answers;
+pub mod api_version;
 pub mod args;
 pub mod ask;
 pub mod decide;
@@ -31,6 +32,7 @@ pub mod routes;
 pub mod rules;
 mod run;
 pub mod serve;
+pub mod service_ref;
 pub mod takeover;
 
 pub use args::{Args, PROGRAM};

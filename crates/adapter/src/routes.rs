@@ -30,7 +30,7 @@ use prometheus::Registry;
 use crate::answer::ExternalValue;
 use crate::ask::ExternalAsk;
 use crate::refusal::Refusal;
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 use file::File;
 use metrics::Metrics;
 use upstream::Upstream;

@@ -10,7 +10,6 @@ mod openapi;
 mod path;
 mod query;
 mod status;
-mod version;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use crate::api_version::ApiVersion;
 use crate::ask::{Ask, CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::decide::{Caller, Providers};
 use crate::flow::{Flow, FlowLimiter, PriorityLevel};
@@ -39,7 +39,6 @@ use crate::routes::Hops;
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
 use status::{json_response, refused};
-pub use version::ApiVersion;
 
 /// What the endpoint gives its clients at most. There is one client, the API server; everybody else
 /// in the cluster can knock.

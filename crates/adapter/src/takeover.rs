@@ -19,8 +19,9 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::time::Instant;
 
 use crate::act;
-use crate::registration::{OwnService, is_available, objects};
+use crate::registration::{is_available, objects};
 use crate::routes;
+use crate::service_ref::OwnService;
 pub use args::{AdoptArgs, Command, PlaceArgs, ReleaseArgs};
 use decide::{Adoption, BEFORE, adoption, led_to, release};
 use rivals::rivals;

@@ -7,7 +7,7 @@ use kube::Api;
 use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]

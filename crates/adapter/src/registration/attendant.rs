@@ -8,10 +8,10 @@ use kube::Api;
 use runtime::{Activity, ApiServerClock};
 use serving::certificates::{CertificateMonitor, Certificates, Verification};
 
-use super::OwnService;
 use super::told::{Report, Told};
 use crate::act::Events;
 use crate::metrics::Metrics;
+use crate::service_ref::OwnService;
 
 /// Whom the API server is told to trust, and where.
 pub struct Attendant {

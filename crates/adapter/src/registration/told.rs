@@ -8,9 +8,10 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use serving::certificates::ObservedCaBundle;
 
-use super::{OwnService, Standing, Trusted, objects, standing, writers};
+use super::{Standing, Trusted, objects, standing, writers};
 use crate::act::{self, ADOPTER, Events, MANAGER};
 use crate::metrics::Metrics;
+use crate::service_ref::OwnService;
 
 /// Whoever puts authorities of their own into an object does it again; that must not become a race.
 const REPLACE: Duration = Duration::from_mins(1);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::glob::Glob;
 use crate::ask::ExternalAsk;
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 use model::Requirement;
 pub(super) use upstream::{Kind, UpstreamSpec};
 

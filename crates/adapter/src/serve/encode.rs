@@ -10,8 +10,7 @@ use model::{Requirement, Selector};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{DescribedObject, ExternalValue, MetricValue};
-
-use super::version::ApiVersion;
+use crate::api_version::ApiVersion;
 
 /// The list of values of a metric of objects.
 pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {

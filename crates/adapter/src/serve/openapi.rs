@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::path::OpenApi;
 use super::status::json_response;
-use super::version::ApiVersion;
+use crate::api_version::ApiVersion;
 
 /// Answers what is asked.
 pub(super) fn answer(asked: OpenApi) -> Response {

@@ -4,11 +4,10 @@
 //! Source: spec of the two APIs (`k8s.io/metrics/pkg/client`), and how the API server names what a
 //! path is about (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
+use crate::api_version::ApiVersion;
 use crate::ask::GroupResource;
 use crate::guard::Wants;
 use crate::refusal::Refusal;
-
-use super::version::ApiVersion;
 
 /// What a path asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
-use crate::registration::{INJECTED, OwnService, Standing, standing};
+use crate::registration::{INJECTED, Standing, standing};
+use crate::service_ref::OwnService;
 
 /// Where what an object was before is kept.
 pub(super) const BEFORE: &str = "plimsoll.dev/adopted-from";

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapter::guard::{Guard, GuardArgs};
-use adapter::registration::OwnService;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::LIMITS;
+use adapter::service_ref::OwnService;
 use prometheus::Registry;
 use runtime::{ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;

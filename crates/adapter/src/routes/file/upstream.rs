@@ -8,7 +8,7 @@ use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
 use super::{FileError, refuse};
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 
 /// The autoscaler's question is answered within two seconds; what is left is for the answer that
 /// was had before.
