@@ -6,10 +6,10 @@ mod serving;
 use runtime::{CommonArgs, Program};
 
 pub use self::serving::ServingArgs;
-use crate::guard::GuardArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
 use crate::takeover::Command;
+use delegated_auth::GuardArgs;
 pub use expected::ExpectedArgs;
 
 /// What sets the adapter's command line apart.

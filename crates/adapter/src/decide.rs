@@ -8,10 +8,10 @@ use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, Subject};
 use crate::expected::Expected;
 use crate::flow::{Flow, PriorityLevel};
-use crate::guard::{Guard, User, Wants};
 use crate::refusal::Refusal;
 use crate::routes::{Hops, Left, Routes};
 use crate::rules::Rules;
+use delegated_auth::{Guard, User, Wants};
 
 /// Whoever knows metrics.
 #[derive(Debug, Default)]
@@ -119,7 +119,8 @@ impl Caller<'_> {
         }
         self.guard
             .confirm_cluster_scope(self.user, self.wants)
-            .await
+            .await?;
+        Ok(())
     }
 
     /// Asks another provider in our own name, once the API server has said that this caller may

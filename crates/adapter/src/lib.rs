@@ -6,7 +6,6 @@
 //! * [`ask`]: what a client asks for; [`answer`]: what it gets; [`refusal`]: why it gets none.
 //! * [`decide`]: who answers.
 //! * [`expected`]: predictions and windows of time.
-//! * [`guard`]: who may ask.
 //! * [`routes`]: what is left to other providers.
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`registration`]: how the API server is told whom to trust; [`act`]: the only writes.
@@ -16,16 +15,13 @@
 
 pub mod act;
 pub mod answer;
-mod answers;
 pub mod api_version;
 pub mod args;
 pub mod ask;
 pub mod decide;
 pub mod expected;
 pub mod flow;
-pub mod guard;
 pub mod metrics;
-mod recent;
 pub mod refusal;
 pub mod registration;
 pub mod routes;
@@ -34,6 +30,9 @@ mod run;
 pub mod serve;
 pub mod service_ref;
 pub mod takeover;
+
+// The caches of reviews serve questions to other providers, too.
+use delegated_auth::{answers, recent};
 
 pub use args::{Args, PROGRAM};
 pub use run::{run, run_on};

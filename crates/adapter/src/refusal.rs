@@ -1,6 +1,7 @@
 //! Why a client gets no number. The autoscaler treats all reasons alike: it shows the text in a
 //! condition and an event, and never scales down because of it.
 
+use delegated_auth::Rejection;
 use sources::rules::QueryError;
 
 /// Why there is no number.
@@ -33,6 +34,16 @@ pub enum Refusal {
     /// A defect of the adapter.
     #[error("{0}")]
     Internal(String),
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Unauthorized => Self::Unauthorized,
+            Rejection::Forbidden(message) => Self::Forbidden(message),
+            Rejection::TooManyRequests => Self::TooMany,
+        }
+    }
 }
 
 impl From<QueryError> for Refusal {

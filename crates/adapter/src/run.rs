@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use crate::act::Events;
 use crate::args::Args;
 use crate::decide::Providers;
-use crate::guard::Guard;
 use crate::metrics::{self, Metrics};
 use crate::registration::Attendant;
 use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::{LIMITS, Surface};
+use delegated_auth::Guard;
 
 /// How long requests are still taken after the end was asked for: the API server goes on sending
 /// some until it knows. What is under way then has the rest of the 20 s that the end may take.

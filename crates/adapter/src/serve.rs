@@ -32,10 +32,10 @@ use crate::api_version::ApiVersion;
 use crate::ask::{Ask, CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::decide::{Caller, Providers};
 use crate::flow::{Flow, FlowLimiter, PriorityLevel};
-use crate::guard::{Guard, User, Wants};
 use crate::metrics::{Api, Metrics};
 use crate::refusal::Refusal;
 use crate::routes::Hops;
+use delegated_auth::{AuthorizedScope, Guard, User, Wants};
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
 use status::{json_response, refused};
@@ -224,9 +224,14 @@ impl Serving {
                 "the API server had no word on this caller within {ADMISSION:?}"
             ))
         };
-        timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants))
+        let (user, scope) = timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants))
             .await
-            .map_err(late)?
+            .map_err(late)??;
+        let level = match scope {
+            AuthorizedScope::Cluster => PriorityLevel::ClusterWide,
+            AuthorizedScope::Request => PriorityLevel::Namespaced,
+        };
+        Ok((user, level))
     }
 
     async fn values(

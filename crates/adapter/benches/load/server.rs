@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use adapter::decide::Providers;
 use adapter::expected::Expected;
-use adapter::guard::{Guard, GuardArgs};
 use adapter::metrics::Metrics;
 use adapter::serve::{LIMITS, Surface};
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use delegated_auth::{Guard, GuardArgs};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use kube::Client;

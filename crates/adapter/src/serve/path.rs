@@ -6,8 +6,8 @@
 
 use crate::api_version::ApiVersion;
 use crate::ask::GroupResource;
-use crate::guard::Wants;
 use crate::refusal::Refusal;
+use delegated_auth::Wants;
 
 /// What a path asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

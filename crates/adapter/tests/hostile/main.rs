@@ -7,13 +7,13 @@ mod pieces;
 
 use std::convert::Infallible;
 
-use adapter::guard::Guard;
 use adapter::metrics::Metrics;
 use adapter::serve::Surface;
 use adapter::{Args, PROGRAM};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
+use delegated_auth::Guard;
 use prometheus::Registry;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;

@@ -1,6 +1,6 @@
 //! What the API server is asked about callers, and how often.
 
-use adapter::guard::{User, Via, Wants};
+use delegated_auth::{User, Via, Wants};
 use serde_json::{Value, json};
 
 use crate::stage::{QUEUE, Stage};

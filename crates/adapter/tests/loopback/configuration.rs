@@ -1,7 +1,7 @@
 //! Whom to trust changes, is missing, or is nonsense.
 
-use adapter::guard::Guard;
 use anyhow::ensure;
+use delegated_auth::Guard;
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;

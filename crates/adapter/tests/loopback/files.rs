@@ -3,8 +3,8 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use adapter::guard::Guard;
 use anyhow::ensure;
+use delegated_auth::Guard;
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;

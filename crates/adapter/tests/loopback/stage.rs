@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use adapter::guard::{Guard, GuardArgs};
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::LIMITS;
 use adapter::service_ref::OwnService;
+use delegated_auth::{Guard, GuardArgs};
 use prometheus::Registry;
 use runtime::{ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;

@@ -2,11 +2,11 @@
 //! such metric.
 
 use adapter::decide::Providers;
-use adapter::guard::Guard;
 use adapter::metrics::Metrics;
 use adapter::routes::Routes;
 use adapter::serve::Surface;
 use axum::Router;
+use delegated_auth::Guard;
 use prometheus::Registry;
 use runtime::endpoints::Endpoints;
 use runtime::{Activity, Readiness};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use adapter::decide::Providers;
-use adapter::guard::Guard;
 use adapter::metrics::Metrics;
 use adapter::rules::Rules;
 use adapter::serve::Surface;
@@ -13,6 +12,7 @@ use anyhow::ensure;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use delegated_auth::Guard;
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::client::RestMetrics;

@@ -11,26 +11,26 @@ const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
 /// All metrics about callers. Clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     attempts: IntCounterVec,
     answers: IntCounterVec,
     has_front_proxy: IntGauge,
     /// Questions about tokens.
-    pub(super) authn: Asked,
+    pub(crate) authn: Asked,
     /// Questions about what users may do.
-    pub(super) authz: Asked,
+    pub(crate) authz: Asked,
 }
 
 /// What is measured about questions to the API server.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     requests: IntCounterVec,
     durations: HistogramVec,
 }
 
 impl Metrics {
     /// Adds the metrics to a registry.
-    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             attempts: IntCounterVec::new(
                 Opts::new(
@@ -60,12 +60,12 @@ impl Metrics {
     }
 
     /// A caller was recognised, or nobody in particular, or neither.
-    pub(super) fn attempted(&self, result: &str) {
+    pub(crate) fn attempted(&self, result: &str) {
         self.attempts.with_label_values(&[result]).inc();
     }
 
     /// An answer was had in this way, or none.
-    pub(super) fn answered(&self, question: &str, way: Option<Way>) {
+    pub(crate) fn answered(&self, question: &str, way: Option<Way>) {
         let way = match way {
             Some(Way::Known) => "known",
             Some(Way::Joined) => "joined",
@@ -75,7 +75,7 @@ impl Metrics {
         self.answers.with_label_values(&[question, way]).inc();
     }
 
-    pub(super) fn has_front_proxy(&self, has: bool) {
+    pub(crate) fn has_front_proxy(&self, has: bool) {
         self.has_front_proxy.set(has.into());
     }
 }
@@ -100,7 +100,7 @@ impl Asked {
     }
 
     /// An answer, by its code if it has one.
-    pub(super) fn observe(&self, code: Option<u16>, took: Duration) {
+    pub(crate) fn observe(&self, code: Option<u16>, took: Duration) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code]).inc();
         self.durations

@@ -9,26 +9,26 @@ use k8s_openapi::api::authentication::v1::{
 };
 use kube::Client;
 
-use super::metrics::Metrics;
-use super::review;
-use super::user::{User, Via};
 use crate::answers::{Answers, key};
+use crate::metrics::Metrics;
+use crate::review;
+use crate::user::{User, Via};
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 /// Recognises tokens.
 #[derive(Clone)]
-pub(super) struct Tokens {
-    pub(super) client: Client,
+pub(crate) struct Tokens {
+    pub(crate) client: Client,
     /// How long an answer counts, yes or no.
-    pub(super) keep: Duration,
-    pub(super) answers: Answers<Owner>,
-    pub(super) metrics: Metrics,
+    pub(crate) keep: Duration,
+    pub(crate) answers: Answers<Owner>,
+    pub(crate) metrics: Metrics,
 }
 
 /// Whose token it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(crate) enum Owner {
     /// This user's.
     User(User),
     /// Nobody's.
@@ -39,7 +39,7 @@ pub(super) enum Owner {
 
 impl Tokens {
     /// Whose token it is.
-    pub(super) async fn owner(&self, token: &str) -> Owner {
+    pub(crate) async fn owner(&self, token: &str) -> Owner {
         let asking = || {
             let (tokens, token) = (self.clone(), token.to_owned());
             async move { tokens.ask(token).await }
@@ -93,7 +93,7 @@ fn owner(status: TokenReviewStatus) -> Owner {
 }
 
 /// The token that a request carries.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, rest) = text.split_once(' ')?;
     let token = rest.split(' ').next().unwrap_or_default();

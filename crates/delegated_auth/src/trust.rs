@@ -8,41 +8,41 @@ use std::collections::BTreeMap;
 
 use http::HeaderName;
 
-use super::authorities::{Authorities, BundleError};
+use crate::authorities::{Authorities, BundleError};
 
 /// Whom to trust.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trust {
+pub(crate) struct Trust {
     /// The API server in front of us, that says who asks.
-    pub(super) front_proxy: Option<FrontProxy>,
+    pub(crate) front_proxy: Option<FrontProxy>,
     /// Those who sign certificates of ordinary clients.
-    pub(super) clients: Option<Authorities>,
+    pub(crate) clients: Option<Authorities>,
     /// Changes whenever anything does.
-    pub(super) generation: u64,
+    pub(crate) generation: u64,
     /// What it was read from.
-    pub(super) data: Data,
+    pub(crate) data: Data,
 }
 
 /// A proxy that says in headers who asks.
 #[derive(Debug, Clone)]
-pub(super) struct FrontProxy {
+pub(crate) struct FrontProxy {
     /// Who signs its certificates.
-    pub(super) authorities: Authorities,
+    pub(crate) authorities: Authorities,
     /// The common names that it may have; any if there are none. An empty one is nobody's.
-    pub(super) allowed_names: Vec<String>,
+    pub(crate) allowed_names: Vec<String>,
     /// Headers with the name of the user.
-    pub(super) username_headers: Vec<HeaderName>,
+    pub(crate) username_headers: Vec<HeaderName>,
     /// Headers with the unique identifier.
-    pub(super) uid_headers: Vec<HeaderName>,
+    pub(crate) uid_headers: Vec<HeaderName>,
     /// Headers with groups.
-    pub(super) group_headers: Vec<HeaderName>,
+    pub(crate) group_headers: Vec<HeaderName>,
     /// What headers with anything else begin with, in small letters.
-    pub(super) extra_prefixes: Vec<String>,
+    pub(crate) extra_prefixes: Vec<String>,
 }
 
 /// Why a configuration cannot be used. The key is named.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TrustError {
+pub(crate) enum TrustError {
     /// A bundle of authorities.
     #[error("{key}: {error}")]
     Bundle {
@@ -70,10 +70,10 @@ pub(super) enum TrustError {
 }
 
 /// The entries of the `ConfigMap`.
-pub(super) type Data = BTreeMap<String, String>;
+pub(crate) type Data = BTreeMap<String, String>;
 
-pub(super) const CLIENT_CA: &str = "client-ca-file";
-pub(super) const PROXY_CA: &str = "requestheader-client-ca-file";
+pub(crate) const CLIENT_CA: &str = "client-ca-file";
+pub(crate) const PROXY_CA: &str = "requestheader-client-ca-file";
 const ALLOWED_NAMES: &str = "requestheader-allowed-names";
 const USERNAME_HEADERS: &str = "requestheader-username-headers";
 const UID_HEADERS: &str = "requestheader-uid-headers";
@@ -82,7 +82,7 @@ const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 
 impl Trust {
     /// Reads the entries. Without authorities of the front proxy there is none.
-    pub(super) fn read(data: Data, generation: u64) -> Result<Self, TrustError> {
+    pub(crate) fn read(data: Data, generation: u64) -> Result<Self, TrustError> {
         Ok(Self {
             front_proxy: front_proxy(&data)?,
             clients: authorities(&data, CLIENT_CA)?,
@@ -92,7 +92,7 @@ impl Trust {
     }
 
     /// What an operator should know about it.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let bundles = [
             (
@@ -155,7 +155,7 @@ fn authorities(data: &Data, key: &'static str) -> Result<Option<Authorities>, Tr
 
 impl FrontProxy {
     /// Whether it may have this common name.
-    pub(super) fn allows(&self, name: &str) -> bool {
+    pub(crate) fn allows(&self, name: &str) -> bool {
         self.allowed_names.is_empty()
             || !name.is_empty() && self.allowed_names.iter().any(|allowed| allowed == name)
     }

@@ -7,6 +7,7 @@
 
 mod access;
 mod always_allowed;
+pub mod answers;
 mod args;
 mod authorities;
 mod front_proxy;
@@ -15,6 +16,8 @@ mod lost;
 mod metrics;
 mod own;
 mod peers;
+pub mod recent;
+mod rejection;
 mod review;
 mod subject;
 mod token;
@@ -37,10 +40,8 @@ use runtime::{ApiServerClock, Chassis, Readiness};
 use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 
-use crate::answers::Answers;
-use crate::flow::PriorityLevel;
-use crate::refusal::Refusal;
 use access::Access;
+use answers::Answers;
 use front_proxy::strip;
 use lookup::{NAMESPACE, Trusted};
 use metrics::Metrics;
@@ -53,6 +54,7 @@ pub use access::Mode;
 pub use always_allowed::AlwaysAllowed;
 pub use args::GuardArgs;
 pub use own::TrustArgs;
+pub use rejection::{AuthorizedScope, Rejection};
 pub use user::{User, Via};
 pub use wants::Wants;
 
@@ -198,7 +200,7 @@ impl Guard {
         peer: Option<&PeerCertificates>,
         headers: &mut HeaderMap,
         wants: &Wants,
-    ) -> Result<(User, PriorityLevel), Refusal> {
+    ) -> Result<(User, AuthorizedScope), Rejection> {
         let claims = self.claims(peer, headers);
         if let Wants::Path { path, .. } = wants
             && self
@@ -206,7 +208,7 @@ impl Guard {
                 .iter()
                 .any(|allowed| allowed.covers(path))
         {
-            return Ok((User::anonymous(), PriorityLevel::Namespaced));
+            return Ok((User::anonymous(), AuthorizedScope::Request));
         }
         let recognised = self.recognise(claims).await;
         self.metrics.attempted(if recognised.is_some() {
@@ -214,7 +216,7 @@ impl Guard {
         } else {
             "failure"
         });
-        let user = recognised.ok_or(Refusal::Unauthorized)?;
+        let user = recognised.ok_or(Rejection::Unauthorized)?;
         let level = self.access.check(&user, wants, false).await?;
         Ok((user, level))
     }
@@ -229,7 +231,7 @@ impl Guard {
 
     /// Makes sure that the API server was asked about a user who was let in, also where users are
     /// trusted without: whatever is passed on to others is asked for in our own name.
-    pub async fn confirm(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {
+    pub async fn confirm(&self, user: &User, wants: &Wants) -> Result<(), Rejection> {
         if self.access.mode == Mode::TrustFrontProxy {
             self.access.check(user, wants, true).await?;
         }
@@ -237,7 +239,7 @@ impl Guard {
     }
 
     /// Makes sure that a user may do the same at the scope of the cluster.
-    pub async fn confirm_cluster_scope(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {
+    pub async fn confirm_cluster_scope(&self, user: &User, wants: &Wants) -> Result<(), Rejection> {
         self.access
             .check(user, &wants.at_cluster_scope(), true)
             .await?;

@@ -6,12 +6,12 @@
 //! front proxies from what is there now; here they stay with the authorities that they were written
 //! for.
 
-use super::own::PROXY;
-use super::trust::{CLIENT_CA, Data, PROXY_CA};
+use crate::own::PROXY;
+use crate::trust::{CLIENT_CA, Data, PROXY_CA};
 
 /// The entries that count: those of now, and of authorities that are gone those of before, with all
 /// that belongs to them. And which those are.
-pub(super) fn with_lost(before: &Data, mut now: Data) -> (Data, Vec<&'static str>) {
+pub(crate) fn with_lost(before: &Data, mut now: Data) -> (Data, Vec<&'static str>) {
     let has = |data: &Data, key| data.get(key).is_some_and(|pem| !pem.trim().is_empty());
     let mut lost = Vec::new();
     for (key, prefix) in [(CLIENT_CA, CLIENT_CA), (PROXY_CA, PROXY)] {

@@ -6,8 +6,8 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::trust::FrontProxy;
-use super::user::{User, Via};
+use crate::trust::FrontProxy;
+use crate::user::{User, Via};
 
 /// What all headers that name a user begin with, whatever is configured.
 const USUAL_PREFIX: &str = "x-remote-";
@@ -15,11 +15,11 @@ const USUAL_PREFIX: &str = "x-remote-";
 /// A header that is not text. Names in it would be others than the proxy meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("header {0} is not text")]
-pub(super) struct NotText(HeaderName);
+pub(crate) struct NotText(HeaderName);
 
 impl FrontProxy {
     /// The user that the headers name; none if they name nobody.
-    pub(super) fn user(&self, headers: &HeaderMap) -> Result<Option<User>, NotText> {
+    pub(crate) fn user(&self, headers: &HeaderMap) -> Result<Option<User>, NotText> {
         let Some(name) = first(&self.username_headers, headers)? else {
             return Ok(None);
         };
@@ -68,7 +68,7 @@ impl FrontProxy {
 
 /// Takes out everything that names a user: nobody after this may mistake it for something that was
 /// checked.
-pub(super) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
+pub(crate) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
     let says_who = |header: &HeaderName| {
         header == AUTHORIZATION
             || header.as_str().starts_with(USUAL_PREFIX)
@@ -119,8 +119,8 @@ fn unescaped(text: &str) -> Option<String> {
 mod tests {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
-    use super::super::authorities::Authorities;
     use super::*;
+    use crate::authorities::Authorities;
 
     fn proxy() -> FrontProxy {
         let mut params = CertificateParams::new([]).unwrap();

@@ -37,7 +37,7 @@ impl FromStr for AlwaysAllowed {
 
 impl AlwaysAllowed {
     /// Whether this is about the path.
-    pub(super) fn covers(&self, path: &str) -> bool {
+    pub(crate) fn covers(&self, path: &str) -> bool {
         let path = path.strip_prefix('/').unwrap_or(path);
         if self.has_more {
             path.starts_with(&self.beginning)

@@ -15,11 +15,11 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 
-use super::subject::validity;
+use crate::subject::validity;
 
 /// Whom to trust about clients.
 #[derive(Clone)]
-pub(super) struct Authorities {
+pub(crate) struct Authorities {
     certificates: Vec<Authority>,
     /// By all of them.
     verifier: Arc<dyn ClientCertVerifier>,
@@ -35,7 +35,7 @@ struct Authority {
 
 /// Why there is nobody to trust.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum BundleError {
+pub(crate) enum BundleError {
     /// The text is no PEM.
     #[error("not PEM: {0}")]
     Pem(rustls_pki_types::pem::Error),
@@ -64,7 +64,7 @@ impl fmt::Debug for Authorities {
 impl Authorities {
     /// Reads a bundle in PEM. A certificate that cannot be used (an old one that is no authority,
     /// for instance) does not take the others with it.
-    pub(super) fn read(pem: &str) -> Result<Self, BundleError> {
+    pub(crate) fn read(pem: &str) -> Result<Self, BundleError> {
         let (mut certificates, mut passed_over) = (Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
             let certificate: CertificateDer<'static> = certificate.map_err(BundleError::Pem)?;
@@ -86,7 +86,7 @@ impl Authorities {
 
     /// Whether the chain comes from one of the authorities, is for clients (as far as it says what
     /// it is for), and in its time. Else the exact reason.
-    pub(super) fn vouch_for(
+    pub(crate) fn vouch_for(
         &self,
         chain: &PeerCertificates,
         at: UnixTime,
@@ -117,7 +117,7 @@ impl Authorities {
     }
 
     /// When the next of those that are not over yet is.
-    pub(super) fn next_end(&self, at: UnixTime) -> Option<UnixTime> {
+    pub(crate) fn next_end(&self, at: UnixTime) -> Option<UnixTime> {
         self.certificates
             .iter()
             .map(|authority| *authority.validity.end())
@@ -126,12 +126,12 @@ impl Authorities {
     }
 
     /// Certificates of the bundle that cannot be used, and why.
-    pub(super) fn passed_over(&self) -> &[String] {
+    pub(crate) fn passed_over(&self) -> &[String] {
         &self.passed_over
     }
 
     /// Whether both trust one and the same certificate.
-    pub(super) fn overlap(&self, other: &Self) -> bool {
+    pub(crate) fn overlap(&self, other: &Self) -> bool {
         let has = |wanted: &Authority| {
             other
                 .certificates

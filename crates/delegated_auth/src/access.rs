@@ -12,13 +12,12 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 
-use super::metrics::Metrics;
-use super::review;
-use super::user::{User, Via};
-use super::wants::{Forbidden, Wants};
 use crate::answers::{Answers, key};
-use crate::flow::PriorityLevel;
-use crate::refusal::Refusal;
+use crate::metrics::Metrics;
+use crate::rejection::{AuthorizedScope, Rejection};
+use crate::review;
+use crate::user::{User, Via};
+use crate::wants::{Forbidden, Wants};
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
@@ -37,23 +36,23 @@ pub enum Mode {
 
 /// Asks what users may do.
 #[derive(Clone)]
-pub(super) struct Access {
-    pub(super) client: Client,
-    pub(super) mode: Mode,
+pub(crate) struct Access {
+    pub(crate) client: Client,
+    pub(crate) mode: Mode,
     /// How long a yes counts.
-    pub(super) keep_allowed: Duration,
+    pub(crate) keep_allowed: Duration,
     /// How long a no counts.
-    pub(super) keep_denied: Duration,
+    pub(crate) keep_denied: Duration,
     /// About users for whom the API server vouches. Nobody else can crowd these out.
-    pub(super) proxied: Answers<Verdict>,
+    pub(crate) proxied: Answers<Verdict>,
     /// About everybody else.
-    pub(super) direct: Answers<Verdict>,
-    pub(super) metrics: Metrics,
+    pub(crate) direct: Answers<Verdict>,
+    pub(crate) metrics: Metrics,
 }
 
 /// What the API server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Yes.
     Allowed,
     /// No, and why.
@@ -65,24 +64,24 @@ pub(super) enum Verdict {
 impl Access {
     /// Lets the user do it, at the priority level that the answer gives, or says why not.
     /// `always_asks`: also for those who are trusted without a question.
-    pub(super) async fn check(
+    pub(crate) async fn check(
         &self,
         user: &User,
         wants: &Wants,
         always_asks: bool,
-    ) -> Result<PriorityLevel, Refusal> {
+    ) -> Result<AuthorizedScope, Rejection> {
         if user.may_do_everything() {
-            return Ok(PriorityLevel::ClusterWide);
+            return Ok(AuthorizedScope::Cluster);
         }
         if self.mode == Mode::TrustFrontProxy && user.via == Via::FrontProxy && !always_asks {
-            return Ok(PriorityLevel::Namespaced);
+            return Ok(AuthorizedScope::Request);
         }
         let mut verdict = match self.everything(user, wants) {
             Some(everything) => self.verdict(user, everything, &user.name).await?,
             None => Verdict::Denied(String::new()),
         };
         if verdict == Verdict::Allowed {
-            return Ok(PriorityLevel::ClusterWide);
+            return Ok(AuthorizedScope::Cluster);
         }
         // Without a word on the first question there is no use in a second one.
         if let Verdict::Denied(_) = verdict {
@@ -95,11 +94,11 @@ impl Access {
                 .await?;
         }
         let reason = match verdict {
-            Verdict::Allowed => return Ok(PriorityLevel::Namespaced),
+            Verdict::Allowed => return Ok(AuthorizedScope::Request),
             Verdict::Denied(reason) => reason,
             Verdict::Unknown(why) => format!("the API server could not be asked: {why}"),
         };
-        Err(Refusal::Forbidden(
+        Err(Rejection::Forbidden(
             Forbidden {
                 user: &user.name,
                 wants,
@@ -128,7 +127,7 @@ impl Access {
         user: &User,
         spec: SubjectAccessReviewSpec,
         flow: &str,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<Verdict, Rejection> {
         let is_proxied = user.via == Via::FrontProxy;
         let answers = if is_proxied {
             &self.proxied
@@ -145,7 +144,9 @@ impl Access {
         let answer = answers.get(key(&text), flow, asking).await;
         self.metrics
             .answered("access", answer.as_ref().map(|(_, way)| *way));
-        answer.map(|(verdict, _)| verdict).ok_or(Refusal::TooMany)
+        answer
+            .map(|(verdict, _)| verdict)
+            .ok_or(Rejection::TooManyRequests)
     }
 
     async fn ask(self, spec: SubjectAccessReviewSpec, is_urgent: bool) -> (Verdict, Duration) {

@@ -2,9 +2,9 @@
 
 use runtime::GoDuration;
 
-use super::access::Mode;
-use super::always_allowed::AlwaysAllowed;
-use super::own::TrustArgs;
+use crate::access::Mode;
+use crate::always_allowed::AlwaysAllowed;
+use crate::own::TrustArgs;
 
 /// Flags about callers.
 #[derive(Debug, Clone, clap::Args)]

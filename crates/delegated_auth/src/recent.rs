@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// The table.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub struct Recent<K, V> {
     /// Of one generation, at least one.
     most: usize,
     young: HashMap<K, Entry<V>>,
@@ -28,7 +28,7 @@ struct Entry<V> {
 
 impl<K: Hash + Eq + Clone, V> Recent<K, V> {
     /// For at most `capacity` entries, and for the half of it that was used last in any case.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self {
             most: (capacity / 2).max(1),
             young: HashMap::new(),
@@ -37,7 +37,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
     }
 
     /// What is known, if its time is not over.
-    pub(crate) fn get(&mut self, key: &K, now: Instant) -> Option<&V> {
+    pub fn get(&mut self, key: &K, now: Instant) -> Option<&V> {
         if let Some((key, entry)) = self.old.remove_entry(key) {
             self.put(key, entry);
         }
@@ -49,7 +49,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
     }
 
     /// Learns something that counts until then.
-    pub(crate) fn insert(&mut self, key: K, value: V, until: Instant) {
+    pub fn insert(&mut self, key: K, value: V, until: Instant) {
         self.old.remove(&key);
         self.put(key, Entry { value, until });
     }
@@ -63,7 +63,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
 
     /// How many entries there are.
     #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 }

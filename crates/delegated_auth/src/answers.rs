@@ -22,16 +22,16 @@ const UNDER_WAY: usize = 256;
 const UNDER_WAY_PER_FLOW: usize = UNDER_WAY / 8;
 
 /// What a question is known by: of one size, and without the secrets that may be in it.
-pub(crate) type Key = [u8; 32];
+pub type Key = [u8; 32];
 
 /// The key of a question.
-pub(crate) fn key(question: &[u8]) -> Key {
+pub fn key(question: &[u8]) -> Key {
     Sha256::digest(question).into()
 }
 
 /// How an answer was had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// It was known.
     Known,
     /// Somebody was asking already.
@@ -42,7 +42,7 @@ pub(crate) enum Way {
 
 /// Answers and questions under way. Clones share them.
 #[derive(Debug)]
-pub(crate) struct Answers<V>(Arc<Mutex<State<V>>>);
+pub struct Answers<V>(Arc<Mutex<State<V>>>);
 
 #[derive(Debug)]
 struct State<V> {
@@ -81,12 +81,7 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
     ///
     /// Nothing when too many questions are under way, in all or of this `flow`, such as a
     /// namespace.
-    pub(crate) async fn get<F>(
-        &self,
-        key: Key,
-        flow: &str,
-        ask: impl FnOnce() -> F,
-    ) -> Option<(V, Way)>
+    pub async fn get<F>(&self, key: Key, flow: &str, ask: impl FnOnce() -> F) -> Option<(V, Way)>
     where
         F: Future<Output = (V, Duration)> + Send + 'static,
     {

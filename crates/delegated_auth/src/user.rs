@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The group of whoever was recognised.
-pub(super) const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everybody else.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group that may do everything.
@@ -42,7 +42,7 @@ pub enum Via {
 
 impl User {
     /// Somebody who was not recognised.
-    pub(super) fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
             groups: vec![UNAUTHENTICATED.to_owned()],
@@ -52,7 +52,7 @@ impl User {
 
     /// Adds the group of those who were recognised. The API server's own requests for discovery
     /// come without any group, and would not be let in.
-    pub(super) fn recognised(mut self) -> Self {
+    pub(crate) fn recognised(mut self) -> Self {
         let has = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
         if self.name != ANONYMOUS && !self.groups.iter().any(has) {
             self.groups.push(AUTHENTICATED.to_owned());
@@ -61,7 +61,7 @@ impl User {
     }
 
     /// Whether this is somebody who may do everything.
-    pub(super) fn may_do_everything(&self) -> bool {
+    pub(crate) fn may_do_everything(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 }

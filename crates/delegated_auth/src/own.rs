@@ -8,10 +8,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::trust::{CLIENT_CA, Data, PROXY_CA, Trust, TrustError};
+use crate::trust::{CLIENT_CA, Data, PROXY_CA, Trust, TrustError};
 
 /// What the entries about front proxies begin with.
-pub(super) const PROXY: &str = "requestheader-";
+pub(crate) const PROXY: &str = "requestheader-";
 
 /// Flags that say whom to trust about callers.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,7 +67,7 @@ pub struct TrustArgs {
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("--{flag}: cannot read {path}: {error}", path = .path.display())]
-pub(super) struct Unreadable {
+pub(crate) struct Unreadable {
     flag: &'static str,
     path: PathBuf,
     error: std::io::Error,
@@ -75,7 +75,7 @@ pub(super) struct Unreadable {
 
 /// Why the files cannot be used from the start.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unusable {
+pub(crate) enum Unusable {
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// The key is the name of the flag.
@@ -85,18 +85,18 @@ pub(super) enum Unusable {
 
 /// The flags as entries of the `ConfigMap` that they stand in for.
 #[derive(Debug, Clone)]
-pub(super) struct Own {
+pub(crate) struct Own {
     clients: Option<PathBuf>,
     proxies: Option<PathBuf>,
     /// What is said of front proxies, beside their authorities.
     about_proxies: Data,
     skip_lookup: bool,
     /// Whether it is no reason to stop that nothing can be looked up.
-    pub(super) tolerates_failure: bool,
+    pub(crate) tolerates_failure: bool,
 }
 
 impl Own {
-    pub(super) fn new(args: TrustArgs) -> Self {
+    pub(crate) fn new(args: TrustArgs) -> Self {
         let TrustArgs {
             client_ca_file,
             requestheader_client_ca_file,
@@ -130,17 +130,17 @@ impl Own {
     }
 
     /// Whether anything is to be looked up in the cluster.
-    pub(super) fn needs_lookup(&self) -> bool {
+    pub(crate) fn needs_lookup(&self) -> bool {
         !self.skip_lookup && (self.clients.is_none() || self.proxies.is_none())
     }
 
     /// Whether there are files.
-    pub(super) fn has_files(&self) -> bool {
+    pub(crate) fn has_files(&self) -> bool {
         self.clients.is_some() || self.proxies.is_some()
     }
 
     /// The entries that the files say, as they are now.
-    pub(super) async fn read(&self) -> Result<Data, Unreadable> {
+    pub(crate) async fn read(&self) -> Result<Data, Unreadable> {
         let mut data = Data::new();
         if let Some(path) = &self.clients {
             data.insert(CLIENT_CA.to_owned(), read(CLIENT_CA, path).await?);
@@ -153,14 +153,14 @@ impl Own {
     }
 
     /// The same for the first time, when they must be sound.
-    pub(super) async fn begin(&self) -> Result<Data, Unusable> {
+    pub(crate) async fn begin(&self) -> Result<Data, Unusable> {
         let data = self.read().await?;
         Trust::read(data.clone(), 0).map_err(Unusable::Trust)?;
         Ok(data)
     }
 
     /// All entries: what was looked up, without what the files replace, and what they say.
-    pub(super) fn over(&self, looked_up: &Data, files: &Data) -> Data {
+    pub(crate) fn over(&self, looked_up: &Data, files: &Data) -> Data {
         let is_replaced = |key: &str| {
             self.clients.is_some() && key == CLIENT_CA
                 || self.proxies.is_some() && key.starts_with(PROXY)

@@ -33,7 +33,7 @@ pub enum Wants {
 
 impl Wants {
     /// The same without a namespace.
-    pub(super) fn at_cluster_scope(&self) -> Self {
+    pub(crate) fn at_cluster_scope(&self) -> Self {
         let mut wants = self.clone();
         if let Self::Resource { namespace, .. } = &mut wants {
             *namespace = None;
@@ -42,7 +42,7 @@ impl Wants {
     }
 
     /// The namespace, if there is one.
-    pub(super) fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
             Self::Resource { namespace, .. } => namespace.as_deref(),
             Self::Path { .. } => None,
@@ -51,11 +51,11 @@ impl Wants {
 }
 
 /// The API server's words for what somebody may not do.
-pub(super) struct Forbidden<'a> {
-    pub(super) user: &'a str,
-    pub(super) wants: &'a Wants,
+pub(crate) struct Forbidden<'a> {
+    pub(crate) user: &'a str,
+    pub(crate) wants: &'a Wants,
     /// What the API server said about it, if anything.
-    pub(super) reason: &'a str,
+    pub(crate) reason: &'a str,
 }
 
 impl fmt::Display for Forbidden<'_> {

@@ -8,11 +8,11 @@ use runtime::client::Urgent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::metrics::Asked;
+use crate::metrics::Asked;
 
 /// For one question, all tries together. The autoscaler has five workers, and none of them should
 /// wait longer.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Between two tries. Upstream begins with half a second, which leaves no time for a third.
 const BACKOFF: Backoff = Backoff {
@@ -23,7 +23,7 @@ const BACKOFF: Backoff = Backoff {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReviewError {
+pub(crate) enum ReviewError {
     /// None that can be used.
     #[error("{0}")]
     Refused(#[from] kube::Error),
@@ -34,7 +34,7 @@ pub(super) enum ReviewError {
 
 /// Posts a review and gives what the API server made of it. `is_urgent`: ahead of others who wait
 /// for the client's rate.
-pub(super) async fn ask<R>(
+pub(crate) async fn ask<R>(
     client: &Client,
     path: &str,
     review: &R,

@@ -11,11 +11,11 @@ use serving::tls::PeerCertificates;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::front_proxy::NotText;
-use super::subject::{Subject, SubjectError, first_end, subject};
-use super::trust::Trust;
-use super::user::{User, Via};
+use crate::front_proxy::NotText;
 use crate::recent::Recent;
+use crate::subject::{Subject, SubjectError, first_end, subject};
+use crate::trust::Trust;
+use crate::user::{User, Via};
 
 /// Chains whose findings are kept.
 const CAPACITY: usize = 4096;
@@ -25,20 +25,20 @@ const KEPT: Duration = Duration::from_mins(1);
 
 /// What a chain of certificates says.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// Whom it is about.
-    pub(super) subject: Result<Subject, SubjectError>,
+    pub(crate) subject: Result<Subject, SubjectError>,
     /// Whether it is a front proxy's; none where there is no front proxy.
-    pub(super) is_front_proxy: Option<Result<(), NotProxy>>,
+    pub(crate) is_front_proxy: Option<Result<(), NotProxy>>,
     /// Whether it is an ordinary client's; none where clients have no certificates.
-    pub(super) is_client: Option<Result<(), rustls::Error>>,
+    pub(crate) is_client: Option<Result<(), rustls::Error>>,
     /// When the first certificate of the chain, or the next authority, ends.
     end: UnixTime,
 }
 
 /// Why a chain is not a front proxy's.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(super) enum NotProxy {
+pub(crate) enum NotProxy {
     /// It does not come from the front proxy's authorities, or is not to be used now or for this.
     #[error("{0}")]
     Chain(rustls::Error),
@@ -55,7 +55,7 @@ type Key = (u64, [u8; 32]);
 
 /// Findings that are kept.
 #[derive(Debug)]
-pub(super) struct Peers(Mutex<Recent<Key, Arc<Finding>>>);
+pub(crate) struct Peers(Mutex<Recent<Key, Arc<Finding>>>);
 
 impl Default for Peers {
     fn default() -> Self {
@@ -65,7 +65,7 @@ impl Default for Peers {
 
 impl Peers {
     /// What the chain says to those who trust these.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &self,
         trust: &Trust,
         chain: &PeerCertificates,
@@ -94,7 +94,7 @@ impl Finding {
     /// The user that a connection with this chain speaks for. `named`: the one that its headers
     /// name, which counts if the chain is a front proxy's. None if nobody is to be recognised by
     /// it; an error if it is not what it should be.
-    pub(super) fn user(
+    pub(crate) fn user(
         &self,
         named: Result<Option<User>, NotText>,
     ) -> Result<Option<User>, String> {

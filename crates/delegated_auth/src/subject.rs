@@ -10,16 +10,16 @@ use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 /// Whom a certificate is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Subject {
+pub(crate) struct Subject {
     /// The common name; may be empty.
-    pub(super) common_name: String,
+    pub(crate) common_name: String,
     /// Organisations.
-    pub(super) organizations: Vec<String>,
+    pub(crate) organizations: Vec<String>,
 }
 
 /// Why nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum SubjectError {
+pub(crate) enum SubjectError {
     /// It is no certificate.
     #[error("the certificate cannot be read")]
     Unreadable,
@@ -29,7 +29,7 @@ pub(super) enum SubjectError {
 }
 
 /// Whom the client's own certificate is about.
-pub(super) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError> {
+pub(crate) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError> {
     let own = chain.0.first().ok_or(SubjectError::Unreadable)?;
     let certificate = read(own)?;
     let name: &X509Name<'_> = certificate.subject();
@@ -48,7 +48,7 @@ pub(super) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError>
 }
 
 /// From when until when a certificate is to be used, both included.
-pub(super) fn validity(
+pub(crate) fn validity(
     certificate: &CertificateDer<'_>,
 ) -> Result<RangeInclusive<UnixTime>, SubjectError> {
     let certificate = read(certificate)?;
@@ -60,7 +60,7 @@ pub(super) fn validity(
 }
 
 /// When the first certificate of the chain ends.
-pub(super) fn first_end(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
+pub(crate) fn first_end(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
     let ends = chain
         .0
         .iter()

@@ -15,13 +15,13 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 use runtime::Condition;
 
-use super::lost::with_lost;
-use super::metrics::Metrics;
-use super::own::{Own, Unusable};
-use super::trust::{Data, Trust};
+use crate::lost::with_lost;
+use crate::metrics::Metrics;
+use crate::own::{Own, Unusable};
+use crate::trust::{Data, Trust};
 
 /// Where the API server says it.
-pub(super) const NAMESPACE: &str = "kube-system";
+pub(crate) const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 
 /// Between two first tries.
@@ -36,7 +36,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Why there is no beginning.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unknown {
+pub(crate) enum Unknown {
     /// The API server does not let us read it.
     #[error(
         "cannot read ConfigMap {NAMESPACE}/{NAME}, which says whom to trust about callers: bind the service account to the Role \
@@ -50,7 +50,7 @@ pub(super) enum Unknown {
 
 /// Whom to trust now. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Trusted {
+pub(crate) struct Trusted {
     current: Arc<ArcSwap<Trust>>,
     said: Arc<Mutex<Said>>,
     own: Arc<Own>,
@@ -72,7 +72,7 @@ struct Said {
 
 impl Trusted {
     /// Nobody yet.
-    pub(super) fn nobody(own: Own, is_known: Condition, metrics: Metrics) -> Self {
+    pub(crate) fn nobody(own: Own, is_known: Condition, metrics: Metrics) -> Self {
         let own = Arc::new(own);
         Self {
             current: Arc::default(),
@@ -84,13 +84,13 @@ impl Trusted {
     }
 
     /// Whom to trust now.
-    pub(super) fn load_full(&self) -> Arc<Trust> {
+    pub(crate) fn load_full(&self) -> Arc<Trust> {
         self.current.load_full()
     }
 
     /// Reads it for the first time, however long it takes. That there is nothing to read is an
     /// answer too: then nobody is believed who says who asks. Files must be sound.
-    pub(super) async fn begin(&self, config_maps: &Api<ConfigMap>) -> Result<(), Unknown> {
+    pub(crate) async fn begin(&self, config_maps: &Api<ConfigMap>) -> Result<(), Unknown> {
         let by_files = self.own.begin().await?;
         let by_the_cluster = if self.own.needs_lookup() {
             self.look_up(config_maps).await?
@@ -135,7 +135,7 @@ impl Trusted {
     }
 
     /// Follows all of it for ever.
-    pub(super) async fn follow(self, config_maps: Api<ConfigMap>) {
+    pub(crate) async fn follow(self, config_maps: Api<ConfigMap>) {
         tokio::join!(self.follow_the_cluster(config_maps), self.follow_files());
     }
 
