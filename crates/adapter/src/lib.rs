@@ -31,8 +31,7 @@ pub mod serve;
 pub mod service_ref;
 pub mod takeover;
 
-// The caches of reviews serve questions to other providers, too.
-use delegated_auth::{answers, recent};
+use delegated_auth::coalescing_cache as answers;
 
 pub use args::{Args, PROGRAM};
 pub use run::{run, run_on};

@@ -12,7 +12,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 
-use crate::answers::{Answers, key};
+use crate::coalescing_cache::{CoalescingCache, key};
 use crate::metrics::Metrics;
 use crate::rejection::{AuthorizedScope, Rejection};
 use crate::review;
@@ -44,9 +44,9 @@ pub(crate) struct Access {
     /// How long a no counts.
     pub(crate) keep_denied: Duration,
     /// About users for whom the API server vouches. Nobody else can crowd these out.
-    pub(crate) proxied: Answers<Verdict>,
+    pub(crate) proxied: CoalescingCache<Verdict>,
     /// About everybody else.
-    pub(crate) direct: Answers<Verdict>,
+    pub(crate) direct: CoalescingCache<Verdict>,
     pub(crate) metrics: Metrics,
 }
 
@@ -137,10 +137,7 @@ impl Access {
         let Ok(text) = serde_json::to_vec(&spec) else {
             return Ok(Verdict::Unknown("no question".to_owned()));
         };
-        let asking = || {
-            let access = self.clone();
-            async move { access.ask(spec, is_proxied).await }
-        };
+        let asking = self.clone().ask(spec, is_proxied);
         let answer = answers.get(key(&text), flow, asking).await;
         self.metrics
             .answered("access", answer.as_ref().map(|(_, way)| *way));

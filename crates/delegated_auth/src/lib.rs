@@ -7,16 +7,15 @@
 
 mod access;
 mod always_allowed;
-pub mod answers;
 mod args;
 mod authorities;
+pub mod coalescing_cache;
 mod front_proxy;
 mod lookup;
 mod lost;
 mod metrics;
 mod own;
 mod peers;
-pub mod recent;
 mod rejection;
 mod review;
 mod subject;
@@ -41,7 +40,7 @@ use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 
 use access::Access;
-use answers::Answers;
+use coalescing_cache::CoalescingCache;
 use front_proxy::strip;
 use lookup::{NAMESPACE, Trusted};
 use metrics::Metrics;
@@ -126,7 +125,7 @@ impl Guard {
             tokens: Tokens {
                 client: client.clone(),
                 keep: authentication_token_webhook_cache_ttl.into(),
-                answers: Answers::default(),
+                answers: CoalescingCache::default(),
                 metrics: metrics.clone(),
             },
             access: Access {
@@ -134,8 +133,8 @@ impl Guard {
                 mode: authorization_mode,
                 keep_allowed: authorization_webhook_cache_authorized_ttl.into(),
                 keep_denied: authorization_webhook_cache_unauthorized_ttl.into(),
-                proxied: Answers::default(),
-                direct: Answers::default(),
+                proxied: CoalescingCache::default(),
+                direct: CoalescingCache::default(),
                 metrics: metrics.clone(),
             },
             always_allowed: authorization_always_allow_paths.into(),

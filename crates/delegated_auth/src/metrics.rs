@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
 
-use crate::answers::Way;
+use crate::coalescing_cache::Source;
 
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
@@ -65,11 +65,11 @@ impl Metrics {
     }
 
     /// An answer was had in this way, or none.
-    pub(crate) fn answered(&self, question: &str, way: Option<Way>) {
+    pub(crate) fn answered(&self, question: &str, way: Option<Source>) {
         let way = match way {
-            Some(Way::Known) => "known",
-            Some(Way::Joined) => "joined",
-            Some(Way::Asked) => "asked",
+            Some(Source::Cached) => "known",
+            Some(Source::Coalesced) => "joined",
+            Some(Source::Fetched) => "asked",
             None => "refused",
         };
         self.answers.with_label_values(&[question, way]).inc();

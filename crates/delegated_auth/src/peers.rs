@@ -2,23 +2,22 @@
 //! is dear, so a finding is kept for as long as the authorities stay the same, none of them and no
 //! certificate of the chain ends, and a minute at most.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
 use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 use sha2::{Digest as _, Sha256};
-use tokio::time::Instant;
 
 use crate::front_proxy::NotText;
-use crate::recent::Recent;
 use crate::subject::{Subject, SubjectError, first_end, subject};
 use crate::trust::Trust;
 use crate::user::{User, Via};
 
 /// Chains whose findings are kept.
-const CAPACITY: usize = 4096;
+const CAPACITY: u64 = 4096;
 
 /// How long a finding is kept: authorities have a beginning too.
 const KEPT: Duration = Duration::from_mins(1);
@@ -55,11 +54,17 @@ type Key = (u64, [u8; 32]);
 
 /// Findings that are kept.
 #[derive(Debug)]
-pub(crate) struct Peers(Mutex<Recent<Key, Arc<Finding>>>);
+pub(crate) struct Peers(Cache<Key, Arc<Finding>>);
 
 impl Default for Peers {
     fn default() -> Self {
-        Self(Mutex::new(Recent::new(CAPACITY)))
+        Self(
+            Cache::builder()
+                .max_capacity(CAPACITY)
+                .time_to_live(KEPT)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
+        )
     }
 }
 
@@ -71,22 +76,15 @@ impl Peers {
         chain: &PeerCertificates,
         at: UnixTime,
     ) -> Arc<Finding> {
-        let (key, now) = ((trust.generation, digest(chain)), Instant::now());
-        if let Some(finding) = self
-            .kept()
-            .get(&key, now)
-            .filter(|finding| at < finding.end)
+        let key = (trust.generation, digest(chain));
+        if let Some(finding) = self.0.get(&key)
+            && at < finding.end
         {
-            return Arc::clone(finding);
+            return finding;
         }
-        // Two who do this at the same time find the same.
         let finding = Arc::new(find(trust, chain, at));
-        self.kept().insert(key, Arc::clone(&finding), now + KEPT);
+        self.0.insert(key, Arc::clone(&finding));
         finding
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Recent<Key, Arc<Finding>>> {
-        self.0.lock()
     }
 }
 

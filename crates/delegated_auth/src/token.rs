@@ -9,7 +9,7 @@ use k8s_openapi::api::authentication::v1::{
 };
 use kube::Client;
 
-use crate::answers::{Answers, key};
+use crate::coalescing_cache::{CoalescingCache, key};
 use crate::metrics::Metrics;
 use crate::review;
 use crate::user::{User, Via};
@@ -22,7 +22,7 @@ pub(crate) struct Tokens {
     pub(crate) client: Client,
     /// How long an answer counts, yes or no.
     pub(crate) keep: Duration,
-    pub(crate) answers: Answers<Owner>,
+    pub(crate) answers: CoalescingCache<Owner>,
     pub(crate) metrics: Metrics,
 }
 
@@ -40,10 +40,7 @@ pub(crate) enum Owner {
 impl Tokens {
     /// Whose token it is.
     pub(crate) async fn owner(&self, token: &str) -> Owner {
-        let asking = || {
-            let (tokens, token) = (self.clone(), token.to_owned());
-            async move { tokens.ask(token).await }
-        };
+        let asking = self.clone().ask(token.to_owned());
         let answer = self.answers.get(key(token.as_bytes()), token, asking).await;
         self.metrics
             .answered("token", answer.as_ref().map(|(_, way)| *way));

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::answers::Key;
+use delegated_auth::coalescing_cache::Key;
 
 /// Failures in a row.
 const FAILURES: u32 = 5;

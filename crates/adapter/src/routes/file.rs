@@ -14,7 +14,7 @@ use super::glob::Glob;
 use crate::ask::ExternalAsk;
 use crate::service_ref::OwnService;
 use model::Requirement;
-pub(super) use upstream::{Kind, UpstreamSpec};
+pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
 
 /// The most of each.
 const MOST_UPSTREAMS: usize = 64;

@@ -1,29 +1,30 @@
 //! Another provider: who it is, whether it is well, and what it said last.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delegated_auth::coalescing_cache::{CoalescingCache, Key, key};
 use http::HeaderValue;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
 use sources::causes::with_causes;
 
 use super::breaker::Breaker;
 use super::exchange::ExchangeError;
-use super::file::UpstreamSpec;
+use super::file::{MAX_STALE, UpstreamSpec};
 use super::hops::Loop;
 use super::link::Link;
 use super::metrics::{Metrics, Outcome};
 use crate::answer::ExternalValue;
-use crate::answers::{Answers, Key, key};
 use crate::ask::ExternalAsk;
-use crate::recent::Recent;
 use crate::refusal::Refusal;
 
 /// How long an answer serves others who ask the same.
 const SHARED: Duration = Duration::from_secs(1);
 /// Answers that may stand in.
-const CAPACITY: usize = 4096;
+const CAPACITY: u64 = 4096;
 
 type Answer = Result<Arc<[ExternalValue]>, Failure>;
 
@@ -34,8 +35,8 @@ pub(super) struct Upstream {
     /// Or why there is none.
     link: Result<Link, String>,
     breaker: Arc<Mutex<Breaker>>,
-    answers: Answers<Answer>,
-    last: Arc<Mutex<Recent<Key, Last>>>,
+    answers: CoalescingCache<Answer>,
+    last: Cache<Key, Last>,
     metrics: Metrics,
 }
 
@@ -87,8 +88,12 @@ impl Upstream {
             spec: Arc::new(spec.clone()),
             link: Link::open(spec, token).await,
             breaker: Arc::default(),
-            answers: Answers::default(),
-            last: Arc::new(Mutex::new(Recent::new(CAPACITY))),
+            answers: CoalescingCache::default(),
+            last: Cache::builder()
+                .max_capacity(CAPACITY)
+                .time_to_live(MAX_STALE)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
             metrics: metrics.clone(),
         };
         if next.link.is_ok() {
@@ -102,7 +107,7 @@ impl Upstream {
     /// It knows what that one said if it is in the same place.
     fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
-            self.last = Arc::clone(&before.last);
+            self.last = before.last.clone();
         }
         let why_not = self.link.as_ref().err();
         if let Some(why) =
@@ -138,14 +143,12 @@ impl Upstream {
         let began = Instant::now();
         let question = format!("{}\n{}\n{}", ask.namespace, ask.metric, ask.selector);
         let last = key(question.as_bytes());
-        let asking = || {
-            let (upstream, ask, hops) = (self.clone(), ask.clone(), hops.clone());
-            async move { upstream.exchange(&ask, hops, last).await }
-        };
         let shared = key(&[question.as_bytes(), b"\n", hops.as_bytes()].concat());
+        let (upstream, question) = (self.clone(), ask.clone());
+        let exchange = async move { upstream.exchange(&question, hops, last).await };
         let answer = self
             .answers
-            .get(shared, &ask.namespace, asking)
+            .get(shared, &ask.namespace, exchange)
             .await
             .map(|(answer, _)| answer);
         let (outcome, result) = self.result(answer, &last);
@@ -191,9 +194,8 @@ impl Upstream {
 
     /// What was said last, which keeps the time that it is of.
     fn said_last(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
-        let mut last = lock(&self.last);
-        let found = last.get(key, tokio::time::Instant::now())?;
-        (found.at.elapsed() <= self.spec.max_stale).then(|| Arc::clone(&found.values))
+        let last = self.last.get(key)?;
+        (last.at.elapsed() <= self.spec.max_stale).then_some(last.values)
     }
 
     async fn exchange(
@@ -208,12 +210,12 @@ impl Upstream {
         if let Err(error) = link.takes(ask) {
             return (Err(Failure::Exchange(error)), Duration::ZERO);
         }
-        if !lock(&self.breaker).may_ask(Instant::now()) {
+        if !self.breaker.lock().may_ask(Instant::now()) {
             return (Err(Failure::Resting), Duration::ZERO);
         }
         let answer = link.exchange(ask, &hops, self.spec.timeout).await;
         let (was_open, is_open) = {
-            let mut breaker = lock(&self.breaker);
+            let mut breaker = self.breaker.lock();
             let was_open = breaker.is_open();
             match &answer {
                 Err(ExchangeError::Timeout(_)) => {
@@ -232,11 +234,7 @@ impl Upstream {
                     values: Arc::clone(&values),
                     at,
                 };
-                lock(&self.last).insert(
-                    last,
-                    kept,
-                    tokio::time::Instant::now() + self.spec.max_stale,
-                );
+                self.last.insert(last, kept);
                 (Ok(values), SHARED)
             }
             Err(error) => {
@@ -256,8 +254,4 @@ impl Upstream {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -14,7 +14,7 @@ use crate::service_ref::OwnService;
 /// was had before.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(1800);
 /// The oldest answer that may stand in.
-const LONGEST_STALE: Duration = Duration::from_mins(10);
+pub(in crate::routes) const MAX_STALE: Duration = Duration::from_mins(10);
 
 /// Another provider of `external.metrics.k8s.io`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -142,10 +142,10 @@ impl UpstreamSpec {
             );
             return Err(refuse(field("timeout"), why));
         }
-        if self.max_stale > LONGEST_STALE {
+        if self.max_stale > MAX_STALE {
             return Err(refuse(
                 field("maxStale"),
-                format!("it must be at most {}", GoDuration(LONGEST_STALE)),
+                format!("it must be at most {}", GoDuration(MAX_STALE)),
             ));
         }
         self.uri()
