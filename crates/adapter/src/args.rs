@@ -9,7 +9,7 @@ pub use self::serving::ServingArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
 use crate::takeover::Command;
-use delegated_auth::GuardArgs;
+use delegated_auth::AuthArgs;
 pub use expected::ExpectedArgs;
 
 /// What sets the adapter's command line apart.
@@ -40,7 +40,7 @@ pub struct Args {
     pub common: CommonArgs,
     /// Flags about callers.
     #[command(flatten)]
-    pub guard: GuardArgs,
+    pub auth: AuthArgs,
     /// Flags of predictions and windows of time.
     #[command(flatten)]
     pub expected: ExpectedArgs,

@@ -11,7 +11,7 @@ use crate::flow::{Flow, PriorityLevel};
 use crate::refusal::Refusal;
 use crate::routes::{Hops, Left, Routes};
 use crate::rules::Rules;
-use delegated_auth::{Guard, User, Wants};
+use delegated_auth::{Attributes, DelegatedAuth, User};
 
 /// Whoever knows metrics.
 #[derive(Debug, Default)]
@@ -30,11 +30,11 @@ pub struct Caller<'a> {
     /// Who.
     pub user: &'a User,
     /// For what.
-    pub wants: &'a Wants,
+    pub attributes: &'a Attributes,
     /// By what way.
     pub hops: Hops,
     /// By whom admitted.
-    pub guard: &'a Guard,
+    pub auth: &'a DelegatedAuth,
     /// The share of limits that the request draws on.
     pub flow: Flow,
 }
@@ -117,8 +117,8 @@ impl Caller<'_> {
         if self.flow.level == PriorityLevel::ClusterWide {
             return Ok(());
         }
-        self.guard
-            .confirm_cluster_scope(self.user, self.wants)
+        self.auth
+            .authorize_at_cluster_scope(self.user, self.attributes)
             .await?;
         Ok(())
     }
@@ -126,7 +126,9 @@ impl Caller<'_> {
     /// Asks another provider in our own name, once the API server has said that this caller may
     /// know.
     async fn leave(&self, ask: &ExternalAsk, left: &Left) -> Result<Vec<ExternalValue>, Refusal> {
-        self.guard.confirm(self.user, self.wants).await?;
+        self.auth
+            .ensure_reviewed(self.user, self.attributes)
+            .await?;
         left.ask(ask, &self.hops).await
     }
 }

@@ -14,8 +14,8 @@ const LATENCY_BUCKETS: [f64; 12] = [
 /// As the library of other adapters has them (`custom-metrics-apiserver`).
 const FRESHNESS_BUCKETS: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
-/// With which names begin that are no other adapter's.
-pub(crate) const PREFIX: &str = "plimsoll_adapter";
+/// The prefix of the adapter's own metrics.
+pub const PREFIX: &str = "plimsoll_adapter";
 
 /// What a request was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::registration::Attendant;
 use crate::routes::Routes;
 use crate::rules::Rules;
 use crate::serve::{LIMITS, Surface};
-use delegated_auth::Guard;
+use delegated_auth::DelegatedAuth;
 
 /// How long requests are still taken after the end was asked for: the API server goes on sending
 /// some until it knows. What is under way then has the rest of the 20 s that the end may take.
@@ -44,7 +44,7 @@ pub async fn run_on(
     let Args {
         command: _,
         common: _,
-        guard,
+        auth,
         expected,
         rules,
         routes,
@@ -59,7 +59,7 @@ pub async fn run_on(
     let answered = CancellationToken::new();
     let _end = answered.clone().drop_guard();
     let answering = chassis.until(answered);
-    let Some(guard) = Guard::start(guard, &answering).await? else {
+    let Some(auth) = DelegatedAuth::start(auth, &answering, metrics::PREFIX).await? else {
         return Ok(());
     };
     let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
@@ -96,7 +96,7 @@ pub async fn run_on(
         shutdown: chassis.shutdown.clone(),
     };
     let surface = Surface {
-        guard,
+        auth,
         providers,
         metrics: metrics.clone(),
         health,

@@ -35,7 +35,7 @@ use crate::flow::{Flow, FlowLimiter, PriorityLevel};
 use crate::metrics::{Api, Metrics};
 use crate::refusal::Refusal;
 use crate::routes::Hops;
-use delegated_auth::{AuthorizedScope, Guard, User, Wants};
+use delegated_auth::{Attributes, AuthorizedScope, DelegatedAuth, User};
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
 use status::{json_response, refused};
@@ -74,7 +74,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Surface {
     /// Who may ask.
-    pub guard: Guard,
+    pub auth: DelegatedAuth,
     /// Whoever knows metrics.
     pub providers: Providers,
     /// What is measured.
@@ -156,14 +156,14 @@ impl Serving {
             Route::OpenApi(asked) => return Ok(openapi::answer(asked)),
             other => other,
         };
-        let Some(wants) = question.wants(request.uri().path()) else {
+        let Some(attributes) = question.attributes(request.uri().path()) else {
             return Err(Refusal::Unauthorized);
         };
         let asked = Question::of(question, request.uri().query().unwrap_or_default())?;
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.remove::<PeerCertificates>();
         let (user, level) = self
-            .admit(peer.as_ref(), &mut parts.headers, &wants)
+            .admit(peer.as_ref(), &mut parts.headers, &attributes)
             .await?;
         match asked {
             Question::Health => self.health(Request::from_parts(parts, body)).await,
@@ -179,12 +179,12 @@ impl Serving {
                 };
                 // After admission: callers that are refused take no place.
                 let _permit = self.limiter.try_acquire(&flow).ok_or(Refusal::TooMany)?;
-                let guard = &self.surface.guard;
+                let auth = &self.surface.auth;
                 let caller = Caller {
                     user: &user,
-                    wants: &wants,
+                    attributes: &attributes,
                     hops: Hops::of(&parts.headers),
-                    guard,
+                    auth,
                     flow,
                 };
                 let values = self.values(version, &ask, &caller);
@@ -202,7 +202,7 @@ impl Serving {
     fn mark_trusted(&self, of: &Extensions) {
         if let (Some(peer), Some(certificates)) = (of.get::<Peer>(), of.get::<PeerCertificates>())
             && !peer.is_trusted()
-            && self.surface.guard.is_front_proxy(certificates)
+            && self.surface.auth.is_front_proxy(certificates)
         {
             peer.mark_trusted();
         }
@@ -217,16 +217,19 @@ impl Serving {
         &self,
         peer: Option<&PeerCertificates>,
         headers: &mut http::HeaderMap,
-        wants: &Wants,
+        attributes: &Attributes,
     ) -> Result<(User, PriorityLevel), Refusal> {
         let late = |_| {
             Refusal::Timeout(format!(
                 "the API server had no word on this caller within {ADMISSION:?}"
             ))
         };
-        let (user, scope) = timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants))
-            .await
-            .map_err(late)??;
+        let (user, scope) = timeout(
+            ADMISSION,
+            self.surface.auth.authorize(peer, headers, attributes),
+        )
+        .await
+        .map_err(late)??;
         let level = match scope {
             AuthorizedScope::Cluster => PriorityLevel::ClusterWide,
             AuthorizedScope::Request => PriorityLevel::Namespaced,

@@ -1,48 +1,47 @@
-//! Paths that anybody may read, as `--authorization-always-allow-paths` names them: probes have no
-//! name to tell.
+//! Paths that need no authorization (`--authorization-always-allow-paths`): probes send no
+//! credentials.
 //!
 //! Source: `k8s.io/apiserver/pkg/authorization/path/path.go`.
 
 use std::str::FromStr;
 
-/// One path, or with `*` at its end everything that begins like it.
+/// A path, or a prefix of paths if it ends with `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AlwaysAllowed {
-    beginning: String,
-    has_more: bool,
+pub struct AlwaysAllowedPath {
+    path: String,
+    is_prefix: bool,
 }
 
-/// Why a text is no such path.
+/// A `*` before the end of a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("only the last character of {0:?} may be *")]
 pub struct PathError(String);
 
-impl FromStr for AlwaysAllowed {
+impl FromStr for AlwaysAllowedPath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
         let path = text.strip_prefix('/').unwrap_or(text);
-        let (beginning, has_more) = path
+        let (path, is_prefix) = path
             .strip_suffix('*')
-            .map_or((path, false), |beginning| (beginning, true));
-        if beginning.contains('*') {
+            .map_or((path, false), |prefix| (prefix, true));
+        if path.contains('*') {
             return Err(PathError(text.to_owned()));
         }
         Ok(Self {
-            beginning: beginning.to_owned(),
-            has_more,
+            path: path.to_owned(),
+            is_prefix,
         })
     }
 }
 
-impl AlwaysAllowed {
-    /// Whether this is about the path.
-    pub(crate) fn covers(&self, path: &str) -> bool {
+impl AlwaysAllowedPath {
+    pub(crate) fn matches(&self, path: &str) -> bool {
         let path = path.strip_prefix('/').unwrap_or(path);
-        if self.has_more {
-            path.starts_with(&self.beginning)
+        if self.is_prefix {
+            path.starts_with(&self.path)
         } else {
-            path == self.beginning
+            path == self.path
         }
     }
 }
@@ -53,14 +52,14 @@ mod tests {
 
     fn check(allowed: &str, path: &str, expected: bool) {
         assert_eq!(
-            allowed.parse::<AlwaysAllowed>().unwrap().covers(path),
+            allowed.parse::<AlwaysAllowedPath>().unwrap().matches(path),
             expected,
             "{allowed} and {path}"
         );
     }
 
     #[test]
-    fn a_path_is_meant_alone_unless_it_ends_with_a_star() {
+    fn a_path_matches_itself_and_as_a_prefix_if_it_ends_with_a_star() {
         check("/healthz", "/healthz", true);
         check("healthz", "/healthz", true);
         check("/healthz", "/healthz/etcd", false);
@@ -69,11 +68,11 @@ mod tests {
         check("/healthz/*", "/healthz", false);
         check("*", "/anything", true);
         assert_eq!(
-            "/a*b".parse::<AlwaysAllowed>(),
+            "/a*b".parse::<AlwaysAllowedPath>(),
             Err(PathError("/a*b".to_owned()))
         );
         assert_eq!(
-            "/a**".parse::<AlwaysAllowed>(),
+            "/a**".parse::<AlwaysAllowedPath>(),
             Err(PathError("/a**".to_owned()))
         );
     }

@@ -196,7 +196,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_mins(1);
 
     #[tokio::test(start_paused = true)]
-    async fn many_who_want_to_know_the_same_ask_once() {
+    async fn concurrent_requests_with_one_key_are_sent_once() {
         let cache = CoalescingCache::default();
         let slowly = || async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -230,17 +230,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_outlives_whoever_asked_it() {
+    async fn a_request_outlives_its_caller() {
         let cache = CoalescingCache::default();
         let slowly = || async {
             tokio::time::sleep(Duration::from_secs(2)).await;
             ("yes", MINUTE)
         };
-        let hasty = tokio::time::timeout(
+        let impatient = tokio::time::timeout(
             Duration::from_secs(1),
             cache.get(key(b"a"), "shop", slowly()),
         );
-        assert!(hasty.await.is_err());
+        assert!(impatient.await.is_err());
         assert_eq!(
             cache.get(key(b"a"), "shop", slowly()).await,
             Some(("yes", Source::Coalesced))
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_not_to_be_kept_is_asked_for_again() {
+    async fn a_response_without_a_ttl_is_fetched_again() {
         let cache = CoalescingCache::default();
         for _ in 0..2 {
             assert_eq!(
@@ -266,11 +266,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn distinct_questions_do_not_make_it_grow() {
+    async fn distinct_keys_do_not_exceed_the_capacity() {
         let cache = CoalescingCache::default();
-        for question in 0..50_000u32 {
+        for request in 0..50_000u32 {
             cache
-                .get(key(&question.to_be_bytes()), "shop", async {
+                .get(key(&request.to_be_bytes()), "shop", async {
                     ("no", MINUTE)
                 })
                 .await
@@ -303,16 +303,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn too_many_questions_at_once_are_not_asked() {
+    async fn requests_beyond_the_limit_are_not_sent() {
         let cache = CoalescingCache::<&str>::default();
         let mut waiting: Vec<_> = Vec::new();
-        for question in 0..IN_FLIGHT as u32 {
+        for request in 0..IN_FLIGHT as u32 {
             let cache = cache.clone();
             waiting.push(tokio::spawn(async move {
                 cache
                     .get(
-                        key(&question.to_be_bytes()),
-                        &(question % 8).to_string(),
+                        key(&request.to_be_bytes()),
+                        &(request % 8).to_string(),
                         pending(),
                     )
                     .await
@@ -331,14 +331,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn slow_questions_of_one_namespace_leave_room_for_others() {
+    async fn slow_requests_of_one_flow_leave_room_for_others() {
         let cache = CoalescingCache::<&str>::default();
         let mut waiting: Vec<_> = Vec::new();
-        for question in 0..IN_FLIGHT as u32 {
+        for request in 0..IN_FLIGHT as u32 {
             let cache = cache.clone();
             waiting.push(tokio::spawn(async move {
                 cache
-                    .get(key(&question.to_be_bytes()), "hostile", pending())
+                    .get(key(&request.to_be_bytes()), "hostile", pending())
                     .await
             }));
         }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_that_breaks_off_leaves_nothing_behind() {
+    async fn a_request_that_panics_leaves_nothing_behind() {
         let cache = CoalescingCache::<&str>::default();
         let broken = async { panic!("a test's own panic") };
         assert_eq!(cache.get(key(b"a"), "shop", broken).await, None);

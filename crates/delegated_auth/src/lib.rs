@@ -1,28 +1,30 @@
-//! Who may ask what: recognises callers, then asks the API server what they may do.
+//! Authentication and authorization of an extension API server, delegated to the Kubernetes API
+//! server.
 //!
-//! Callers are recognised in the order of `k8s.io/apiserver`'s delegated authentication: the API
-//! server itself, which says in headers for whom it asks; a certificate; a token; else nobody. What
-//! names a user is believed only from the connection that it may come from, and is taken out of the
+//! Callers are authenticated in the order of `k8s.io/apiserver`'s delegated authentication: request
+//! headers of a front proxy (the API server itself), a client certificate, a bearer token, else
+//! anonymous. The API server then authorizes them by a `SubjectAccessReview`. Request headers are
+//! accepted only on a front proxy's connection, and headers that name a user are removed from every
 //! request.
 
-mod access;
 mod always_allowed;
 mod args;
-mod authorities;
+mod attributes;
+mod authorizer;
+mod ca_bundle;
+mod certificate_authenticator;
 pub mod coalescing_cache;
-mod front_proxy;
-mod lookup;
-mod lost;
+mod config;
+mod config_watcher;
+mod last_known;
 mod metrics;
-mod own;
-mod peers;
+mod overrides;
 mod rejection;
+mod request_headers;
 mod review;
 mod subject;
-mod token;
-mod trust;
+mod token_authenticator;
 mod user;
-mod wants;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,100 +41,103 @@ use runtime::{ApiServerClock, Chassis, Readiness};
 use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 
-use access::Access;
+use authorizer::Authorizer;
+use certificate_authenticator::CertificateAuthenticator;
 use coalescing_cache::CoalescingCache;
-use front_proxy::strip;
-use lookup::{NAMESPACE, Trusted};
+use config::AuthenticationConfig;
+use config_watcher::{ConfigWatcher, NAMESPACE};
 use metrics::Metrics;
-use own::Own;
-use peers::Peers;
-use token::{Owner, Tokens, bearer};
-use trust::Trust;
+use overrides::ConfigOverrides;
+use request_headers::{InvalidHeader, strip_identity_headers};
+use token_authenticator::{TokenAuthenticator, TokenUser, bearer_token};
 
-pub use access::Mode;
-pub use always_allowed::AlwaysAllowed;
-pub use args::GuardArgs;
-pub use own::TrustArgs;
+pub use always_allowed::AlwaysAllowedPath;
+pub use args::AuthArgs;
+pub use attributes::Attributes;
+pub use authorizer::AuthorizationMode;
+pub use overrides::OverrideArgs;
 pub use rejection::{AuthorizedScope, Rejection};
-pub use user::{User, Via};
-pub use wants::Wants;
+pub use user::{AuthMethod, User};
 
-/// Questions about callers per second, and at once; upstream's. A quarter is kept for users for
-/// whom the API server vouches; others are refused rather than that they use that up by waiting.
+/// Reviews per second, and in a burst; upstream's limits. A quarter of the burst is reserved for
+/// users that the API server names. Other reviews fail fast instead of draining the reserve.
 const QPS: f64 = 200.0;
 const BURST: u32 = 400;
 
-/// Decides who may ask what. Clones share everything.
+/// Authenticates and authorizes callers. Clones share all state.
 #[derive(Clone)]
-pub struct Guard {
-    trusted: Trusted,
+pub struct DelegatedAuth {
+    config: ConfigWatcher,
     config_maps: Api<ConfigMap>,
-    peers: Arc<Peers>,
-    tokens: Tokens,
-    access: Access,
-    always_allowed: Arc<[AlwaysAllowed]>,
+    certificates: Arc<CertificateAuthenticator>,
+    tokens: TokenAuthenticator,
+    authorizer: Authorizer,
+    always_allowed: Arc<[AlwaysAllowedPath]>,
     anonymous_auth: bool,
     metrics: Metrics,
-    /// Certificates go by it. Without it, by the time of this machine.
+    /// The clock for the validity of certificates.
     clock: ApiServerClock,
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for DelegatedAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard")
-            .field("trusted", &self.trusted)
-            .field("mode", &self.access.mode)
+        f.debug_struct("DelegatedAuth")
+            .field("config", &self.config)
+            .field("mode", &self.authorizer.mode)
             .finish_non_exhaustive()
     }
 }
 
-/// What a request says about who sent it, and what its connection is.
-struct Claims<'a> {
-    /// Whom to trust, from the first look at the request to the last.
-    trust: Arc<Trust>,
+/// The credentials of a request.
+struct Credentials<'a> {
+    /// The configuration when the request was first read. It applies to the end of the request.
+    config: Arc<AuthenticationConfig>,
     peer: Option<&'a PeerCertificates>,
-    /// The user that the headers name, whoever wrote them.
-    headers: Result<Option<User>, front_proxy::NotText>,
+    /// The user that the request headers name, not yet verified.
+    headers: Result<Option<User>, InvalidHeader>,
     token: Option<String>,
 }
 
-impl Guard {
-    /// One that asks through `client` and trusts nobody before [`Guard::begin`].
+impl DelegatedAuth {
+    /// Creates an instance that posts reviews through `client`. It trusts no front proxy and no
+    /// client certificate before [`DelegatedAuth::load`]. Names of metrics begin with
+    /// `metrics_prefix`.
     pub fn new(
-        args: GuardArgs,
+        args: AuthArgs,
         client: Client,
         registry: &Registry,
+        metrics_prefix: &str,
         readiness: &Readiness,
     ) -> Result<Self, prometheus::Error> {
-        let GuardArgs {
+        let AuthArgs {
             anonymous_auth,
             authentication_token_webhook_cache_ttl,
             authorization_mode,
             authorization_always_allow_paths,
             authorization_webhook_cache_authorized_ttl,
             authorization_webhook_cache_unauthorized_ttl,
-            trust,
+            overrides,
         } = args;
-        let metrics = Metrics::register(registry)?;
+        let metrics = Metrics::register(registry, metrics_prefix)?;
         Ok(Self {
-            trusted: Trusted::nobody(
-                Own::new(trust),
+            config: ConfigWatcher::new(
+                ConfigOverrides::new(overrides),
                 readiness.condition("authentication"),
                 metrics.clone(),
             ),
             config_maps: Api::namespaced(client.clone(), NAMESPACE),
-            peers: Arc::default(),
-            tokens: Tokens {
+            certificates: Arc::default(),
+            tokens: TokenAuthenticator {
                 client: client.clone(),
-                keep: authentication_token_webhook_cache_ttl.into(),
-                answers: CoalescingCache::default(),
+                ttl: authentication_token_webhook_cache_ttl.into(),
+                cache: CoalescingCache::default(),
                 metrics: metrics.clone(),
             },
-            access: Access {
+            authorizer: Authorizer {
                 client,
                 mode: authorization_mode,
-                keep_allowed: authorization_webhook_cache_authorized_ttl.into(),
-                keep_denied: authorization_webhook_cache_unauthorized_ttl.into(),
+                allowed_ttl: authorization_webhook_cache_authorized_ttl.into(),
+                denied_ttl: authorization_webhook_cache_unauthorized_ttl.into(),
                 proxied: CoalescingCache::default(),
                 direct: CoalescingCache::default(),
                 metrics: metrics.clone(),
@@ -144,13 +149,13 @@ impl Guard {
         })
     }
 
-    /// The same, but certificates of callers begin and end by the API server's time.
+    /// Checks the validity of certificates by this clock instead of the machine's.
     #[must_use]
-    pub fn by(self, clock: ApiServerClock) -> Self {
+    pub fn with_clock(self, clock: ApiServerClock) -> Self {
         Self { clock, ..self }
     }
 
-    fn time(&self) -> UnixTime {
+    fn now(&self) -> UnixTime {
         UnixTime::since_unix_epoch(
             self.clock
                 .now()
@@ -159,132 +164,141 @@ impl Guard {
         )
     }
 
-    /// One for a program: reads whom to trust, and follows it in a task. Its questions have a rate
-    /// of their own, so that nothing else holds them up. Nothing if the end comes before.
-    pub async fn start(args: GuardArgs, chassis: &Chassis) -> anyhow::Result<Option<Self>> {
+    /// Creates an instance with a client and a rate limit of its own, loads the configuration and
+    /// follows it in a task. Returns `None` on shutdown.
+    pub async fn start(
+        args: AuthArgs,
+        chassis: &Chassis,
+        metrics_prefix: &str,
+    ) -> anyhow::Result<Option<Self>> {
         let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
         let client = connect(
             chassis.config.clone(),
             throttle,
             chassis.rest_metrics.clone(),
         )?;
-        let guard = Self::new(args, client, &chassis.registry, &chassis.readiness)
-            .context("metrics about callers")?;
-        let guard = guard.by(chassis.clock());
-        let Some(begun) = chassis.shutdown.run_until_cancelled(guard.begin()).await else {
+        let (registry, readiness) = (&chassis.registry, &chassis.readiness);
+        let auth = Self::new(args, client, registry, metrics_prefix, readiness)
+            .context("register the metrics of authentication")?
+            .with_clock(chassis.clock());
+        let Some(loaded) = chassis.shutdown.run_until_cancelled(auth.load()).await else {
             return Ok(None);
         };
-        begun?;
+        loaded?;
         chassis
             .tasks
-            .spawn_until_shutdown("authentication", guard.clone().follow());
-        Ok(Some(guard))
+            .spawn_until_shutdown("authentication", auth.clone().follow());
+        Ok(Some(auth))
     }
 
-    /// Reads whom to trust for the first time, however long it takes; an error if that is not
-    /// allowed.
-    pub async fn begin(&self) -> anyhow::Result<()> {
-        Ok(self.trusted.begin(&self.config_maps).await?)
+    /// Loads the configuration. Retries until the API server answers; fails if it denies access.
+    pub async fn load(&self) -> anyhow::Result<()> {
+        Ok(self.config.load(&self.config_maps).await?)
     }
 
-    /// Follows whom to trust, for ever.
+    /// Follows changes of the configuration. Never returns.
     pub async fn follow(self) {
-        self.trusted.follow(self.config_maps).await;
+        self.config.follow(self.config_maps).await;
     }
 
-    /// Lets a caller do what it wants, or says why not. What names a user is taken out of the
-    /// headers in any case. The priority level is by the access review that let the caller in.
-    pub async fn admit(
+    /// Authenticates and authorizes a request. Removes the headers that name a user in any case.
+    pub async fn authorize(
         &self,
         peer: Option<&PeerCertificates>,
         headers: &mut HeaderMap,
-        wants: &Wants,
+        attributes: &Attributes,
     ) -> Result<(User, AuthorizedScope), Rejection> {
-        let claims = self.claims(peer, headers);
-        if let Wants::Path { path, .. } = wants
+        let credentials = self.take_credentials(peer, headers);
+        if let Attributes::Path { path, .. } = attributes
             && self
                 .always_allowed
                 .iter()
-                .any(|allowed| allowed.covers(path))
+                .any(|allowed| allowed.matches(path))
         {
             return Ok((User::anonymous(), AuthorizedScope::Request));
         }
-        let recognised = self.recognise(claims).await;
-        self.metrics.attempted(if recognised.is_some() {
-            "success"
-        } else {
-            "failure"
-        });
-        let user = recognised.ok_or(Rejection::Unauthorized)?;
-        let level = self.access.check(&user, wants, false).await?;
-        Ok((user, level))
+        let user = self.authenticate(credentials).await;
+        self.metrics.attempted(user.is_some());
+        let user = user.ok_or(Rejection::Unauthorized)?;
+        let scope = self.authorizer.authorize(&user, attributes, false).await?;
+        Ok((user, scope))
     }
 
-    /// Whether a connection is the API server's, whatever its requests say.
+    /// Whether the connection is a front proxy's.
     pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
-        let finding = self
-            .peers
-            .judge(&self.trusted.load_full(), peer, self.time());
-        matches!(finding.is_front_proxy, Some(Ok(())))
+        let verification = self
+            .certificates
+            .verify(&self.config.get(), peer, self.now());
+        matches!(verification.front_proxy, Some(Ok(())))
     }
 
-    /// Makes sure that the API server was asked about a user who was let in, also where users are
-    /// trusted without: whatever is passed on to others is asked for in our own name.
-    pub async fn confirm(&self, user: &User, wants: &Wants) -> Result<(), Rejection> {
-        if self.access.mode == Mode::TrustFrontProxy {
-            self.access.check(user, wants, true).await?;
+    /// Reviews the access of an authorized user that mode `trust-front-proxy` has not reviewed:
+    /// another provider sees the adapter's own identity, not the caller's.
+    pub async fn ensure_reviewed(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+    ) -> Result<(), Rejection> {
+        if self.authorizer.mode == AuthorizationMode::TrustFrontProxy {
+            self.authorizer.authorize(user, attributes, true).await?;
         }
         Ok(())
     }
 
-    /// Makes sure that a user may do the same at the scope of the cluster.
-    pub async fn confirm_cluster_scope(&self, user: &User, wants: &Wants) -> Result<(), Rejection> {
-        self.access
-            .check(user, &wants.at_cluster_scope(), true)
+    /// Authorizes a user for the same request at the cluster scope.
+    pub async fn authorize_at_cluster_scope(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+    ) -> Result<(), Rejection> {
+        self.authorizer
+            .authorize(user, &attributes.at_cluster_scope(), true)
             .await?;
         Ok(())
     }
 
-    fn claims<'a>(
+    fn take_credentials<'a>(
         &self,
         peer: Option<&'a PeerCertificates>,
         headers: &mut HeaderMap,
-    ) -> Claims<'a> {
-        let trust = self.trusted.load_full();
-        let proxy = trust.front_proxy.as_ref();
-        let named = proxy
+    ) -> Credentials<'a> {
+        let config = self.config.get();
+        let front_proxy = config.front_proxy.as_ref();
+        let user = front_proxy
             .filter(|_| peer.is_some())
-            .map_or(Ok(None), |proxy| proxy.user(headers));
-        let token = bearer(headers);
-        strip(proxy, headers);
-        Claims {
-            trust,
+            .map_or(Ok(None), |front_proxy| front_proxy.user(headers));
+        let token = bearer_token(headers);
+        strip_identity_headers(front_proxy, headers);
+        Credentials {
+            config,
             peer,
-            headers: named,
+            headers: user,
             token,
         }
     }
 
-    /// Who it is; nobody only if nothing that was shown turned out to be wrong.
-    async fn recognise(&self, claims: Claims<'_>) -> Option<User> {
-        let mut is_wrong = false;
-        if let Some(peer) = claims.peer {
-            let finding = self.peers.judge(&claims.trust, peer, self.time());
-            match finding.user(claims.headers) {
-                Ok(Some(user)) => return Some(user.recognised()),
+    /// Returns the user of a request; the anonymous one only if no credential is invalid.
+    async fn authenticate(&self, credentials: Credentials<'_>) -> Option<User> {
+        let mut is_invalid = false;
+        if let Some(peer) = credentials.peer {
+            let verification = self
+                .certificates
+                .verify(&credentials.config, peer, self.now());
+            match verification.user(credentials.headers) {
+                Ok(Some(user)) => return Some(user.authenticated()),
                 Ok(None) => {}
                 Err(errors) => {
-                    tracing::debug!(errors, "a certificate is not accepted");
-                    is_wrong = true;
+                    tracing::debug!(errors, "rejecting a client certificate");
+                    is_invalid = true;
                 }
             }
         }
-        if let Some(token) = claims.token {
-            match self.tokens.owner(&token).await {
-                Owner::User(user) => return Some(user.recognised()),
-                Owner::Nobody | Owner::Unknown => is_wrong = true,
+        if let Some(token) = credentials.token {
+            match self.tokens.authenticate(&token).await {
+                TokenUser::User(user) => return Some(user.authenticated()),
+                TokenUser::Invalid | TokenUser::Unknown => is_invalid = true,
             }
         }
-        (!is_wrong && self.anonymous_auth).then(User::anonymous)
+        (!is_invalid && self.anonymous_auth).then(User::anonymous)
     }
 }

@@ -1,5 +1,5 @@
-//! What is measured about callers. Where `k8s.io/apiserver` measures the same, names, labels and
-//! buckets are its.
+//! Metrics of authentication and authorization. Those that `k8s.io/apiserver` has too keep its
+//! names, labels and buckets.
 
 use std::time::Duration;
 
@@ -9,102 +9,99 @@ use crate::coalescing_cache::Source;
 
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
-/// All metrics about callers. Clones share them.
+/// All metrics of the crate. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     attempts: IntCounterVec,
-    answers: IntCounterVec,
-    has_front_proxy: IntGauge,
-    /// Questions about tokens.
-    pub(crate) authn: Asked,
-    /// Questions about what users may do.
-    pub(crate) authz: Asked,
+    reviews: IntCounterVec,
+    front_proxy_configured: IntGauge,
+    pub(crate) token_reviews: RequestMetrics,
+    pub(crate) access_reviews: RequestMetrics,
 }
 
-/// What is measured about questions to the API server.
+/// Metrics of one kind of request to the API server.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RequestMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
-    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub(crate) fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
+        let attempts = Opts::new(
+            "authentication_attempts",
+            "Authentication attempts by result.",
+        );
+        let reviews = Opts::new(
+            format!("{prefix}_reviews_total"),
+            "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.",
+        );
         let metrics = Self {
-            attempts: IntCounterVec::new(
-                Opts::new(
-                    "authentication_attempts",
-                    "Requests by whether their caller was recognised.",
-                ),
-                &["result"],
+            attempts: IntCounterVec::new(attempts, &["result"])?,
+            reviews: IntCounterVec::new(reviews, &["review", "source"])?,
+            front_proxy_configured: IntGauge::new(
+                format!("{prefix}_front_proxy_configured"),
+                "1 if the CA of front proxies is known, so that requests through API aggregation can be authenticated.",
             )?,
-            answers: IntCounterVec::new(
-                Opts::new(
-                    "adapter_access_answers_total",
-                    "Questions about callers, by how the answer was had: known, joined, asked, or refused as one too many.",
-                ),
-                &["question", "way"],
-            )?,
-            has_front_proxy: IntGauge::new(
-                "adapter_front_proxy_configured",
-                "Whether it is known whom to believe who asks through API aggregation.",
-            )?,
-            authn: Asked::register(registry, "authn")?,
-            authz: Asked::register(registry, "authz")?,
+            token_reviews: RequestMetrics::register(registry, "authn")?,
+            access_reviews: RequestMetrics::register(registry, "authz")?,
         };
         registry.register(Box::new(metrics.attempts.clone()))?;
-        registry.register(Box::new(metrics.answers.clone()))?;
-        registry.register(Box::new(metrics.has_front_proxy.clone()))?;
+        registry.register(Box::new(metrics.reviews.clone()))?;
+        registry.register(Box::new(metrics.front_proxy_configured.clone()))?;
         Ok(metrics)
     }
 
-    /// A caller was recognised, or nobody in particular, or neither.
-    pub(crate) fn attempted(&self, result: &str) {
+    pub(crate) fn attempted(&self, is_authenticated: bool) {
+        let result = if is_authenticated {
+            "success"
+        } else {
+            "failure"
+        };
         self.attempts.with_label_values(&[result]).inc();
     }
 
-    /// An answer was had in this way, or none.
-    pub(crate) fn answered(&self, question: &str, way: Option<Source>) {
-        let way = match way {
-            Some(Source::Cached) => "known",
-            Some(Source::Coalesced) => "joined",
-            Some(Source::Fetched) => "asked",
-            None => "refused",
+    /// Counts a review by the source of its result; `None` if a limit rejected it.
+    pub(crate) fn reviewed(&self, review: &str, source: Option<Source>) {
+        let source = match source {
+            Some(Source::Cached) => "cache",
+            Some(Source::Coalesced) => "coalesced",
+            Some(Source::Fetched) => "api_server",
+            None => "rejected",
         };
-        self.answers.with_label_values(&[question, way]).inc();
+        self.reviews.with_label_values(&[review, source]).inc();
     }
 
-    pub(crate) fn has_front_proxy(&self, has: bool) {
-        self.has_front_proxy.set(has.into());
+    pub(crate) fn set_front_proxy_configured(&self, is_configured: bool) {
+        self.front_proxy_configured.set(is_configured.into());
     }
 }
 
-impl Asked {
-    fn register(registry: &Registry, what: &str) -> Result<Self, prometheus::Error> {
+impl RequestMetrics {
+    fn register(registry: &Registry, kind: &str) -> Result<Self, prometheus::Error> {
         let requests = Opts::new(
-            format!("apiserver_delegated_{what}_request_total"),
-            "Questions to the API server about callers, by code.",
+            format!("apiserver_delegated_{kind}_request_total"),
+            "Requests to the API server by status code.",
         );
         let durations = HistogramOpts::new(
-            format!("apiserver_delegated_{what}_request_duration_seconds"),
-            "Time until the API server's answer, by code.",
+            format!("apiserver_delegated_{kind}_request_duration_seconds"),
+            "Latency of requests to the API server in seconds, by status code.",
         );
-        let asked = Self {
+        let metrics = Self {
             requests: IntCounterVec::new(requests, &["code"])?,
             durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["code"])?,
         };
-        registry.register(Box::new(asked.requests.clone()))?;
-        registry.register(Box::new(asked.durations.clone()))?;
-        Ok(asked)
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.durations.clone()))?;
+        Ok(metrics)
     }
 
-    /// An answer, by its code if it has one.
-    pub(crate) fn observe(&self, code: Option<u16>, took: Duration) {
+    /// Records an attempt; `None` without a status code.
+    pub(crate) fn observe(&self, code: Option<u16>, duration: Duration) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code]).inc();
         self.durations
             .with_label_values(&[&code])
-            .observe(took.as_secs_f64());
+            .observe(duration.as_secs_f64());
     }
 }

@@ -1,4 +1,4 @@
-//! Asks the API server for a review: who has this token, may this user do that.
+//! `TokenReview` and `SubjectAccessReview` requests to the API server.
 
 use std::time::{Duration, Instant};
 
@@ -8,70 +8,64 @@ use runtime::client::Urgent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::metrics::Asked;
+use crate::metrics::RequestMetrics;
 
-/// For one question, all tries together. The autoscaler has five workers, and none of them should
-/// wait longer.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
+/// The timeout of a review with all its retries. The autoscaler has five workers, and a review must
+/// not block one of them for longer.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Between two tries. Upstream begins with half a second, which leaves no time for a third.
+/// Pauses between retries. Upstream begins with 500 ms, which leaves no time for a third attempt.
 const BACKOFF: Backoff = Backoff {
     initial: Duration::from_millis(100),
     cap: Duration::from_secs(1),
     tries: 5,
 };
 
-/// Why there is no answer.
+/// The reason that a review has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReviewError {
-    /// None that can be used.
+    /// The last attempt failed.
     #[error("{0}")]
-    Refused(#[from] kube::Error),
-    /// None in time.
+    Request(#[from] kube::Error),
+    /// The timeout expired.
     #[error("no answer from the API server within {TIMEOUT:?}")]
     Timeout,
 }
 
-/// Posts a review and gives what the API server made of it. `is_urgent`: ahead of others who wait
-/// for the client's rate.
-pub(crate) async fn ask<R>(
+/// Posts a review and returns it with its status. An urgent review precedes others that wait for
+/// the client's rate limit.
+pub(crate) async fn post<R>(
     client: &Client,
     path: &str,
     review: &R,
     is_urgent: bool,
-    asked: &Asked,
+    metrics: &RequestMetrics,
 ) -> Result<R, ReviewError>
 where
     R: Serialize + DeserializeOwned,
 {
-    let once = || async {
+    let attempt = || async {
         let started = Instant::now();
         let body = serde_json::to_vec(review).map_err(kube::Error::SerdeError)?;
-        let request = http::Request::post(path)
+        let mut request = http::Request::post(path)
             .header(http::header::CONTENT_TYPE, "application/json")
-            .body(body);
-        let mut request = request.map_err(kube::Error::HttpError)?;
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
         if is_urgent {
             request.extensions_mut().insert(Urgent);
         }
-        let answer = client.request::<R>(request).await;
-        asked.observe(
-            answer.as_ref().map_or_else(code, |_| Some(201)),
-            started.elapsed(),
-        );
-        answer
+        let response = client.request::<R>(request).await;
+        let code = match &response {
+            Ok(_) => Some(201),
+            Err(kube::Error::Api(status)) => Some(status.code),
+            Err(_) => None,
+        };
+        metrics.observe(code, started.elapsed());
+        response
     };
-    let Ok(answer) = tokio::time::timeout(TIMEOUT, BACKOFF.retry(once)).await else {
-        asked.observe(None, TIMEOUT);
+    let Ok(response) = tokio::time::timeout(TIMEOUT, BACKOFF.retry(attempt)).await else {
+        metrics.observe(None, TIMEOUT);
         return Err(ReviewError::Timeout);
     };
-    Ok(answer?)
-}
-
-/// The code of a refusal, if it has one.
-fn code(error: &kube::Error) -> Option<u16> {
-    match error {
-        kube::Error::Api(status) => Some(status.code),
-        _ => None,
-    }
+    Ok(response?)
 }

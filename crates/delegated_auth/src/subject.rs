@@ -1,4 +1,5 @@
-//! Whom a certificate is about, as Go reads it: the last common name, and every organisation.
+//! The subject and the validity of a certificate, as Go reads them: the last common name, and every
+//! organization.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,52 +7,48 @@ use std::time::Duration;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
-use x509_parser::x509::{AttributeTypeAndValue, X509Name};
+use x509_parser::x509::AttributeTypeAndValue;
 
-/// Whom a certificate is about.
+/// The subject of a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The common name; may be empty.
     pub(crate) common_name: String,
-    /// Organisations.
     pub(crate) organizations: Vec<String>,
 }
 
-/// Why nobody knows.
+/// The reason that a certificate has no readable subject.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubjectError {
-    /// It is no certificate.
+    /// It is not a certificate.
     #[error("the certificate cannot be read")]
     Unreadable,
-    /// A name is in no alphabet that is known.
+    /// A name has an unknown encoding.
     #[error("a name in the certificate cannot be read")]
     Name,
 }
 
-/// Whom the client's own certificate is about.
+/// Returns the subject of the first certificate of the chain, the client's.
 pub(crate) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError> {
-    let own = chain.0.first().ok_or(SubjectError::Unreadable)?;
-    let certificate = read(own)?;
-    let name: &X509Name<'_> = certificate.subject();
-    let text = |attribute: &AttributeTypeAndValue<'_>| attribute.as_str().map(str::to_owned);
-    let common_name = name
-        .iter_common_name()
-        .last()
-        .map(text)
-        .transpose()
-        .map_err(|_| SubjectError::Name)?;
-    let organizations: Result<_, _> = name.iter_organization().map(text).collect();
+    let certificate = parse(chain.0.first().ok_or(SubjectError::Unreadable)?)?;
+    let name = certificate.subject();
+    let text = |attribute: &AttributeTypeAndValue<'_>| {
+        let text = attribute.as_str().map_err(|_| SubjectError::Name)?;
+        Ok(text.to_owned())
+    };
+    let common_name = name.iter_common_name().last().map(text).transpose()?;
+    let organizations = name.iter_organization().map(text);
     Ok(Subject {
         common_name: common_name.unwrap_or_default(),
-        organizations: organizations.map_err(|_| SubjectError::Name)?,
+        organizations: organizations.collect::<Result<_, _>>()?,
     })
 }
 
-/// From when until when a certificate is to be used, both included.
+/// Returns the validity of a certificate; both ends are included.
 pub(crate) fn validity(
     certificate: &CertificateDer<'_>,
 ) -> Result<RangeInclusive<UnixTime>, SubjectError> {
-    let certificate = read(certificate)?;
+    let certificate = parse(certificate)?;
     let time = |seconds: i64| {
         UnixTime::since_unix_epoch(Duration::from_secs(seconds.max(0).unsigned_abs()))
     };
@@ -59,19 +56,17 @@ pub(crate) fn validity(
     Ok(time(validity.not_before.timestamp())..=time(validity.not_after.timestamp()))
 }
 
-/// When the first certificate of the chain ends.
-pub(crate) fn first_end(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
-    let ends = chain
-        .0
-        .iter()
-        .map(|certificate| validity(certificate).map(|validity| *validity.end()));
-    ends.collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .min()
-        .ok_or(SubjectError::Unreadable)
+/// Returns the earliest expiry of the certificates of a chain.
+pub(crate) fn first_expiry(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
+    let mut first = None;
+    for certificate in chain.0.iter() {
+        let end = *validity(certificate)?.end();
+        first = Some(first.map_or(end, |first: UnixTime| first.min(end)));
+    }
+    first.ok_or(SubjectError::Unreadable)
 }
 
-fn read<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, SubjectError> {
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, SubjectError> {
     X509Certificate::from_der(certificate)
         .map(|(_, certificate)| certificate)
         .map_err(|_| SubjectError::Unreadable)
@@ -96,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_says_name_and_groups() {
+    fn name_and_groups_are_read_from_a_certificate() {
         check(&[(DnType::CommonName, "jane")], "jane", &[]);
         check(
             &[
@@ -110,10 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_about_nobody() {
+    fn bytes_that_are_not_a_certificate_have_no_subject() {
         let chain =
             PeerCertificates([CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01])].into());
         assert_eq!(subject(&chain), Err(SubjectError::Unreadable));
-        assert_eq!(first_end(&chain), Err(SubjectError::Unreadable));
+        assert_eq!(first_expiry(&chain), Err(SubjectError::Unreadable));
     }
 }

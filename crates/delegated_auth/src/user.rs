@@ -1,47 +1,46 @@
-//! Who asks.
+//! Authenticated and anonymous users.
 
 use std::collections::BTreeMap;
 
-/// The group of whoever was recognised.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody else.
+/// The group of authenticated users.
+const AUTHENTICATED: &str = "system:authenticated";
+/// The group of anonymous users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group that may do everything.
+/// The group with all rights.
 const MASTERS: &str = "system:masters";
-/// The name of whoever was not recognised.
+/// The name of the anonymous user.
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Who asks.
+/// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
     pub name: String,
-    /// The unique identifier, where there is one.
+    /// The unique identifier.
     pub uid: Option<String>,
     /// Groups.
     pub groups: Vec<String>,
-    /// Whatever else was said of the user.
+    /// Extra attributes.
     pub extra: BTreeMap<String, Vec<String>>,
-    /// How the user was recognised.
-    pub via: Via,
+    /// The method that authenticated the user.
+    pub method: AuthMethod,
 }
 
-/// How a user was recognised.
+/// A method of authentication.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Via {
-    /// Not at all.
+pub enum AuthMethod {
+    /// None: the user is anonymous.
     #[default]
-    Nothing,
-    /// The API server vouches for the user, as a front proxy.
+    Anonymous,
+    /// Request headers of a front proxy, which is the API server.
     FrontProxy,
-    /// By a certificate of the user's own.
+    /// A client certificate.
     Certificate,
-    /// By a token.
+    /// A bearer token.
     Token,
 }
 
 impl User {
-    /// Somebody who was not recognised.
     pub(crate) fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -50,9 +49,9 @@ impl User {
         }
     }
 
-    /// Adds the group of those who were recognised. The API server's own requests for discovery
-    /// come without any group, and would not be let in.
-    pub(crate) fn recognised(mut self) -> Self {
+    /// Adds the group of authenticated users. The API server's own discovery requests name no group
+    /// and would be denied.
+    pub(crate) fn authenticated(mut self) -> Self {
         let has = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
         if self.name != ANONYMOUS && !self.groups.iter().any(has) {
             self.groups.push(AUTHENTICATED.to_owned());
@@ -60,8 +59,8 @@ impl User {
         self
     }
 
-    /// Whether this is somebody who may do everything.
-    pub(crate) fn may_do_everything(&self) -> bool {
+    /// Whether the user has all rights without a review.
+    pub(crate) fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }
 }
@@ -77,11 +76,11 @@ mod tests {
             groups,
             ..User::default()
         };
-        assert_eq!(user.recognised().groups, expected, "{name}");
+        assert_eq!(user.authenticated().groups, expected, "{name}");
     }
 
     #[test]
-    fn whoever_was_recognised_is_in_the_group_of_those() {
+    fn authenticated_users_have_the_group_of_authenticated_users() {
         check("system:kube-aggregator", &[], &["system:authenticated"]);
         check(
             "a",

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use adapter::decide::Providers;
 use adapter::expected::Expected;
-use adapter::metrics::Metrics;
+use adapter::metrics::{Metrics, PREFIX};
 use adapter::serve::{LIMITS, Surface};
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use delegated_auth::{Guard, GuardArgs};
+use delegated_auth::{AuthArgs, DelegatedAuth};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use kube::Client;
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
-    guard: GuardArgs,
+    auth: AuthArgs,
 }
 
 impl Server {
@@ -144,15 +144,16 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             .build()?;
         let registry = Registry::new();
         let metrics = Metrics::register(&registry)?;
-        let (listener, tls, guard) = runtime.block_on(async {
+        let (listener, tls, auth) = runtime.block_on(async {
             let flags = Flags::try_parse_from(["load"])?;
-            let guard = Guard::new(
-                flags.guard,
+            let auth = DelegatedAuth::new(
+                flags.auth,
                 api_server(authority),
                 &registry,
+                PREFIX,
                 &Readiness::default(),
             )?;
-            guard.begin().await?;
+            auth.load().await?;
             let profile = ServingProfile {
                 request_client_certificates: true,
                 ..ServingProfile::default()
@@ -161,7 +162,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             anyhow::Ok((
                 TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
                 tls,
-                guard,
+                auth,
             ))
         })?;
         let address = listener.local_addr()?;
@@ -171,13 +172,13 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             activity: Activity::default(),
             shutdown: CancellationToken::new(),
         };
-        Ok((runtime, address, listener, tls, guard, metrics, health))
+        Ok((runtime, address, listener, tls, auth, metrics, health))
     };
     match beginning() {
-        Ok((runtime, address, listener, tls, guard, metrics, health)) => {
+        Ok((runtime, address, listener, tls, auth, metrics, health)) => {
             let (_, view) = watch::channel(view(Timestamp::now()));
             let surface = Surface {
-                guard,
+                auth,
                 providers: Providers {
                     expected: Expected::new(view, Duration::from_mins(5)),
                     rules: None,

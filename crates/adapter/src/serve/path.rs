@@ -7,7 +7,7 @@
 use crate::api_version::ApiVersion;
 use crate::ask::GroupResource;
 use crate::refusal::Refusal;
-use delegated_auth::Wants;
+use delegated_auth::Attributes;
 
 /// What a path asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,12 +153,12 @@ impl Route {
     }
 
     /// What a caller must be allowed; none where everybody is.
-    pub(super) fn wants(&self, path: &str) -> Option<Wants> {
+    pub(super) fn attributes(&self, path: &str) -> Option<Attributes> {
         match self {
             Self::OpenApi(_) => None,
             Self::Health | Self::Discovery(_) => {
                 let path = path.strip_suffix('/').unwrap_or(path);
-                Some(Wants::Path {
+                Some(Attributes::Path {
                     verb: "get",
                     path: path.to_owned(),
                 })
@@ -172,7 +172,7 @@ impl Route {
                     namespace,
                     resource,
                     name,
-                } => Wants::Resource {
+                } => Attributes::Resource {
                     namespace: namespace.clone(),
                     verb: "get",
                     group: version.group().to_owned(),
@@ -181,7 +181,7 @@ impl Route {
                     subresource: Some(metric.clone()),
                     name: Some(name.clone()),
                 },
-                Objects::Namespace(namespace) => Wants::Resource {
+                Objects::Namespace(namespace) => Attributes::Resource {
                     namespace: Some(namespace.clone()),
                     verb: "get",
                     group: version.group().to_owned(),
@@ -192,7 +192,7 @@ impl Route {
                 },
             }),
             // What has no name is listed.
-            Self::External { namespace, metric } => Some(Wants::Resource {
+            Self::External { namespace, metric } => Some(Attributes::Resource {
                 namespace: Some(namespace.clone()),
                 verb: "list",
                 group: ApiVersion::External.group().to_owned(),
@@ -489,8 +489,8 @@ mod tests {
 
     /// Namespace, verb, group, resource, subresource, name.
     fn check_wants(path: &str, expected: [&str; 6]) {
-        let wants = Route::of(path).expect(path).wants(path);
-        let Some(Wants::Resource {
+        let attributes = Route::of(path).expect(path).attributes(path);
+        let Some(Attributes::Resource {
             namespace,
             verb,
             group,
@@ -498,9 +498,9 @@ mod tests {
             subresource,
             name,
             ..
-        }) = wants
+        }) = attributes
         else {
-            panic!("{path}: {wants:?}")
+            panic!("{path}: {attributes:?}")
         };
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let found = [
@@ -537,17 +537,17 @@ mod tests {
             &format!("{E}/namespaces/ns/m"),
             ["ns", "list", "external.metrics.k8s.io", "m", "-", "-"],
         );
-        let path = |path: &str| Route::of(path).expect(path).wants(path);
+        let path = |path: &str| Route::of(path).expect(path).attributes(path);
         assert_eq!(
             path("/apis/"),
-            Some(Wants::Path {
+            Some(Attributes::Path {
                 verb: "get",
                 path: "/apis".to_owned()
             })
         );
         assert_eq!(
             path("/readyz"),
-            Some(Wants::Path {
+            Some(Attributes::Path {
                 verb: "get",
                 path: "/readyz".to_owned()
             })

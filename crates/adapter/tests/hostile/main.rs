@@ -7,13 +7,13 @@ mod pieces;
 
 use std::convert::Infallible;
 
-use adapter::metrics::Metrics;
+use adapter::metrics::{Metrics, PREFIX};
 use adapter::serve::Surface;
 use adapter::{Args, PROGRAM};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
-use delegated_auth::Guard;
+use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
@@ -58,8 +58,14 @@ fn router() -> Router {
     let args: Args = PROGRAM.try_parse_from(["adapter"]).expect("the defaults");
     let shutdown = CancellationToken::new();
     let (readiness, activity) = (Readiness::default(), Activity::default());
-    let guard = Guard::new(args.guard, permissive(), &registry, &Readiness::default())
-        .expect("metrics of the guard");
+    let auth = DelegatedAuth::new(
+        args.auth,
+        permissive(),
+        &registry,
+        PREFIX,
+        &Readiness::default(),
+    )
+    .expect("metrics of authentication");
     let metrics = Metrics::register(&registry).expect("metrics");
     let health = Endpoints {
         registry,
@@ -69,7 +75,7 @@ fn router() -> Router {
     };
     let providers = adapter::decide::Providers::default();
     Surface {
-        guard,
+        auth,
         providers,
         metrics,
         health,

@@ -1,6 +1,6 @@
 //! What the API server is asked about callers, and how often.
 
-use delegated_auth::{User, Via, Wants};
+use delegated_auth::{Attributes, AuthMethod, User};
 use serde_json::{Value, json};
 
 use crate::stage::{QUEUE, Stage};
@@ -66,10 +66,10 @@ async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_o
     assert_eq!(direct.queue(&[]).await, 403, "trust is for the proxy only");
     let user = User {
         name: "nobody".to_owned(),
-        via: Via::FrontProxy,
+        method: AuthMethod::FrontProxy,
         ..User::default()
     };
-    let wants = Wants::Resource {
+    let attributes = Attributes::Resource {
         namespace: Some("shop".to_owned()),
         verb: "list",
         group: "external.metrics.k8s.io".to_owned(),
@@ -79,8 +79,8 @@ async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_o
         name: None,
     };
     let refusal = stage
-        .guard
-        .confirm(&user, &wants)
+        .auth
+        .ensure_reviewed(&user, &attributes)
         .await
         .unwrap_err()
         .to_string();

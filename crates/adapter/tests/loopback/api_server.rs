@@ -1,4 +1,4 @@
-//! The part of an API server that the guard talks to, on the loopback interface: one `ConfigMap`,
+//! The part of an API server that authentication talks to, on the loopback interface: one `ConfigMap`,
 //! and the two reviews. The real one is asked in the end-to-end tests; this one can also hang,
 //! count, and be told what to say.
 

@@ -1,7 +1,8 @@
 //! Whom to trust changes, is missing, or is nonsense.
 
+use adapter::metrics::PREFIX;
 use anyhow::ensure;
-use delegated_auth::Guard;
+use delegated_auth::DelegatedAuth;
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;
@@ -131,7 +132,9 @@ async fn without_a_configuration_no_proxy_is_believed_and_it_is_said() {
         "system:anonymous"
     );
     assert!(
-        stage.metrics().contains("adapter_front_proxy_configured 0"),
+        stage
+            .metrics()
+            .contains("plimsoll_adapter_front_proxy_configured 0"),
         "{}",
         stage.metrics()
     );
@@ -148,7 +151,9 @@ async fn without_a_configuration_no_proxy_is_believed_and_it_is_said() {
     ));
     becomes(&mut proxy, &["X-Remote-User: hpa"], 404).await;
     assert!(
-        stage.metrics().contains("adapter_front_proxy_configured 1"),
+        stage
+            .metrics()
+            .contains("plimsoll_adapter_front_proxy_configured 1"),
         "{}",
         stage.metrics()
     );
@@ -158,14 +163,15 @@ async fn without_a_configuration_no_proxy_is_believed_and_it_is_said() {
 async fn whoever_may_not_read_the_configuration_is_told_what_to_do() {
     let api = ApiServer::start(None).await;
     api.known.forbids.send_replace(true);
-    let guard = Guard::new(
+    let auth = DelegatedAuth::new(
         flags(&[]),
         api.client.clone(),
         &Registry::new(),
+        PREFIX,
         &Readiness::default(),
     )
     .unwrap();
-    let error = guard.begin().await.unwrap_err().to_string();
+    let error = auth.load().await.unwrap_err().to_string();
     assert!(
         error.contains("extension-apiserver-authentication-reader")
             && error.contains("RoleBinding"),

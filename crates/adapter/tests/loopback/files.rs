@@ -1,10 +1,11 @@
 //! Whom to trust comes from files, in the place of what the API server says or beside it.
 
+use adapter::metrics::PREFIX;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use anyhow::ensure;
-use delegated_auth::Guard;
+use delegated_auth::DelegatedAuth;
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;
@@ -202,14 +203,15 @@ async fn begins(words: &[&str]) -> Result<(), String> {
     runtime::client::install_crypto_provider();
     let api = ApiServer::start(None).await;
     api.known.forbids.send_replace(true);
-    let guard = Guard::new(
+    let auth = DelegatedAuth::new(
         flags(words),
         api.client.clone(),
         &Registry::new(),
+        PREFIX,
         &Readiness::default(),
     )
     .unwrap();
-    guard.begin().await.map_err(|error| format!("{error:#}"))
+    auth.load().await.map_err(|error| format!("{error:#}"))
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! The adapter's own endpoint over real TLS, with a guard that asks the API server of these tests.
+//! The adapter's own endpoint over real TLS, with authentication that asks the API server of these tests.
 
+use adapter::metrics::PREFIX;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::LIMITS;
 use adapter::service_ref::OwnService;
-use delegated_auth::{Guard, GuardArgs};
+use delegated_auth::{AuthArgs, DelegatedAuth};
 use prometheus::Registry;
 use runtime::{ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;
@@ -34,8 +35,8 @@ pub(crate) const QUEUE: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces
 /// Everything that a test needs; it ends when dropped.
 pub(crate) struct Stage {
     pub(crate) api: ApiServer,
-    pub(crate) guard: Guard,
-    /// The API server's time as the guard knows it; at first that of this machine.
+    pub(crate) auth: DelegatedAuth,
+    /// The API server's time as authentication knows it; at first that of this machine.
     pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
     /// Signs the certificates of front proxies.
@@ -59,11 +60,11 @@ impl Drop for Stage {
 #[derive(clap::Parser)]
 struct Flags {
     #[command(flatten)]
-    guard: GuardArgs,
+    auth: AuthArgs,
 }
 
 /// Flags about callers.
-pub(crate) fn flags(words: &[&str]) -> GuardArgs {
+pub(crate) fn flags(words: &[&str]) -> AuthArgs {
     let program = Program {
         name: "adapter",
         version: "",
@@ -72,7 +73,7 @@ pub(crate) fn flags(words: &[&str]) -> GuardArgs {
     let flags: Flags = program
         .try_parse_from(std::iter::once(&"adapter").chain(words))
         .unwrap();
-    flags.guard
+    flags.auth
 }
 
 /// What an API server writes into the `ConfigMap`.
@@ -129,11 +130,18 @@ impl Stage {
         let api = ApiServer::start(configuration(&proxies, &clients)).await;
         let registry = Registry::new();
         let readiness = Readiness::default();
-        let guard = Guard::new(flags(words), api.client.clone(), &registry, &readiness).unwrap();
+        let auth = DelegatedAuth::new(
+            flags(words),
+            api.client.clone(),
+            &registry,
+            PREFIX,
+            &readiness,
+        )
+        .unwrap();
         let clock = ApiServerClock::default();
-        let guard = guard.by(clock.clone());
-        guard.begin().await.unwrap();
-        let following = tokio::spawn(guard.clone().follow());
+        let auth = auth.with_clock(clock.clone());
+        auth.load().await.unwrap();
+        let following = tokio::spawn(auth.clone().follow());
 
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder, &registry).await;
@@ -145,7 +153,7 @@ impl Stage {
         let tls = tls(&folder, &identity).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let surface = surface::router(guard.clone(), Some(routes.clone()), &registry, readiness);
+        let surface = surface::router(auth.clone(), Some(routes.clone()), &registry, readiness);
         let server = tokio::spawn(serving::serve::serve(
             listener,
             surface,
@@ -156,7 +164,7 @@ impl Stage {
         let tasks = vec![following.abort_handle(), server.abort_handle()];
         Self {
             api,
-            guard,
+            auth,
             clock,
             registry,
             proxies,

@@ -6,14 +6,14 @@ use adapter::metrics::Metrics;
 use adapter::routes::Routes;
 use adapter::serve::Surface;
 use axum::Router;
-use delegated_auth::Guard;
+use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use runtime::endpoints::Endpoints;
 use runtime::{Activity, Readiness};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) fn router(
-    guard: Guard,
+    auth: DelegatedAuth,
     routes: Option<Routes>,
     registry: &Registry,
     readiness: Readiness,
@@ -30,7 +30,7 @@ pub(crate) fn router(
         ..Providers::default()
     };
     Surface {
-        guard,
+        auth,
         providers,
         metrics,
         health,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use adapter::decide::Providers;
-use adapter::metrics::Metrics;
+use adapter::metrics::{Metrics, PREFIX};
 use adapter::rules::Rules;
 use adapter::serve::Surface;
 use adapter::{Args, PROGRAM};
@@ -12,7 +12,7 @@ use anyhow::ensure;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use delegated_auth::Guard;
+use delegated_auth::DelegatedAuth;
 use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::client::RestMetrics;
@@ -92,8 +92,8 @@ impl Stage {
         let watches = Watches::new(client.clone(), Scope::default()).labelled_pods();
         watches.view().wait_for(View::is_synced).await?;
         let rules = Rules::start(settings, watches.view(), &chassis)?;
-        let guard =
-            Guard::new(args.guard, client, &registry, &readiness).expect("metrics of the guard");
+        let auth = DelegatedAuth::new(args.auth, client, &registry, PREFIX, &readiness)
+            .expect("metrics of authentication");
         let metrics = Metrics::register(&registry).expect("metrics");
         let health = Endpoints {
             registry,
@@ -106,7 +106,7 @@ impl Stage {
             ..Providers::default()
         };
         let router = Surface {
-            guard,
+            auth,
             providers,
             metrics,
             health,

@@ -1,4 +1,4 @@
-//! Recognises whoever has a token, by asking the API server.
+//! Authentication by a bearer token, through a `TokenReview`.
 
 use std::time::Duration;
 
@@ -12,61 +12,58 @@ use kube::Client;
 use crate::coalescing_cache::{CoalescingCache, key};
 use crate::metrics::Metrics;
 use crate::review;
-use crate::user::{User, Via};
+use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-/// Recognises tokens.
+/// Authenticates tokens.
 #[derive(Clone)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenAuthenticator {
     pub(crate) client: Client,
-    /// How long an answer counts, yes or no.
-    pub(crate) keep: Duration,
-    pub(crate) answers: CoalescingCache<Owner>,
+    /// The time for which a result is cached.
+    pub(crate) ttl: Duration,
+    pub(crate) cache: CoalescingCache<TokenUser>,
     pub(crate) metrics: Metrics,
 }
 
-/// Whose token it is.
+/// The result of a token review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// This user's.
+pub(crate) enum TokenUser {
     User(User),
-    /// Nobody's.
-    Nobody,
-    /// The API server did not say.
+    Invalid,
+    /// The review failed.
     Unknown,
 }
 
-impl Tokens {
-    /// Whose token it is.
-    pub(crate) async fn owner(&self, token: &str) -> Owner {
-        let asking = self.clone().ask(token.to_owned());
-        let answer = self.answers.get(key(token.as_bytes()), token, asking).await;
+impl TokenAuthenticator {
+    pub(crate) async fn authenticate(&self, token: &str) -> TokenUser {
+        let review = self.clone().review(token.to_owned());
+        let reviewed = self.cache.get(key(token.as_bytes()), token, review).await;
         self.metrics
-            .answered("token", answer.as_ref().map(|(_, way)| *way));
-        answer.map_or(Owner::Unknown, |(owner, _)| owner)
+            .reviewed("token", reviewed.as_ref().map(|(_, source)| *source));
+        reviewed.map_or(TokenUser::Unknown, |(user, _)| user)
     }
 
-    async fn ask(self, token: String) -> (Owner, Duration) {
-        let spec = TokenReviewSpec {
-            token,
-            ..TokenReviewSpec::default()
-        };
+    async fn review(self, token: String) -> (TokenUser, Duration) {
         let review = TokenReview {
-            spec,
+            spec: TokenReviewSpec {
+                token,
+                ..TokenReviewSpec::default()
+            },
             ..TokenReview::default()
         };
-        match review::ask(&self.client, PATH, &review, false, &self.metrics.authn).await {
-            Ok(TokenReview { status, .. }) => (owner(status.unwrap_or_default()), self.keep),
+        let metrics = &self.metrics.token_reviews;
+        match review::post(&self.client, PATH, &review, false, metrics).await {
+            Ok(TokenReview { status, .. }) => (user(status.unwrap_or_default()), self.ttl),
             Err(error) => {
-                tracing::warn!(%error, "cannot ask whose token it is");
-                (Owner::Unknown, Duration::ZERO)
+                tracing::warn!(%error, "cannot review a token; rejecting the request");
+                (TokenUser::Unknown, Duration::ZERO)
             }
         }
     }
 }
 
-fn owner(status: TokenReviewStatus) -> Owner {
+fn user(status: TokenReviewStatus) -> TokenUser {
     let TokenReviewStatus {
         authenticated,
         user,
@@ -78,19 +75,19 @@ fn owner(status: TokenReviewStatus) -> Owner {
             uid,
             groups,
             extra,
-        }) if authenticated == Some(true) => Owner::User(User {
+        }) if authenticated == Some(true) => TokenUser::User(User {
             name,
             uid,
             groups: groups.unwrap_or_default(),
             extra: extra.unwrap_or_default(),
-            via: Via::Token,
+            method: AuthMethod::Token,
         }),
-        _ => Owner::Nobody,
+        _ => TokenUser::Invalid,
     }
 }
 
-/// The token that a request carries.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
+/// Returns the bearer token of a request.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, rest) = text.split_once(' ')?;
     let token = rest.split(' ').next().unwrap_or_default();
@@ -103,11 +100,11 @@ mod tests {
 
     fn check(header: &str, expected: Option<&str>) {
         let headers = HeaderMap::from_iter([(AUTHORIZATION, header.parse().unwrap())]);
-        assert_eq!(bearer(&headers).as_deref(), expected, "{header:?}");
+        assert_eq!(bearer_token(&headers).as_deref(), expected, "{header:?}");
     }
 
     #[test]
-    fn a_token_is_found_where_gos_servers_find_it() {
+    fn a_token_is_parsed_as_by_go_servers() {
         check("Bearer a.b.c", Some("a.b.c"));
         check("bEARER a", Some("a"));
         check("Bearer a b", Some("a"));
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_named_user_who_was_authenticated_is_one() {
+    fn a_review_without_a_named_authenticated_user_is_invalid() {
         let named = || {
             Some(UserInfo {
                 username: Some("a".to_owned()),
@@ -130,14 +127,14 @@ mod tests {
             ..TokenReviewStatus::default()
         };
         assert!(matches!(
-            owner(status(Some(true), named())),
-            Owner::User(User {
-                via: Via::Token,
+            user(status(Some(true), named())),
+            TokenUser::User(User {
+                method: AuthMethod::Token,
                 ..
             })
         ));
-        assert_eq!(owner(status(Some(false), named())), Owner::Nobody);
-        assert_eq!(owner(status(None, named())), Owner::Nobody);
-        assert_eq!(owner(status(Some(true), None)), Owner::Nobody);
+        assert_eq!(user(status(Some(false), named())), TokenUser::Invalid);
+        assert_eq!(user(status(None, named())), TokenUser::Invalid);
+        assert_eq!(user(status(Some(true), None)), TokenUser::Invalid);
     }
 }

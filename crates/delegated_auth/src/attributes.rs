@@ -1,15 +1,15 @@
-//! What a caller wants to do, in the words of access reviews, and how a refusal is put.
+//! The attributes of a request that authorization depends on, and the message of a denial.
 
 use std::fmt;
 
-/// What a caller wants to do.
+/// The attributes of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wants {
-    /// Something with a resource.
+pub enum Attributes {
+    /// A request for a resource.
     Resource {
-        /// None for resources of the whole cluster.
+        /// `None` at the cluster scope.
         namespace: Option<String>,
-        /// Such as `get`.
+        /// A verb such as `get`.
         verb: &'static str,
         /// The API group.
         group: String,
@@ -22,26 +22,25 @@ pub enum Wants {
         /// The name of the object.
         name: Option<String>,
     },
-    /// Something with a path.
+    /// A request for a path that is not a resource.
     Path {
-        /// Such as `get`.
+        /// A verb such as `get`.
         verb: &'static str,
         /// The path.
         path: String,
     },
 }
 
-impl Wants {
-    /// The same without a namespace.
+impl Attributes {
+    /// Returns the attributes without a namespace.
     pub(crate) fn at_cluster_scope(&self) -> Self {
-        let mut wants = self.clone();
-        if let Self::Resource { namespace, .. } = &mut wants {
+        let mut attributes = self.clone();
+        if let Self::Resource { namespace, .. } = &mut attributes {
             *namespace = None;
         }
-        wants
+        attributes
     }
 
-    /// The namespace, if there is one.
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self {
             Self::Resource { namespace, .. } => namespace.as_deref(),
@@ -50,26 +49,26 @@ impl Wants {
     }
 }
 
-/// The API server's words for what somebody may not do.
-pub(crate) struct Forbidden<'a> {
+/// The API server's message for a denied request.
+pub(crate) struct ForbiddenMessage<'a> {
     pub(crate) user: &'a str,
-    pub(crate) wants: &'a Wants,
-    /// What the API server said about it, if anything.
+    pub(crate) attributes: &'a Attributes,
+    /// The reason that the API server gave; may be empty.
     pub(crate) reason: &'a str,
 }
 
-impl fmt::Display for Forbidden<'_> {
+impl fmt::Display for ForbiddenMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             user,
-            wants,
+            attributes,
             reason,
         } = self;
-        match wants {
-            Wants::Path { verb, path } => {
+        match attributes {
+            Attributes::Path { verb, path } => {
                 write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?;
             }
-            Wants::Resource {
+            Attributes::Resource {
                 namespace,
                 verb,
                 group,
@@ -78,24 +77,21 @@ impl fmt::Display for Forbidden<'_> {
                 subresource,
                 name,
             } => {
-                let what = if group.is_empty() {
-                    resource.clone()
-                } else {
-                    format!("{resource}.{group}")
-                };
-                let named = name
-                    .as_ref()
-                    .map(|name| format!(" {name:?}"))
-                    .unwrap_or_default();
-                let sub = subresource
-                    .as_ref()
-                    .map(|name| format!("/{name}"))
-                    .unwrap_or_default();
+                write!(f, "{resource}")?;
+                if !group.is_empty() {
+                    write!(f, ".{group}")?;
+                }
+                if let Some(name) = name {
+                    write!(f, " {name:?}")?;
+                }
                 write!(
                     f,
-                    "{what}{named} is forbidden: User {user:?} cannot {verb} resource \"{resource}{sub}\""
+                    " is forbidden: User {user:?} cannot {verb} resource \"{resource}"
                 )?;
-                write!(f, " in API group {group:?}")?;
+                if let Some(subresource) = subresource {
+                    write!(f, "/{subresource}")?;
+                }
+                write!(f, "\" in API group {group:?}")?;
                 match namespace {
                     Some(namespace) => write!(f, " in the namespace {namespace:?}")?,
                     None => write!(f, " at the cluster scope")?,
@@ -114,11 +110,11 @@ impl fmt::Display for Forbidden<'_> {
 mod tests {
     use super::*;
 
-    fn check(wants: &Wants, reason: &str, expected: &str) {
+    fn check(attributes: &Attributes, reason: &str, expected: &str) {
         assert_eq!(
-            Forbidden {
+            ForbiddenMessage {
                 user: "me",
-                wants,
+                attributes,
                 reason
             }
             .to_string(),
@@ -127,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_put_in_the_api_servers_words() {
-        let list = Wants::Resource {
+    fn a_denial_has_the_api_servers_message() {
+        let list = Attributes::Resource {
             namespace: Some("shop".to_owned()),
             verb: "list",
             group: "external.metrics.k8s.io".to_owned(),
@@ -138,12 +134,12 @@ mod tests {
             name: None,
         };
         let in_group = "in API group \"external.metrics.k8s.io\" in the namespace \"shop\"";
-        let refusal = format!(
+        let message = format!(
             "queue.external.metrics.k8s.io is forbidden: User \"me\" cannot list resource \"queue\" {in_group}"
         );
-        check(&list, "", &refusal);
-        check(&list, "no rule", &format!("{refusal}: no rule"));
-        let node = Wants::Resource {
+        check(&list, "", &message);
+        check(&list, "no rule", &format!("{message}: no rule"));
+        let node = Attributes::Resource {
             namespace: None,
             verb: "get",
             group: "custom.metrics.k8s.io".to_owned(),
@@ -152,10 +148,10 @@ mod tests {
             subresource: Some("load".to_owned()),
             name: Some("a".to_owned()),
         };
-        let refusal = "nodes.custom.metrics.k8s.io \"a\" is forbidden: User \"me\" cannot get resource \"nodes/load\" \
+        let message = "nodes.custom.metrics.k8s.io \"a\" is forbidden: User \"me\" cannot get resource \"nodes/load\" \
                        in API group \"custom.metrics.k8s.io\" at the cluster scope";
-        check(&node, "", refusal);
-        let path = Wants::Path {
+        check(&node, "", message);
+        let path = Attributes::Path {
             verb: "get",
             path: "/metrics".to_owned(),
         };

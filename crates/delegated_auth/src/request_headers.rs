@@ -1,32 +1,33 @@
-//! What a front proxy says about who asks. Only to be believed when the connection is the proxy's.
+//! Request headers in which a front proxy names the user. They are accepted only on a front proxy's
+//! connection.
 //!
 //! Source: `k8s.io/apiserver/pkg/authentication/request/headerrequest/requestheader.go`. Names of
-//! headers are compared without regard to case.
+//! headers are case-insensitive.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::trust::FrontProxy;
-use crate::user::{User, Via};
+use crate::config::RequestHeaderConfig;
+use crate::user::{AuthMethod, User};
 
-/// What all headers that name a user begin with, whatever is configured.
-const USUAL_PREFIX: &str = "x-remote-";
+/// The prefix of headers that are removed in every configuration.
+const DEFAULT_PREFIX: &str = "x-remote-";
 
-/// A header that is not text. Names in it would be others than the proxy meant.
+/// A header whose value is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("header {0} is not text")]
-pub(crate) struct NotText(HeaderName);
+pub(crate) struct InvalidHeader(HeaderName);
 
-impl FrontProxy {
-    /// The user that the headers name; none if they name nobody.
-    pub(crate) fn user(&self, headers: &HeaderMap) -> Result<Option<User>, NotText> {
+impl RequestHeaderConfig {
+    /// Returns the user that the headers name, if any.
+    pub(crate) fn user(&self, headers: &HeaderMap) -> Result<Option<User>, InvalidHeader> {
         let Some(name) = first(&self.username_headers, headers)? else {
             return Ok(None);
         };
         let mut user = User {
             name,
             uid: first(&self.uid_headers, headers)?,
-            via: Via::FrontProxy,
+            method: AuthMethod::FrontProxy,
             ..User::default()
         };
         for header in &self.group_headers {
@@ -35,30 +36,23 @@ impl FrontProxy {
             }
         }
         for (header, value) in headers {
-            let prefix = self
-                .extra_prefixes
-                .iter()
-                .find(|prefix| header.as_str().starts_with(&***prefix));
-            if let Some(prefix) = prefix {
-                let key = &header.as_str()[prefix.len()..];
-                let key = unescaped(key).unwrap_or_else(|| key.to_owned());
-                user.extra
-                    .entry(key)
-                    .or_default()
-                    .push(text(header, value)?);
+            let mut prefixes = self.extra_prefixes.iter();
+            if let Some(key) = prefixes.find_map(|prefix| header.as_str().strip_prefix(&**prefix)) {
+                let key = percent_decoded(key).unwrap_or_else(|| key.to_owned());
+                let values = user.extra.entry(key).or_default();
+                values.push(text(header, value)?);
             }
         }
         Ok(Some(user))
     }
 
-    fn says_who(&self, header: &HeaderName) -> bool {
-        [
+    fn is_identity_header(&self, header: &HeaderName) -> bool {
+        let lists = [
             &self.username_headers,
             &self.uid_headers,
             &self.group_headers,
-        ]
-        .iter()
-        .any(|named| named.contains(header))
+        ];
+        lists.iter().any(|list| list.contains(header))
             || self
                 .extra_prefixes
                 .iter()
@@ -66,53 +60,52 @@ impl FrontProxy {
     }
 }
 
-/// Takes out everything that names a user: nobody after this may mistake it for something that was
-/// checked.
-pub(crate) fn strip(proxy: Option<&FrontProxy>, headers: &mut HeaderMap) {
-    let says_who = |header: &HeaderName| {
-        header == AUTHORIZATION
-            || header.as_str().starts_with(USUAL_PREFIX)
-            || proxy.is_some_and(|proxy| proxy.says_who(header))
+/// Removes all headers that name a user, so that no later code takes them for verified ones.
+pub(crate) fn strip_identity_headers(
+    config: Option<&RequestHeaderConfig>,
+    headers: &mut HeaderMap,
+) {
+    let is_identity_header = |header: &&HeaderName| {
+        *header == AUTHORIZATION
+            || header.as_str().starts_with(DEFAULT_PREFIX)
+            || config.is_some_and(|config| config.is_identity_header(header))
     };
-    let named: Vec<HeaderName> = headers
-        .keys()
-        .filter(|header| says_who(header))
-        .cloned()
-        .collect();
-    for header in named {
+    let identity: Vec<HeaderName> = headers.keys().filter(is_identity_header).cloned().collect();
+    for header in identity {
         headers.remove(header);
     }
 }
 
-/// The first of the headers that says anything.
-fn first(names: &[HeaderName], headers: &HeaderMap) -> Result<Option<String>, NotText> {
-    for name in names {
-        match headers.get(name) {
-            Some(value) if !value.is_empty() => return text(name, value).map(Some),
-            _ => {}
-        }
-    }
-    Ok(None)
+/// Returns the value of the first header that is not empty.
+fn first(names: &[HeaderName], headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
+    let values = names
+        .iter()
+        .filter_map(|name| Some((name, headers.get(name)?)));
+    let mut values = values.filter(|(_, value)| !value.is_empty());
+    values
+        .next()
+        .map(|(name, value)| text(name, value))
+        .transpose()
 }
 
-fn text(header: &HeaderName, value: &HeaderValue) -> Result<String, NotText> {
+fn text(header: &HeaderName, value: &HeaderValue) -> Result<String, InvalidHeader> {
     std::str::from_utf8(value.as_bytes())
         .map(str::to_owned)
-        .map_err(|_| NotText(header.clone()))
+        .map_err(|_| InvalidHeader(header.clone()))
 }
 
-/// Takes `%2f` for `/`; none if that is not well-formed.
-fn unescaped(text: &str) -> Option<String> {
-    let (mut bytes, mut plain) = (text.bytes(), Vec::with_capacity(text.len()));
+/// Returns `None` for text that is not well-formed.
+fn percent_decoded(text: &str) -> Option<String> {
+    let (mut bytes, mut decoded) = (text.bytes(), Vec::with_capacity(text.len()));
     while let Some(byte) = bytes.next() {
-        plain.push(if byte == b'%' {
+        decoded.push(if byte == b'%' {
             let digits = [bytes.next()?, bytes.next()?].map(|digit| char::from(digit).to_digit(16));
             (digits[0]? * 16 + digits[1]?) as u8
         } else {
             byte
         });
     }
-    String::from_utf8(plain).ok()
+    String::from_utf8(decoded).ok()
 }
 
 #[cfg(test)]
@@ -120,9 +113,9 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
     use super::*;
-    use crate::authorities::Authorities;
+    use crate::ca_bundle::CaBundle;
 
-    fn proxy() -> FrontProxy {
+    fn proxy() -> RequestHeaderConfig {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let pem = params
@@ -130,8 +123,8 @@ mod tests {
             .unwrap()
             .pem();
         let header = |name: &'static str| vec![HeaderName::from_static(name)];
-        FrontProxy {
-            authorities: Authorities::read(&pem).unwrap(),
+        RequestHeaderConfig {
+            ca: CaBundle::parse(&pem).unwrap(),
             allowed_names: Vec::new(),
             username_headers: [header("x-remote-user"), header("x-other-user")].concat(),
             uid_headers: header("x-remote-uid"),
@@ -150,7 +143,7 @@ mod tests {
 
     #[test]
     fn headers_name_the_user() {
-        let said = headers(&[
+        let sent = headers(&[
             ("X-Remote-User", "jane"),
             ("X-REMOTE-GROUP", "a"),
             ("x-remote-group", "b, c"),
@@ -163,10 +156,10 @@ mod tests {
             ("X-Remote-Extra-Scopes", "two"),
             ("X-Remote-Extra-100%", "as it is"),
         ]);
-        let user = proxy().user(&said).unwrap().unwrap();
+        let user = proxy().user(&sent).unwrap().unwrap();
         assert_eq!(
-            (user.name.as_str(), user.uid.as_deref(), user.via),
-            ("jane", Some("1-2"), Via::FrontProxy)
+            (user.name.as_str(), user.uid.as_deref(), user.method),
+            ("jane", Some("1-2"), AuthMethod::FrontProxy)
         );
         assert_eq!(user.groups, ["a", "b, c"]);
         let extra: Vec<_> = user
@@ -186,27 +179,27 @@ mod tests {
     }
 
     #[test]
-    fn the_first_header_that_says_anything_counts() {
+    fn the_first_header_that_is_not_empty_counts() {
         assert_eq!(proxy().user(&headers(&[("X-Remote-Group", "a")])), Ok(None));
-        let said = headers(&[("X-Remote-User", ""), ("X-Other-User", "joe")]);
-        assert_eq!(proxy().user(&said).unwrap().unwrap().name, "joe");
+        let sent = headers(&[("X-Remote-User", ""), ("X-Other-User", "joe")]);
+        assert_eq!(proxy().user(&sent).unwrap().unwrap().name, "joe");
     }
 
     #[test]
-    fn a_name_that_is_no_text_names_nobody() {
-        let mut said = HeaderMap::new();
-        said.insert(
+    fn a_name_that_is_not_text_is_an_error() {
+        let mut sent = HeaderMap::new();
+        sent.insert(
             "x-remote-user",
             HeaderValue::from_bytes(b"j\xe4ne").unwrap(),
         );
         assert_eq!(
-            proxy().user(&said),
-            Err(NotText(HeaderName::from_static("x-remote-user")))
+            proxy().user(&sent),
+            Err(InvalidHeader(HeaderName::from_static("x-remote-user")))
         );
     }
 
     #[test]
-    fn everything_that_names_a_user_is_taken_out() {
+    fn all_headers_that_name_a_user_are_removed() {
         let lines = [
             ("X-Remote-User", "a"),
             ("x-remote-anything", "b"),
@@ -215,10 +208,10 @@ mod tests {
             ("Accept", "e"),
         ];
         let mut all = headers(&lines);
-        strip(Some(&proxy()), &mut all);
+        strip_identity_headers(Some(&proxy()), &mut all);
         assert_eq!(all, headers(&[("Accept", "e")]));
         let mut all = headers(&lines);
-        strip(None, &mut all);
+        strip_identity_headers(None, &mut all);
         assert_eq!(all, headers(&[("X-Other-User", "c"), ("Accept", "e")]));
     }
 }

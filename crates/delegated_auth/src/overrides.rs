@@ -1,34 +1,33 @@
-//! Whom to trust about callers as our own flags and the files that they name say it, in the place
-//! of what the API server says.
+//! Flags and files that override the authentication configuration of the cluster.
 //!
-//! Source: `k8s.io/apiserver/pkg/server/options/authentication.go`,
-//! `DelegatingAuthenticationOptions`. As there, each authority replaces its own part only: with a
-//! file of the front proxy's authorities everything about front proxies is from the flags, and
-//! clients' authorities are still looked up.
+//! Source: `DelegatingAuthenticationOptions` of
+//! `k8s.io/apiserver/pkg/server/options/authentication.go`. As there, each CA file overrides its own
+//! part only: with a front proxy CA file, all front proxy entries come from flags, and the client CA
+//! is still looked up.
 
 use std::path::{Path, PathBuf};
 
-use crate::trust::{CLIENT_CA, Data, PROXY_CA, Trust, TrustError};
+use crate::config::{AuthenticationConfig, CLIENT_CA, ConfigError, Entries, FRONT_PROXY_CA};
 
-/// What the entries about front proxies begin with.
-pub(crate) const PROXY: &str = "requestheader-";
+/// The prefix of the keys of front proxy entries.
+pub(crate) const FRONT_PROXY_PREFIX: &str = "requestheader-";
 
-/// Flags that say whom to trust about callers.
+/// Flags that override the authentication configuration of the cluster.
 #[derive(Debug, Clone, clap::Args)]
-pub struct TrustArgs {
-    /// Authorities (PEM) of clients' certificates. Without, those that the API server names. Read
-    /// again when it changes.
+pub struct OverrideArgs {
+    /// CA bundle (PEM) of client certificates. Default: the bundle that the API server publishes.
+    /// Reloaded when it changes.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
-    /// Authorities (PEM) of the certificates of front proxies, which say in headers who asks.
-    /// Without, whatever the API server names counts, in the place of all flags about front
-    /// proxies. Read again when it changes.
+    /// CA bundle (PEM) of front proxies, whose request headers name the user. Default: the front
+    /// proxy settings that the API server publishes; the other --requestheader flags are then
+    /// ignored. Reloaded when it changes.
     #[arg(long, value_name = "FILE")]
     pub requestheader_client_ca_file: Option<PathBuf>,
-    /// Common names that front proxies have, separated by commas. If empty, any.
+    /// Common names that front proxy certificates may have, separated by commas. Empty allows any.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "")]
     pub requestheader_allowed_names: Vec<String>,
-    /// Headers in which front proxies name the user.
+    /// Request headers with the user name.
     #[arg(
         long,
         value_name = "NAMES",
@@ -36,10 +35,10 @@ pub struct TrustArgs {
         default_value = "x-remote-user"
     )]
     pub requestheader_username_headers: Vec<String>,
-    /// Headers with the user's unique identifier.
+    /// Request headers with the user's unique identifier.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "")]
     pub requestheader_uid_headers: Vec<String>,
-    /// Headers with the user's groups.
+    /// Request headers with the user's groups.
     #[arg(
         long,
         value_name = "NAMES",
@@ -47,7 +46,7 @@ pub struct TrustArgs {
         default_value = "x-remote-group"
     )]
     pub requestheader_group_headers: Vec<String>,
-    /// What headers with anything else about the user begin with.
+    /// Prefixes of request headers with extra attributes of the user.
     #[arg(
         long,
         value_name = "PREFIXES",
@@ -55,11 +54,11 @@ pub struct TrustArgs {
         default_value = "x-remote-extra-"
     )]
     pub requestheader_extra_headers_prefix: Vec<String>,
-    /// Do not look up in the cluster what no flag says.
+    /// Do not look up missing authentication settings in the cluster.
     #[arg(long)]
     pub authentication_skip_lookup: bool,
-    /// Start also if what no flag says cannot be looked up. Callers may all be anonymous then,
-    /// until it can be.
+    /// Start even if `extension-apiserver-authentication` cannot be read. Until it can, every caller
+    /// is anonymous.
     #[arg(long)]
     pub authentication_tolerate_lookup_failure: bool,
 }
@@ -67,37 +66,37 @@ pub struct TrustArgs {
 /// A file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("--{flag}: cannot read {path}: {error}", path = .path.display())]
-pub(crate) struct Unreadable {
+pub(crate) struct ReadError {
     flag: &'static str,
     path: PathBuf,
     error: std::io::Error,
 }
 
-/// Why the files cannot be used from the start.
+/// The reason that the files cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
+pub(crate) enum OverridesError {
     #[error(transparent)]
-    Unreadable(#[from] Unreadable),
-    /// The key is the name of the flag.
+    Read(#[from] ReadError),
+    /// The key of the entry is the name of the flag.
     #[error("--{0}")]
-    Trust(TrustError),
+    Config(ConfigError),
 }
 
-/// The flags as entries of the `ConfigMap` that they stand in for.
+/// The overrides as entries of the `ConfigMap`.
 #[derive(Debug, Clone)]
-pub(crate) struct Own {
-    clients: Option<PathBuf>,
-    proxies: Option<PathBuf>,
-    /// What is said of front proxies, beside their authorities.
-    about_proxies: Data,
+pub(crate) struct ConfigOverrides {
+    client_ca_file: Option<PathBuf>,
+    front_proxy_ca_file: Option<PathBuf>,
+    /// The front proxy entries other than the CA bundle.
+    front_proxy_entries: Entries,
     skip_lookup: bool,
-    /// Whether it is no reason to stop that nothing can be looked up.
-    pub(crate) tolerates_failure: bool,
+    /// Whether the program starts if the lookup fails.
+    pub(crate) tolerate_lookup_failure: bool,
 }
 
-impl Own {
-    pub(crate) fn new(args: TrustArgs) -> Self {
-        let TrustArgs {
+impl ConfigOverrides {
+    pub(crate) fn new(args: OverrideArgs) -> Self {
+        let OverrideArgs {
             client_ca_file,
             requestheader_client_ca_file,
             requestheader_allowed_names,
@@ -108,7 +107,7 @@ impl Own {
             authentication_skip_lookup,
             authentication_tolerate_lookup_failure,
         } = args;
-        let about_proxies = [
+        let front_proxy_entries = [
             ("allowed-names", requestheader_allowed_names),
             ("username-headers", requestheader_username_headers),
             ("uid-headers", requestheader_uid_headers),
@@ -116,66 +115,66 @@ impl Own {
             ("extra-headers-prefix", requestheader_extra_headers_prefix),
         ];
         let entry = |(key, mut list): (&str, Vec<String>)| {
-            // A flag with nothing behind it is a list of one empty name, and means none.
+            // An empty flag is a list of one empty name, and means an empty list.
             list.retain(|name| !name.is_empty());
-            (format!("{PROXY}{key}"), serde_json::json!(list).to_string())
+            (
+                format!("{FRONT_PROXY_PREFIX}{key}"),
+                serde_json::json!(list).to_string(),
+            )
         };
         Self {
-            clients: client_ca_file,
-            proxies: requestheader_client_ca_file,
-            about_proxies: about_proxies.map(entry).into(),
+            client_ca_file,
+            front_proxy_ca_file: requestheader_client_ca_file,
+            front_proxy_entries: front_proxy_entries.map(entry).into(),
             skip_lookup: authentication_skip_lookup,
-            tolerates_failure: authentication_tolerate_lookup_failure,
+            tolerate_lookup_failure: authentication_tolerate_lookup_failure,
         }
     }
 
-    /// Whether anything is to be looked up in the cluster.
+    /// Whether a part of the configuration is looked up in the cluster.
     pub(crate) fn needs_lookup(&self) -> bool {
-        !self.skip_lookup && (self.clients.is_none() || self.proxies.is_none())
+        !self.skip_lookup && (self.client_ca_file.is_none() || self.front_proxy_ca_file.is_none())
     }
 
-    /// Whether there are files.
     pub(crate) fn has_files(&self) -> bool {
-        self.clients.is_some() || self.proxies.is_some()
+        self.client_ca_file.is_some() || self.front_proxy_ca_file.is_some()
     }
 
-    /// The entries that the files say, as they are now.
-    pub(crate) async fn read(&self) -> Result<Data, Unreadable> {
-        let mut data = Data::new();
-        if let Some(path) = &self.clients {
-            data.insert(CLIENT_CA.to_owned(), read(CLIENT_CA, path).await?);
+    /// Returns the entries of the files.
+    pub(crate) async fn read(&self) -> Result<Entries, ReadError> {
+        let mut entries = Entries::new();
+        if let Some(path) = &self.client_ca_file {
+            entries.insert(CLIENT_CA.to_owned(), read(CLIENT_CA, path).await?);
         }
-        if let Some(path) = &self.proxies {
-            data.extend(self.about_proxies.clone());
-            data.insert(PROXY_CA.to_owned(), read(PROXY_CA, path).await?);
+        if let Some(path) = &self.front_proxy_ca_file {
+            entries.extend(self.front_proxy_entries.clone());
+            entries.insert(FRONT_PROXY_CA.to_owned(), read(FRONT_PROXY_CA, path).await?);
         }
-        Ok(data)
+        Ok(entries)
     }
 
-    /// The same for the first time, when they must be sound.
-    pub(crate) async fn begin(&self) -> Result<Data, Unusable> {
-        let data = self.read().await?;
-        Trust::read(data.clone(), 0).map_err(Unusable::Trust)?;
-        Ok(data)
+    /// Returns the entries of the files, which must be valid at the start.
+    pub(crate) async fn load(&self) -> Result<Entries, OverridesError> {
+        let entries = self.read().await?;
+        AuthenticationConfig::parse(entries.clone(), 0).map_err(OverridesError::Config)?;
+        Ok(entries)
     }
 
-    /// All entries: what was looked up, without what the files replace, and what they say.
-    pub(crate) fn over(&self, looked_up: &Data, files: &Data) -> Data {
-        let is_replaced = |key: &str| {
-            self.clients.is_some() && key == CLIENT_CA
-                || self.proxies.is_some() && key.starts_with(PROXY)
+    /// Merges the entries of the cluster with those of the files, which take precedence.
+    pub(crate) fn merge(&self, cluster: &Entries, files: &Entries) -> Entries {
+        let is_overridden = |key: &str| {
+            self.client_ca_file.is_some() && key == CLIENT_CA
+                || self.front_proxy_ca_file.is_some() && key.starts_with(FRONT_PROXY_PREFIX)
         };
-        let kept = looked_up
-            .iter()
-            .filter(|(key, _)| !is_replaced(key))
-            .chain(files);
-        kept.map(|(key, text)| (key.clone(), text.clone()))
-            .collect()
+        let mut merged = cluster.clone();
+        merged.retain(|key, _| !is_overridden(key));
+        merged.extend(files.clone());
+        merged
     }
 }
 
-/// An empty file, which may be one that is being written, is no reason to trust nobody.
-async fn read(flag: &'static str, path: &Path) -> Result<String, Unreadable> {
+/// Rejects an empty file, which may be in the middle of a write.
+async fn read(flag: &'static str, path: &Path) -> Result<String, ReadError> {
     let text = match tokio::fs::read_to_string(path).await {
         Ok(text) if text.trim().is_empty() => Err(std::io::Error::new(
             std::io::ErrorKind::InvalidData,
@@ -183,7 +182,7 @@ async fn read(flag: &'static str, path: &Path) -> Result<String, Unreadable> {
         )),
         read => read,
     };
-    text.map_err(|error| Unreadable {
+    text.map_err(|error| ReadError {
         flag,
         path: path.to_owned(),
         error,
@@ -199,15 +198,17 @@ mod tests {
     #[derive(clap::Parser)]
     struct Flags {
         #[command(flatten)]
-        trust: TrustArgs,
+        overrides: OverrideArgs,
     }
 
-    /// `expected`: the entries that count, of what was looked up and of what files say.
+    /// `expected`: the merged entries of the `ConfigMap` and of files.
     fn check(words: &[&str], expected: &[&str]) {
-        let own = Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust);
+        let overrides = ConfigOverrides::new(
+            Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides,
+        );
         let keys = [
             CLIENT_CA,
-            PROXY_CA,
+            FRONT_PROXY_CA,
             "requestheader-allowed-names",
             "requestheader-uid-headers",
             "other",
@@ -216,22 +217,25 @@ mod tests {
             keys.map(|key| (key.to_owned(), format!("{key} {from}")))
                 .into()
         };
-        let mut files: Data = data("file");
+        let mut files: Entries = data("file");
         files.retain(|key, _| {
-            own.clients.is_some() && key == CLIENT_CA
-                || own.proxies.is_some()
+            overrides.client_ca_file.is_some() && key == CLIENT_CA
+                || overrides.front_proxy_ca_file.is_some()
                     && [
                         "requestheader-client-ca-file",
                         "requestheader-allowed-names",
                     ]
                     .contains(&key.as_str())
         });
-        let texts: Vec<String> = own.over(&data("map"), &files).into_values().collect();
+        let texts: Vec<String> = overrides
+            .merge(&data("map"), &files)
+            .into_values()
+            .collect();
         assert_eq!(texts, expected, "{words:?}");
     }
 
     #[test]
-    fn each_file_replaces_its_own_part() {
+    fn each_file_overrides_its_own_part() {
         let map = [
             "client-ca-file map",
             "other map",
@@ -260,11 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_with_nothing_behind_it_names_nobody() {
+    fn an_empty_flag_is_an_empty_list() {
         let entries = |words: &[&str]| {
-            let mut own =
-                Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust);
-            own.about_proxies.remove("requestheader-allowed-names")
+            let mut overrides = ConfigOverrides::new(
+                Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides,
+            );
+            overrides
+                .front_proxy_entries
+                .remove("requestheader-allowed-names")
         };
         for (words, expected) in [
             (&[][..], "[]"),
@@ -276,10 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_looked_up_that_files_say() {
+    fn nothing_is_looked_up_that_files_override() {
         let needs = |words: &[&str]| {
-            Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust)
-                .needs_lookup()
+            ConfigOverrides::new(
+                Flags::parse_from(std::iter::once(&"adapter").chain(words)).overrides,
+            )
+            .needs_lookup()
         };
         assert!(
             needs(&[])
@@ -294,25 +303,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_empty_file_says_nothing() {
+    async fn an_empty_file_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let own = Own::new(
+        let overrides = ConfigOverrides::new(
             Flags::parse_from([
                 "adapter",
                 "--client-ca-file",
                 file.path().to_str().expect("text"),
             ])
-            .trust,
+            .overrides,
         );
         std::fs::write(file.path(), "\n").expect("written");
         assert!(
-            own.read()
+            overrides
+                .read()
                 .await
                 .expect_err("empty")
                 .to_string()
                 .ends_with("it is empty")
         );
         std::fs::write(file.path(), "anything").expect("written");
-        assert_eq!(own.read().await.expect("read")[CLIENT_CA], "anything");
+        assert_eq!(overrides.read().await.expect("read")[CLIENT_CA], "anything");
     }
 }
