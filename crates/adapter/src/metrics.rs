@@ -64,33 +64,33 @@ impl Metrics {
             requests: IntCounterVec::new(
                 Opts::new(
                     "plimsoll_adapter_requests_total",
-                    "Requests, by what they asked for and the code of the answer.",
+                    "Requests by API and status code.",
                 ),
                 &["api", "code"],
             )?,
             latency: histogram(
                 "plimsoll_adapter_request_duration_seconds",
-                "Time from the head of a request to its answer, by what it asked for.",
+                "Latency of requests in seconds, from the end of the headers to the response, by API.",
                 &LATENCY_BUCKETS,
                 "api",
             )?,
             freshness: histogram(
                 "metrics_apiserver_metric_freshness_seconds",
-                "Age of the values that were served, by API group.",
+                "Age of served values in seconds by API group.",
                 &FRESHNESS_BUCKETS,
                 "group",
             )?,
             leads_here: IntGaugeVec::new(
                 Opts::new(
-                    "plimsoll_adapter_api_service_leads_here",
-                    "Whether an APIService leads to the adapter.",
+                    "plimsoll_adapter_apiservice_owned",
+                    "1 if the APIService points at the adapter's Service.",
                 ),
                 &["name"],
             )?,
             foreign_changes: IntCounterVec::new(
                 Opts::new(
-                    "plimsoll_adapter_api_service_foreign_changes_total",
-                    "How often somebody else was found to have changed an APIService that leads, or led, to the adapter.",
+                    "plimsoll_adapter_apiservice_external_changes_total",
+                    "Changes by others of an APIService that points, or pointed, at the adapter's Service.",
                 ),
                 &["name"],
             )?,

@@ -292,10 +292,10 @@ async fn knows(client: &Client, own: &OwnService, port: u16, upstream: &str) -> 
         let metrics = metrics.with_context(|| format!("the metrics of pod {name}"))?;
         let has = |line: &str| metrics.lines().any(|one| one.starts_with(line));
         ensure!(
-            has("adapter_routes_file_used 1"),
+            has("plimsoll_adapter_routes_config_last_reload_successful 1"),
             "pod {name} does not use the present file of routes"
         );
-        let known = format!("adapter_upstream_resting{{upstream=\"{upstream}\"}}");
+        let known = format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
         ensure!(
             has(&known),
             "pod {name} does not know the upstream {upstream} yet"

@@ -37,6 +37,7 @@ impl RuleFile {
         let rules =
             RuleSet::parse(&text).with_context(|| format!("rule file {}", path.display()))?;
         warn(&rules);
+        metrics.set_config_valid(true);
         Ok((
             Self {
                 path,
@@ -65,7 +66,7 @@ impl RuleFile {
             Err(error) => {
                 self.complaints
                     .make(&format!("cannot read {}: {error}", self.path.display()));
-                self.metrics.file_is_broken(true);
+                self.metrics.set_config_valid(false);
                 None
             }
         }
@@ -75,13 +76,13 @@ impl RuleFile {
     fn take(&mut self, text: String) -> Option<RuleSet> {
         if text == self.text {
             // It may have been gone in between.
-            self.metrics.file_is_broken(!self.is_usable);
+            self.metrics.set_config_valid(self.is_usable);
             return None;
         }
         self.text = text;
         let rules = RuleSet::parse(&self.text);
         self.is_usable = rules.is_ok();
-        self.metrics.file_is_broken(!self.is_usable);
+        self.metrics.set_config_valid(self.is_usable);
         match rules {
             Ok(rules) => {
                 tracing::info!(file = %self.path.display(), "there are new rules");
@@ -156,7 +157,10 @@ mod tests {
                 .encode_to_string(&self.registry.gather())
                 .expect("text");
             assert_eq!(
-                (rules, shown.contains("adapter_rules_file_is_broken 1")),
+                (
+                    rules,
+                    shown.contains("plimsoll_adapter_rules_config_last_reload_successful 0")
+                ),
                 expected,
                 "{text:?}"
             );

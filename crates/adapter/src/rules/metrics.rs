@@ -16,7 +16,7 @@ pub(super) struct Metrics {
     answers: IntCounterVec,
     lists: IntCounterVec,
     known: IntGaugeVec,
-    file_is_broken: IntGauge,
+    config_valid: IntGauge,
 }
 
 impl Metrics {
@@ -26,31 +26,37 @@ impl Metrics {
         };
         let metrics = Self {
             queries: counter(
-                "adapter_rules_queries_total",
-                "Requests to Prometheus by their HTTP status.",
+                "plimsoll_adapter_rules_queries_total",
+                "Requests to Prometheus by HTTP status code.",
                 "code",
             )?,
             query_seconds: Histogram::with_opts(
-                HistogramOpts::new("adapter_rules_query_seconds", "How long Prometheus takes.")
-                    .buckets(BUCKETS.to_vec()),
+                HistogramOpts::new(
+                    "plimsoll_adapter_rules_query_duration_seconds",
+                    "Latency of requests to Prometheus in seconds.",
+                )
+                .buckets(BUCKETS.to_vec()),
             )?,
             answers: counter(
-                "adapter_rules_answers_total",
-                "Answers by where their values are from.",
-                "from",
+                "plimsoll_adapter_rules_responses_total",
+                "Responses to metric requests by source of the values: store, last_good or none.",
+                "source",
             )?,
             lists: counter(
-                "adapter_rules_lists_total",
-                "Lists of all series by outcome.",
+                "plimsoll_adapter_rules_relists_total",
+                "Listings of the series of all rules by outcome.",
                 "outcome",
             )?,
             known: IntGaugeVec::new(
-                Opts::new("adapter_rules_known_metrics", "Metrics that rules make."),
+                Opts::new(
+                    "plimsoll_adapter_rules_metrics",
+                    "Number of metrics that rules define.",
+                ),
                 &["api"],
             )?,
-            file_is_broken: IntGauge::new(
-                "adapter_rules_file_is_broken",
-                "Whether the rule file cannot be read, so that the rules before it stand.",
+            config_valid: IntGauge::new(
+                "plimsoll_adapter_rules_config_last_reload_successful",
+                "1 if the last reload of the rule file succeeded; if 0, the previous rules are still in use.",
             )?,
         };
         registry.register(Box::new(metrics.queries.clone()))?;
@@ -58,7 +64,7 @@ impl Metrics {
         registry.register(Box::new(metrics.answers.clone()))?;
         registry.register(Box::new(metrics.lists.clone()))?;
         registry.register(Box::new(metrics.known.clone()))?;
-        registry.register(Box::new(metrics.file_is_broken.clone()))?;
+        registry.register(Box::new(metrics.config_valid.clone()))?;
         Ok(metrics)
     }
 
@@ -72,7 +78,7 @@ impl Metrics {
         let from = match from {
             Some(From::Store) => "store",
             Some(From::LastGood) => "last_good",
-            None => "nowhere",
+            None => "none",
         };
         self.answers.with_label_values(&[from]).inc();
     }
@@ -91,7 +97,7 @@ impl Metrics {
             .set(gauge(external));
     }
 
-    pub(super) fn file_is_broken(&self, is_broken: bool) {
-        self.file_is_broken.set(i64::from(is_broken));
+    pub(super) fn set_config_valid(&self, is_valid: bool) {
+        self.config_valid.set(is_valid.into());
     }
 }

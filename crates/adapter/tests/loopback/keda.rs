@@ -74,7 +74,7 @@ async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
         operator.asked(),
         [("orders".to_owned(), "shop".to_owned(), "queue".to_owned())]
     );
-    let line = r#"adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
+    let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
     assert!(stage.metrics().contains(line), "{}", stage.metrics());
     assert_eq!(
         stage
@@ -121,7 +121,9 @@ async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_take
         "names of files are in the log alone"
     );
     assert!(
-        !stage.metrics().contains("adapter_upstream_resting{"),
+        !stage
+            .metrics()
+            .contains("plimsoll_adapter_upstream_circuit_open{"),
         "{}",
         stage.metrics()
     );
@@ -149,7 +151,7 @@ async fn while_the_operator_hangs_its_last_word_stands_in_and_then_it_is_left_al
     assert!(
         stage
             .metrics()
-            .contains(r#"adapter_upstream_resting{upstream="keda"} 1"#),
+            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 1"#),
         "{}",
         stage.metrics()
     );
@@ -159,7 +161,7 @@ async fn while_the_operator_hangs_its_last_word_stands_in_and_then_it_is_left_al
     assert!(
         stage
             .metrics()
-            .contains(r#"adapter_upstream_resting{upstream="keda"} 0"#),
+            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 0"#),
         "{}",
         stage.metrics()
     );

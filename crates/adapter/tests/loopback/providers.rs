@@ -97,7 +97,7 @@ async fn a_question_is_left_to_its_owner_in_our_own_name() {
     assert_eq!(ask(&stage, QUEUE).await.0, 404);
     assert_eq!(provider.asked().len(), 0);
     let metrics = stage.metrics();
-    let line = r#"adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
+    let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
     assert!(metrics.contains(line), "{metrics}");
 }
 
@@ -144,13 +144,12 @@ async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alon
     assert!(
         stage
             .metrics()
-            .contains(r#"adapter_upstream_resting{upstream="another"} 1"#),
+            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="another"} 1"#),
         "{}",
         stage.metrics()
     );
     assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
-    let stood_in =
-        r#"adapter_route_requests_total{outcome="stale",route="default",upstream="another"}"#;
+    let stood_in = r#"plimsoll_adapter_route_requests_total{outcome="stale",route="default",upstream="another"}"#;
     // What was said is shared for a second, and stands in after that.
     let asking = eventually("the old answer stands in", Pace::WITHIN, async || {
         let metrics = stage.metrics();
@@ -166,7 +165,7 @@ async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alon
     assert!(
         stage
             .metrics()
-            .contains(r#"adapter_upstream_resting{upstream="another"} 0"#),
+            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="another"} 0"#),
         "{}",
         stage.metrics()
     );
@@ -409,7 +408,9 @@ async fn a_file_with_a_mistake_leaves_the_old_one_in_use() {
         "routes[0].upstream: no upstream is called \"nobody\""
     );
     assert!(
-        stage.metrics().contains("adapter_routes_file_used 0"),
+        stage
+            .metrics()
+            .contains("plimsoll_adapter_routes_config_last_reload_successful 0"),
         "{}",
         stage.metrics()
     );
@@ -438,7 +439,8 @@ async fn two_adapters_that_leave_the_same_to_each_other_find_out() {
         message.ends_with("(asked of one) (asked of two)"),
         "{message}"
     );
-    let line = r#"adapter_route_requests_total{outcome="loop",route="default",upstream="two"} 1"#;
+    let line =
+        r#"plimsoll_adapter_route_requests_total{outcome="loop",route="default",upstream="two"} 1"#;
     assert!(one.metrics().contains(line), "{}", one.metrics());
     assert_eq!(
         two.api.tokens(),
