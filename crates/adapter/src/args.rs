@@ -1,6 +1,6 @@
 //! The adapter's flags.
 
-mod expected;
+mod predictions;
 mod serving;
 
 use runtime::{CommonArgs, Program};
@@ -10,7 +10,7 @@ use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
 use crate::takeover::Command;
 use delegated_auth::AuthArgs;
-pub use expected::ExpectedArgs;
+pub use predictions::PredictionArgs;
 
 /// What sets the adapter's command line apart.
 pub const PROGRAM: Program = Program {
@@ -43,7 +43,7 @@ pub struct Args {
     pub auth: AuthArgs,
     /// Flags of predictions and windows of time.
     #[command(flatten)]
-    pub expected: ExpectedArgs,
+    pub predictions: PredictionArgs,
     /// Flags about other providers.
     #[command(flatten)]
     pub routes: RoutesArgs,
@@ -99,11 +99,11 @@ mod tests {
         assert_eq!(
             (
                 args.common.kubeconfig.as_str(),
-                adopt.place.namespace.as_str()
+                adopt.target.namespace.as_str()
             ),
             ("a", "b")
         );
-        assert!(adopt.place.force && !adopt.dry_run);
+        assert!(adopt.target.force && !adopt.dry_run);
         assert!(parse("").expect("they fit").command.is_none());
         assert!(parse("release --dry-run").is_err());
     }

@@ -14,24 +14,22 @@
 //! * [`rules`]: metrics from queries, as prometheus-adapter's rule file says.
 
 pub mod act;
-pub mod answer;
 pub mod api_version;
 pub mod args;
-pub mod ask;
-pub mod decide;
-pub mod expected;
 pub mod flow;
 pub mod metrics;
-pub mod refusal;
+pub mod predictions;
+pub mod providers;
 pub mod registration;
+pub mod request;
 pub mod routes;
 pub mod rules;
 mod run;
 pub mod serve;
 pub mod service_ref;
+pub mod status_error;
 pub mod takeover;
-
-use delegated_auth::coalescing_cache as answers;
+pub mod value;
 
 pub use args::{Args, PROGRAM};
 pub use run::{run, run_on};

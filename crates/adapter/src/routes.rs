@@ -8,14 +8,14 @@
 mod aggregated;
 mod args;
 mod breaker;
-mod exchange;
+mod client;
 mod file;
 mod glob;
-mod hops;
 mod keda;
-mod link;
 mod metrics;
+mod response;
 mod upstream;
+mod via;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,16 +27,16 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use prometheus::Registry;
 
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
-use crate::refusal::Refusal;
+use crate::request::ExternalMetricRequest;
 use crate::service_ref::OwnService;
+use crate::status_error::StatusError;
+use crate::value::ExternalValue;
 use file::File;
 use metrics::Metrics;
 use upstream::Upstream;
 
 pub use args::RoutesArgs;
-pub use hops::Hops;
+pub use via::Via;
 
 /// How often the files are compared with what is in use.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl fmt::Debug for Routes {
 }
 
 /// A question that is somebody else's.
-pub struct Left {
+pub struct MatchedRoute {
     own: Arc<OwnService>,
     route: String,
     upstream: Upstream,
@@ -76,13 +76,13 @@ pub struct Left {
 
 /// The upstream to which a file of routes leaves something and that answers in the place of this
 /// Service, if there is one.
-pub(crate) fn upstream_of(
+pub(crate) fn upstream_for(
     text: &str,
     own: &OwnService,
     service: &OwnService,
 ) -> anyhow::Result<Option<String>> {
     Ok(File::read(text, own, Path::new(""))?
-        .upstream_of(service)
+        .upstream_for(service)
         .map(str::to_owned))
 }
 
@@ -122,7 +122,7 @@ impl Routes {
             tokio::time::sleep(PERIOD).await;
             let trouble = self.reload().await.err().map(|error| format!("{error:#}"));
             if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
-                tracing::error!(error, file = %self.file.display(), "keeping the old routes: the new ones cannot be used");
+                tracing::error!(error, file = %self.file.display(), "cannot load the routes file; keeping the previous routes");
             }
             said = trouble;
         }
@@ -131,7 +131,7 @@ impl Routes {
     /// Compares the files with what is in use and takes over a change.
     pub async fn reload(&self) -> anyhow::Result<()> {
         let reloaded = self.try_reload().await;
-        self.metrics.file_used(reloaded.is_ok());
+        self.metrics.set_config_valid(reloaded.is_ok());
         reloaded
     }
 
@@ -152,31 +152,31 @@ impl Routes {
             .upstreams
             .keys()
             .filter(|name| !upstreams.contains_key(*name))
-            .for_each(|name| self.metrics.forget(name));
+            .for_each(|name| self.metrics.remove_upstream(name));
         if before.file != file {
             let (routes, upstreams) = (file.routes.len(), file.upstreams.len());
-            tracing::info!(routes, upstreams, "what is left to other providers");
+            tracing::info!(routes, upstreams, "loaded routes");
         }
         self.current.store(Arc::new(Table { file, upstreams }));
         Ok(())
     }
 
     /// Whose question it is, if a route says so.
-    pub fn owner(&self, ask: &ExternalAsk) -> Option<Left> {
+    pub fn route_for(&self, request: &ExternalMetricRequest) -> Option<MatchedRoute> {
         let table = self.current.load();
-        let (route, upstream) = table.file.owner(ask)?;
-        self.left(&table, route, upstream)
+        let (route, upstream) = table.file.route_for(request)?;
+        self.matched(&table, route, upstream)
     }
 
     /// Whose questions all those are that are nobody's, if anybody's.
-    pub fn rest(&self) -> Option<Left> {
+    pub fn default_route(&self) -> Option<MatchedRoute> {
         let table = self.current.load();
-        self.left(&table, "default", table.file.default_upstream.as_ref()?)
+        self.matched(&table, "default", table.file.default_upstream.as_ref()?)
     }
 
-    fn left(&self, table: &Table, route: &str, upstream: &str) -> Option<Left> {
+    fn matched(&self, table: &Table, route: &str, upstream: &str) -> Option<MatchedRoute> {
         let upstream = table.upstreams.get(upstream)?.clone();
-        Some(Left {
+        Some(MatchedRoute {
             own: Arc::clone(&self.own),
             route: route.to_owned(),
             upstream,
@@ -184,13 +184,17 @@ impl Routes {
     }
 }
 
-impl Left {
+impl MatchedRoute {
     /// What the owner says. `hops`: through whom the question has come.
-    pub async fn ask(&self, ask: &ExternalAsk, hops: &Hops) -> Result<Vec<ExternalValue>, Refusal> {
+    pub async fn ask(
+        &self,
+        request: &ExternalMetricRequest,
+        via: &Via,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
         let OwnService { namespace, name } = &*self.own;
-        match hops.and(&format!("{namespace}/{name}")) {
-            Ok(hops) => self.upstream.ask(&self.route, ask, hops).await,
-            Err(error) => Err(self.upstream.went_round(&self.route, ask, &error)),
+        match via.append(&format!("{namespace}/{name}")) {
+            Ok(via) => self.upstream.ask(&self.route, request, via).await,
+            Err(error) => Err(self.upstream.loop_detected(&self.route, request, &error)),
         }
     }
 }

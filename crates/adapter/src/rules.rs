@@ -11,15 +11,15 @@
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the
 //! crate's README.
 
-mod answers;
 pub mod args;
 mod budget;
 mod catalog;
-mod followed;
 mod listing;
-mod lists;
 mod metrics;
+mod name_cache;
 mod objects;
+mod query_cache;
+mod rule_file;
 mod store;
 mod values;
 
@@ -31,19 +31,19 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::prometheus::Connection;
-use sources::rules::{ApiResource, Objects as Meant};
+use sources::rules::{ApiResource, Objects as QueryObjects};
 use tokio::sync::{Notify, watch};
 use view::View;
 
-use crate::answer::{ExternalValue, MetricNames, MetricValue};
-use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::flow::Flow;
-use crate::refusal::Refusal;
-use answers::{Answers, Samples};
-use catalog::{Catalog, Offer};
-use listing::{Listing, Pace};
+use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MetricNames, MetricValue};
+use catalog::{Catalog, MetricSource};
+use listing::{RelistConfig, Relister};
 use metrics::Metrics;
 use objects::Objects;
+use query_cache::{QueryCache, Samples};
 use store::Store;
 
 pub use sources::rules::RuleError;
@@ -53,7 +53,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// Where rules are and how they are followed.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RulesConfig {
     /// The rule file.
     pub file: PathBuf,
     /// The store.
@@ -78,9 +78,9 @@ struct Shared {
     catalog: ArcSwapOption<Catalog>,
     names: ArcSwap<MetricNames>,
     store: Arc<Store>,
-    answers: Answers,
+    cache: QueryCache,
     /// Somebody asked for a metric that is not in the catalog.
-    wanted: Notify,
+    relist_requested: Notify,
     metrics: Metrics,
 }
 
@@ -95,11 +95,11 @@ impl Rules {
     /// Reads the rule file, which must be good, and keeps everything current from then on. `view`
     /// has the labels of pods.
     pub fn start(
-        settings: Settings,
+        settings: RulesConfig,
         view: watch::Receiver<View>,
         chassis: &Chassis,
     ) -> anyhow::Result<Self> {
-        let Settings {
+        let RulesConfig {
             file,
             connection,
             relist_interval,
@@ -112,19 +112,19 @@ impl Rules {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(connection, metrics.clone())),
-            answers: Answers::new(last_good_for),
-            wanted: Notify::new(),
+            cache: QueryCache::new(last_good_for),
+            relist_requested: Notify::new(),
             metrics,
         });
-        let pace = Pace {
+        let relist = RelistConfig {
             interval: relist_interval,
             max_age,
         };
-        let listing = Listing::new(
+        let listing = Relister::new(
             Arc::clone(&shared),
             client.clone(),
             chassis.clock(),
-            pace,
+            relist,
             file,
         )?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
@@ -140,91 +140,92 @@ impl Rules {
     async fn forget(self, now: impl Fn() -> Timestamp) {
         loop {
             tokio::time::sleep(SWEEP).await;
-            self.shared.answers.sweep(now());
+            self.shared.cache.sweep(now());
             self.objects.sweep(Instant::now());
         }
     }
 
     /// Whether a question within a namespace is about objects of the whole cluster, such as nodes.
     /// Only the own namespace may be read by rights in it alone.
-    pub fn needs_cluster_scope(&self, ask: &CustomAsk) -> bool {
+    pub fn needs_cluster_scope(&self, request: &CustomMetricRequest) -> bool {
         let catalog = self.shared.catalog.load();
         let resources = catalog.as_ref().map(|catalog| &catalog.resources);
-        let resource = resources
-            .and_then(|resources| resources.find(&ask.resource.group, &ask.resource.resource));
-        ask.namespace.is_some()
+        let resource = resources.and_then(|resources| {
+            resources.find(&request.resource.group, &request.resource.resource)
+        });
+        request.namespace.is_some()
             && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
     }
 
     /// The values of a metric of objects; none if no rule makes it.
     pub async fn custom(
         &self,
-        ask: &CustomAsk,
+        request: &CustomMetricRequest,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Option<Vec<MetricValue>>, Refusal> {
+    ) -> Result<Option<Vec<MetricValue>>, StatusError> {
         let Some(catalog) = self.shared.catalog.load_full() else {
             let why = format!(
                 "the metric {} is not known: the metrics of Prometheus were not listed yet",
-                ask.metric
+                request.metric
             );
-            return Err(Refusal::NotFound(why));
+            return Err(StatusError::NotFound(why));
         };
         let resource = catalog
             .resources
-            .find(&ask.resource.group, &ask.resource.resource);
-        let Some(offer) = resource.and_then(|resource| catalog.custom(&ask.metric, resource))
+            .find(&request.resource.group, &request.resource.resource);
+        let Some(source) = resource.and_then(|resource| catalog.custom(&request.metric, resource))
         else {
-            self.shared.wanted.notify_one();
+            self.shared.relist_requested.notify_one();
             return Ok(None);
         };
-        let namespace = namespace(offer, ask)?;
-        let names: Arc<[String]> = match &ask.subject {
-            Subject::Named(name) => [name.clone()].into(),
-            Subject::Selected(selector) => {
+        let namespace = namespace(source, request)?;
+        let names: Arc<[String]> = match &request.objects {
+            ObjectSelector::Name(name) => [name.clone()].into(),
+            ObjectSelector::Labels(selector) => {
                 let namespace = namespace.map(|(_, namespace)| namespace);
                 self.objects
-                    .names(&offer.place.resource, namespace, selector)
+                    .names(&source.object_labels.resource, namespace, selector)
                     .await?
             }
         };
-        let objects = Meant {
-            label: &offer.place.label,
+        let objects = QueryObjects {
+            label: &source.object_labels.label,
             names: &names,
             namespace,
         };
-        let query = offer
+        let query = source
             .rule
-            .query_objects(&offer.series, objects, &ask.metric_selector)?;
+            .query_objects(&source.series, objects, &request.metric_selector)?;
         let samples = self
-            .answer(&query, Some(&offer.place.label), flow, now)
+            .answer(&query, Some(&source.object_labels.label), flow, now)
             .await?;
-        values::of_objects(ask, &offer.place, &names, &samples).map(Some)
+        values::of_objects(request, &source.object_labels, &names, &samples).map(Some)
     }
 
     /// The values of an external metric; none if no rule makes it.
     pub async fn external(
         &self,
-        ask: &ExternalAsk,
+        request: &ExternalMetricRequest,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
+    ) -> Result<Option<Vec<ExternalValue>>, StatusError> {
         let Some(catalog) = self.shared.catalog.load_full() else {
             return Ok(None);
         };
-        let Some(offer) = catalog.external(&ask.metric) else {
-            self.shared.wanted.notify_one();
+        let Some(source) = catalog.external(&request.metric) else {
+            self.shared.relist_requested.notify_one();
             return Ok(None);
         };
-        let namespace_label = offer.namespace_label.as_deref();
-        let query = offer.rule.query_external(
-            &offer.series,
+        let namespace_label = source.namespace_label.as_deref();
+        let query = source.rule.query_external(
+            &source.series,
             namespace_label,
-            &ask.namespace,
-            &ask.selector,
+            &request.namespace,
+            &request.selector,
         )?;
         let samples = self.answer(&query, None, flow, now).await?;
-        values::external(&ask.metric, &samples).map(Some)
+        values::external(&request.metric, &samples).map(Some)
     }
 
     /// What the metrics are called.
@@ -240,15 +241,15 @@ impl Rules {
         label: Option<&str>,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Samples, Refusal> {
-        let ask = self
-            .shared
-            .store
-            .ask(query.to_owned(), label.map(str::to_owned), flow.clone());
+    ) -> Result<Samples, StatusError> {
+        let request =
+            self.shared
+                .store
+                .ask(query.to_owned(), label.map(str::to_owned), flow.clone());
         let answer = self
             .shared
-            .answers
-            .get(&answer_key(query, label), flow, now, ask)
+            .cache
+            .get(&answer_key(query, label), flow, now, request)
             .await;
         self.shared
             .metrics
@@ -272,12 +273,12 @@ fn answer_key(query: &str, label: Option<&str>) -> String {
 /// The label of the namespace with the namespace that is asked about. Objects of the whole cluster
 /// have none, also when whoever asks puts its own namespace before them, as the autoscaler does.
 fn namespace<'a>(
-    offer: &'a Offer,
-    ask: &'a CustomAsk,
-) -> Result<Option<(&'a str, &'a str)>, Refusal> {
-    let resource = &offer.place.resource;
-    if is_of_another_namespace(resource, ask) {
-        return Err(Refusal::NotFound(
+    source: &'a MetricSource,
+    request: &'a CustomMetricRequest,
+) -> Result<Option<(&'a str, &'a str)>, StatusError> {
+    let resource = &source.object_labels.resource;
+    if is_of_another_namespace(resource, request) {
+        return Err(StatusError::NotFound(
             "within a namespace nothing is told of other namespaces".to_owned(),
         ));
     }
@@ -285,26 +286,27 @@ fn namespace<'a>(
         return Ok(None);
     }
     let plural = &resource.resource;
-    let Some(namespace) = &ask.namespace else {
-        return Err(Refusal::NotFound(format!(
+    let Some(namespace) = &request.namespace else {
+        return Err(StatusError::NotFound(format!(
             "{plural} are in namespaces, and none is named"
         )));
     };
-    let Some(label) = &offer.place.namespace_label else {
+    let Some(label) = &source.object_labels.namespace_label else {
         let why = format!(
             "{} does not say which label has the namespace of {plural}",
-            offer.rule.at
+            source.rule.at
         );
-        return Err(Refusal::NotFound(why));
+        return Err(StatusError::NotFound(why));
     };
     Ok(Some((label, namespace)))
 }
 
 /// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the
 /// whole cluster.
-fn is_of_another_namespace(resource: &ApiResource, ask: &CustomAsk) -> bool {
-    let is_own = |own: &String| matches!(&ask.subject, Subject::Named(name) if name == own);
-    is_namespaces(resource) && ask.namespace.as_ref().is_some_and(|own| !is_own(own))
+fn is_of_another_namespace(resource: &ApiResource, request: &CustomMetricRequest) -> bool {
+    let is_own =
+        |own: &String| matches!(&request.objects, ObjectSelector::Name(name) if name == own);
+    is_namespaces(resource) && request.namespace.as_ref().is_some_and(|own| !is_own(own))
 }
 
 fn is_namespaces(resource: &ApiResource) -> bool {
@@ -319,17 +321,21 @@ mod tests {
 
     use super::*;
 
-    fn check(namespace: Option<&str>, resource: &str, subject: Subject, expected: bool) {
+    fn check(namespace: Option<&str>, resource: &str, objects: ObjectSelector, expected: bool) {
         let resources = ApiResources::built_in();
         let resource = resources.find("", resource).expect(resource);
-        let ask = CustomAsk {
+        let request = CustomMetricRequest {
             namespace: namespace.map(str::to_owned),
             resource: resource.resource.clone(),
-            subject,
+            objects,
             metric: "rps".to_owned(),
             metric_selector: Selector::everything(),
         };
-        assert_eq!(is_of_another_namespace(resource, &ask), expected, "{ask:?}");
+        assert_eq!(
+            is_of_another_namespace(resource, &request),
+            expected,
+            "{request:?}"
+        );
     }
 
     /// Rules that nobody lists.
@@ -349,8 +355,8 @@ mod tests {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(connection, metrics.clone())),
-            answers: Answers::new(Duration::from_mins(1)),
-            wanted: Notify::new(),
+            cache: QueryCache::new(Duration::from_mins(1)),
+            relist_requested: Notify::new(),
             metrics,
         };
         let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
@@ -379,11 +385,11 @@ mod tests {
                 at: now,
                 value: 1.0,
             };
-            let ask = async { Ok(vec![sample]) };
+            let request = async { Ok(vec![sample]) };
             let answer = rules
                 .shared
-                .answers
-                .get(&answer_key("up", label), &flow, now, ask)
+                .cache
+                .get(&answer_key("up", label), &flow, now, request)
                 .await;
             assert_eq!(
                 answer.expect("an answer").0[0].labels.len(),
@@ -403,27 +409,27 @@ mod tests {
         };
         let answer = rules
             .shared
-            .answers
+            .cache
             .get("up", &Flow::default(), now(), async { Ok(Vec::new()) })
             .await;
         assert!(answer.is_ok());
         let forgetting = tokio::spawn(rules.clone().forget(now));
         tokio::time::sleep(Duration::from_secs(100)).await;
-        assert_eq!(rules.shared.answers.len(), 1);
+        assert_eq!(rules.shared.cache.len(), 1);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(rules.shared.answers.len(), 0);
+        assert_eq!(rules.shared.cache.len(), 0);
         forgetting.abort();
     }
 
     #[test]
     fn nobody_asks_of_a_namespace_in_another() {
-        let named = |name: &str| Subject::Named(name.to_owned());
+        let named = |name: &str| ObjectSelector::Name(name.to_owned());
         check(Some("shop"), "namespaces", named("bank"), true);
         check(Some("shop"), "namespace", named("bank"), true);
         check(
             Some("shop"),
             "namespaces",
-            Subject::Selected(Selector::everything()),
+            ObjectSelector::Labels(Selector::everything()),
             true,
         );
         check(Some("shop"), "namespaces", named("shop"), false);

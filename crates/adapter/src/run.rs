@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::act::Events;
 use crate::args::Args;
-use crate::decide::Providers;
 use crate::metrics::{self, Metrics};
+use crate::providers::Providers;
 use crate::registration::Attendant;
 use crate::routes::Routes;
 use crate::rules::Rules;
-use crate::serve::{LIMITS, Surface};
+use crate::serve::{AdapterServer, LIMITS};
 use delegated_auth::DelegatedAuth;
 
 /// How long requests are still taken after the end was asked for: the API server goes on sending
@@ -45,7 +45,7 @@ pub async fn run_on(
         command: _,
         common: _,
         auth,
-        expected,
+        predictions,
         rules,
         routes,
         serving,
@@ -68,12 +68,12 @@ pub async fn run_on(
             .tasks
             .spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let expected = expected.start(&answering)?;
+    let predictions = predictions.start(&answering)?;
     let rules = rules
-        .map(|settings| Rules::start(settings, expected.view(), &answering))
+        .map(|settings| Rules::start(settings, predictions.view(), &answering))
         .transpose()?;
     let providers = Providers {
-        expected,
+        predictions,
         rules,
         routes,
     };
@@ -95,15 +95,15 @@ pub async fn run_on(
         activity: chassis.activity.clone(),
         shutdown: chassis.shutdown.clone(),
     };
-    let surface = Surface {
+    let server_state = AdapterServer {
         auth,
         providers,
         metrics: metrics.clone(),
         health,
-        leaving: chassis.shutdown.clone(),
+        shutdown: chassis.shutdown.clone(),
     };
     let server = port.serve(
-        surface.router(),
+        server_state.router(),
         certificates.current(),
         chassis.shutdown.clone(),
         LEAVING,

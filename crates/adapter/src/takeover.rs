@@ -3,8 +3,8 @@
 //! by a route, so that no question goes without its answer.
 
 mod args;
-mod decide;
-mod rivals;
+mod conflicts;
+mod plan;
 #[cfg(test)]
 mod tests;
 
@@ -22,41 +22,41 @@ use crate::act;
 use crate::registration::{is_available, objects};
 use crate::routes;
 use crate::service_ref::OwnService;
-pub use args::{AdoptArgs, Command, PlaceArgs, ReleaseArgs};
-use decide::{Adoption, BEFORE, adoption, led_to, release};
-use rivals::rivals;
+pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
+use conflicts::conflicts;
+use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
 
 /// The object that leads to the provider.
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 /// A `ConfigMap` reaches a pod within a minute or so, and a changed object the API server's
 /// conditions sooner.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 /// For this time after a change, conditions may still be about what was before. The API server
 /// looks for five seconds at most.
-const SETTLING: Duration = Duration::from_secs(6);
+const SETTLE: Duration = Duration::from_secs(6);
 /// Between two looks.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 
 /// Does what a person asks for.
 pub async fn run(command: Command, client: Client) -> anyhow::Result<()> {
     match command {
         Command::Adopt(args) => adopt(args, &client).await,
-        Command::Release(args) => give_back(args, &client).await,
+        Command::Release(args) => release_command(args, &client).await,
     }
 }
 
 async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     let AdoptArgs {
-        place,
+        target,
         routes_config_map,
         metrics_port,
         dry_run,
     } = args;
-    let PlaceArgs {
+    let TargetArgs {
         namespace,
         service_name,
         force,
-    } = place;
+    } = target;
     let own = OwnService {
         namespace,
         name: service_name,
@@ -68,14 +68,14 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         let object = read(&services, &name).await?;
         custom.push((name, object));
     }
-    let plan = adoption(present.as_ref(), &custom, &own)
+    let plan = plan_adoption(present.as_ref(), &custom, &own)
         .with_context(|| format!("APIService {EXTERNAL}"))?;
     let (Some(present), Some(plan)) = (present, plan) else {
         println!("APIService {EXTERNAL} leads to {} already", name_of(&own));
         return Ok(());
     };
     let upstream = upstream(client, &own, &routes_config_map, &plan).await?;
-    let mut against = rivals(
+    let mut against = conflicts(
         &present,
         deployments(client, &plan.from.namespace).await.as_deref(),
     );
@@ -98,9 +98,9 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         println!("the old provider would be asked as the upstream {upstream}");
         return Ok(());
     }
-    until(
+    wait_until(
         "all replicas know the route to the old provider",
-        async || knows(client, &own, metrics_port, &upstream).await,
+        async || ensure_upstream_loaded(client, &own, metrics_port, &upstream).await,
     )
     .await?;
     act::adopt(
@@ -118,9 +118,9 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         name_of(&plan.from),
         name_of(&own)
     );
-    until(
+    wait_until(
         "the API server finds the adapter well; `release` undoes it",
-        async || well(&services, &own).await,
+        async || ensure_available(&services, &own).await,
     )
     .await?;
     println!(
@@ -129,10 +129,10 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
+async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
     let ReleaseArgs {
-        place:
-            PlaceArgs {
+        target:
+            TargetArgs {
                 namespace,
                 service_name,
                 force,
@@ -144,11 +144,11 @@ async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
     };
     let services: Api<APIService> = Api::all(client.clone());
     let present = read(&services, EXTERNAL).await?;
-    let released =
-        release(present.as_ref(), &own, force).with_context(|| format!("APIService {EXTERNAL}"))?;
-    let back = released.spec.as_ref().and_then(led_to);
+    let released = plan_release(present.as_ref(), &own, force)
+        .with_context(|| format!("APIService {EXTERNAL}"))?;
+    let back = released.spec.as_ref().and_then(service_of);
     let (back, _) = back.with_context(|| {
-        format!("APIService {EXTERNAL}: its annotation {BEFORE} names no Service")
+        format!("APIService {EXTERNAL}: its annotation {ADOPTED_FROM} names no Service")
     })?;
     let theirs: Api<Service> = Api::namespaced(client.clone(), &back.namespace);
     let is_there = theirs
@@ -168,10 +168,10 @@ async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
     if !is_there {
         return Ok(());
     }
-    tokio::time::sleep(SETTLING).await;
-    until("the API server finds it well", async || {
-        answers(client).await?;
-        well(&services, &back).await
+    tokio::time::sleep(SETTLE).await;
+    wait_until("the API server finds it well", async || {
+        ensure_responds(client).await?;
+        ensure_available(&services, &back).await
     })
     .await
     .with_context(|| {
@@ -188,7 +188,7 @@ async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
 
 /// Whether the API server gets an answer for whoever asks about external metrics. If not, it says
 /// why.
-async fn answers(client: &Client) -> anyhow::Result<()> {
+async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     let path = format!("/apis/{}", api::external_metrics::API_VERSION);
     client
         .request_text(http::Request::get(path).body(Vec::new())?)
@@ -213,7 +213,7 @@ async fn upstream(
     client: &Client,
     own: &OwnService,
     name: &str,
-    plan: &Adoption,
+    plan: &AdoptionPlan,
 ) -> anyhow::Result<String> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &own.namespace);
     let map = maps
@@ -223,7 +223,7 @@ async fn upstream(
     let text = map
         .and_then(|map| map.data?.remove("routes.yaml"))
         .unwrap_or_default();
-    let found = routes::upstream_of(&text, own, &plan.from)
+    let found = routes::upstream_for(&text, own, &plan.from)
         .with_context(|| format!("routes.yaml in ConfigMap {name}"))?;
     let OwnService {
         namespace,
@@ -255,7 +255,12 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
 
 /// Whether every pod of the adapter is ready, uses its present file of routes, and has this
 /// upstream in it.
-async fn knows(client: &Client, own: &OwnService, port: u16, upstream: &str) -> anyhow::Result<()> {
+async fn ensure_upstream_loaded(
+    client: &Client,
+    own: &OwnService,
+    port: u16,
+    upstream: &str,
+) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), &own.namespace);
     let service = services
         .get(&own.name)
@@ -304,12 +309,12 @@ async fn knows(client: &Client, own: &OwnService, port: u16, upstream: &str) -> 
     Ok(())
 }
 
-async fn well(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
+async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
     let leads = present
         .spec
         .as_ref()
-        .and_then(led_to)
+        .and_then(service_of)
         .map(|(service, _)| service);
     ensure!(
         leads.as_ref() == Some(own),
@@ -321,15 +326,15 @@ async fn well(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()
 }
 
 /// Waits until something holds.
-async fn until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+async fn wait_until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         match holds().await {
             Ok(()) => return Ok(()),
-            Err(error) if began.elapsed() > PATIENCE => {
-                return Err(error.context(format!("not so within {PATIENCE:?}: {what}")));
+            Err(error) if began.elapsed() > TIMEOUT => {
+                return Err(error.context(format!("not so within {TIMEOUT:?}: {what}")));
             }
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(_) => tokio::time::sleep(POLL).await,
         }
     }
 }

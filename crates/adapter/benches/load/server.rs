@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use adapter::decide::Providers;
-use adapter::expected::Expected;
 use adapter::metrics::{Metrics, PREFIX};
-use adapter::serve::{LIMITS, Surface};
+use adapter::predictions::Predictions;
+use adapter::providers::Providers;
+use adapter::serve::{AdapterServer, LIMITS};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use delegated_auth::{AuthArgs, DelegatedAuth};
@@ -177,16 +177,16 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
     match beginning() {
         Ok((runtime, address, listener, tls, auth, metrics, health)) => {
             let (_, view) = watch::channel(view(Timestamp::now()));
-            let surface = Surface {
+            let surface = AdapterServer {
                 auth,
                 providers: Providers {
-                    expected: Expected::new(view, Duration::from_mins(5)),
+                    predictions: Predictions::new(view, Duration::from_mins(5)),
                     rules: None,
                     routes: None,
                 },
                 metrics,
                 health,
-                leaving: CancellationToken::new(),
+                shutdown: CancellationToken::new(),
             };
             let thread = std::fs::read_link("/proc/thread-self").context("/proc/thread-self");
             started.send(thread.map(|thread| (address, thread))).ok();

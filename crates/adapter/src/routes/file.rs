@@ -11,14 +11,14 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::glob::Glob;
-use crate::ask::ExternalAsk;
+use crate::request::ExternalMetricRequest;
 use crate::service_ref::OwnService;
 use model::Requirement;
 pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
 
 /// The most of each.
-const MOST_UPSTREAMS: usize = 64;
-const MOST_ROUTES: usize = 1024;
+const MAX_UPSTREAMS: usize = 64;
+const MAX_ROUTES: usize = 1024;
 
 /// The selectors of HPAs that KEDA makes have this key; its value is the name of the
 /// `ScaledObject`.
@@ -84,18 +84,18 @@ impl File {
     /// the files are that are named without one.
     pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
-        let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(of_another_form)?;
+        let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(parse_error)?;
         let mut file = file.unwrap_or_default();
         file.check(own)?;
         file.upstreams
             .iter_mut()
-            .for_each(|upstream| upstream.look_in(folder));
+            .for_each(|upstream| upstream.resolve_paths(folder));
         Ok(file)
     }
 
     fn check(&self, own: &OwnService) -> Result<(), FileError> {
-        at_most("upstreams", self.upstreams.len(), MOST_UPSTREAMS)?;
-        at_most("routes", self.routes.len(), MOST_ROUTES)?;
+        at_most("upstreams", self.upstreams.len(), MAX_UPSTREAMS)?;
+        at_most("routes", self.routes.len(), MAX_ROUTES)?;
         let mut names = BTreeSet::new();
         for (index, upstream) in self.upstreams.iter().enumerate() {
             let field = |name: &str| format!("upstreams[{index}].{name}");
@@ -130,7 +130,7 @@ impl File {
 
     /// The upstream to which something is left and that answers in the place of this Service, if
     /// there is one.
-    pub(super) fn upstream_of(&self, service: &OwnService) -> Option<&str> {
+    pub(super) fn upstream_for(&self, service: &OwnService) -> Option<&str> {
         let default = self.default_upstream.iter().map(String::as_str);
         let left_to = self
             .routes
@@ -139,41 +139,46 @@ impl File {
             .chain(default)
             .chain([KEDA, DATADOG]);
         let is_used = |name: &str| left_to.clone().any(|used| used == name);
-        let stands_for =
-            |upstream: &&UpstreamSpec| is_used(&upstream.name) && upstream.stands_for(service);
+        let serves_metrics_of = |upstream: &&UpstreamSpec| {
+            is_used(&upstream.name) && upstream.serves_metrics_of(service)
+        };
         self.upstreams
             .iter()
-            .find(stands_for)
+            .find(serves_metrics_of)
             .map(|upstream| upstream.name.as_str())
     }
 
     /// To whom a question is left, and by which route.
-    pub(super) fn owner(&self, ask: &ExternalAsk) -> Option<(&str, &str)> {
-        if let Some(route) = self.routes.iter().find(|route| route.fits(ask)) {
+    pub(super) fn route_for(&self, request: &ExternalMetricRequest) -> Option<(&str, &str)> {
+        if let Some(route) = self.routes.iter().find(|route| route.fits(request)) {
             return Some((&route.name, &route.upstream));
         }
         let known = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
-        if asks_for(ask, KEDA_KEY) && known(KEDA) {
+        if has_selector_key(request, KEDA_KEY) && known(KEDA) {
             return Some((KEDA, KEDA));
         }
-        (ask.metric.starts_with(DATADOG_PREFIX) && known(DATADOG)).then_some((DATADOG, DATADOG))
+        (request.metric.starts_with(DATADOG_PREFIX) && known(DATADOG)).then_some((DATADOG, DATADOG))
     }
 }
 
 impl RouteSpec {
-    fn fits(&self, ask: &ExternalAsk) -> bool {
+    fn fits(&self, request: &ExternalMetricRequest) -> bool {
         let one = |globs: &[Glob], name: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.matches(name))
         };
-        one(&self.namespaces, &ask.namespace)
-            && one(&self.metrics, &ask.metric)
-            && self.selector_keys.iter().all(|key| asks_for(ask, key))
+        one(&self.namespaces, &request.namespace)
+            && one(&self.metrics, &request.metric)
+            && self
+                .selector_keys
+                .iter()
+                .all(|key| has_selector_key(request, key))
     }
 }
 
 /// Whether the selector wants a label to be there.
-fn asks_for(ask: &ExternalAsk, key: &str) -> bool {
-    ask.selector
+fn has_selector_key(request: &ExternalMetricRequest, key: &str) -> bool {
+    request
+        .selector
         .requirements()
         .iter()
         .any(|requirement| match requirement {
@@ -183,7 +188,7 @@ fn asks_for(ask: &ExternalAsk, key: &str) -> bool {
 }
 
 /// The reader of YAML names the place of some errors, but not of all.
-fn of_another_form(error: serde_path_to_error::Error<serde_yaml_ng::Error>) -> FileError {
+fn parse_error(error: serde_path_to_error::Error<serde_yaml_ng::Error>) -> FileError {
     let field = error.path().to_string();
     let why = error.into_inner().to_string();
     let without = why
@@ -252,12 +257,12 @@ routes:
     ) {
         let file = File::read(file, &own(), Path::new("/routes")).unwrap();
         let selector = selector.parse().unwrap();
-        let ask = ExternalAsk {
+        let request = ExternalMetricRequest {
             namespace: namespace.to_owned(),
             metric: metric.to_owned(),
             selector,
         };
-        assert_eq!(file.owner(&ask), expected, "{ask:?}");
+        assert_eq!(file.route_for(&request), expected, "{request:?}");
     }
 
     #[test]
@@ -371,7 +376,7 @@ routes:
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             };
-            assert_eq!(file.upstream_of(&service), expected, "{text} {service:?}");
+            assert_eq!(file.upstream_for(&service), expected, "{text} {service:?}");
         };
         check(FILE, "keda/keda-operator-metrics-apiserver", Some("keda"));
         check(FILE, "monitoring/prometheus-adapter", Some("prometheus"));

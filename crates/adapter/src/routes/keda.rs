@@ -24,19 +24,19 @@ use sources::causes::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 
-use super::exchange::{ExchangeError, MOST_BYTES, in_short, sources, values};
+use super::client::CONNECT_TIMEOUT;
 use super::file::{KEDA_KEY, UpstreamSpec};
-use super::link::CONNECT_TIMEOUT;
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
+use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
+use crate::request::ExternalMetricRequest;
+use crate::value::ExternalValue;
 use proto::metrics_service_client::MetricsServiceClient;
 use proto::{ExternalMetricValueList, ScaledObjectRef};
 
 /// How the operator is asked. Clones share everything.
 #[derive(Clone)]
-pub(super) struct Keda(Arc<Known>);
+pub(super) struct Keda(Arc<Shared>);
 
-struct Known {
+struct Shared {
     name: String,
     /// `host:port`.
     address: String,
@@ -78,7 +78,7 @@ impl Keda {
             uri.port_u16().unwrap_or(443),
         );
         let address = format!("{host}:{port}");
-        Ok(Self(Arc::new(Known {
+        Ok(Self(Arc::new(Shared {
             name: spec.name.clone(),
             address,
             server_name,
@@ -94,7 +94,7 @@ impl Keda {
             Reload::Unchanged => None,
             Reload::Replaced => {
                 tracing::info!(upstream = self.0.name, "using a new certificate");
-                self.connect_anew();
+                self.reconnect();
                 None
             }
             Reload::Kept(error) => Some(error.to_string()),
@@ -111,7 +111,7 @@ impl Keda {
     }
 
     /// The next question has another connection; those under way keep theirs.
-    pub(super) fn connect_anew(&self) {
+    pub(super) fn reconnect(&self) {
         self.state().channel = None;
     }
 
@@ -119,27 +119,27 @@ impl Keda {
     /// been heard.
     pub(super) async fn exchange(
         &self,
-        ask: &ExternalAsk,
-    ) -> Result<Vec<ExternalValue>, ExchangeError> {
+        request: &ExternalMetricRequest,
+    ) -> Result<Vec<ExternalValue>, UpstreamError> {
         let question = ScaledObjectRef {
-            name: scaled_object(ask)?.to_owned(),
-            namespace: ask.namespace.clone(),
-            metric_name: ask.metric.clone(),
+            name: scaled_object(request)?.to_owned(),
+            namespace: request.namespace.clone(),
+            metric_name: request.metric.clone(),
         };
         let answer = match self.send(question.clone()).await {
-            Err(status) if is_without_connection(&status) => self.send(question).await,
+            Err(status) if is_connection_error(&status) => self.send(question).await,
             answer => answer,
         };
         let list = answer.map_err(|status| refusal(&status))?;
         values(
-            ask,
+            request,
             list.items.into_iter().map(item).collect::<Result<_, _>>()?,
         )
     }
 
     async fn send(&self, question: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
         let mut client =
-            MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MOST_BYTES);
+            MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MAX_BYTES);
         Ok(client.get_metrics(question).await?.into_inner())
     }
 
@@ -148,7 +148,7 @@ impl Keda {
         if let Some(channel) = &state.channel {
             return Ok(channel.clone());
         }
-        let Known {
+        let Shared {
             address,
             server_name,
             tls,
@@ -169,8 +169,8 @@ impl Keda {
 }
 
 /// Of which `ScaledObject` a metric is, as its selector says.
-pub(super) fn scaled_object(ask: &ExternalAsk) -> Result<&str, ExchangeError> {
-    let named = ask
+pub(super) fn scaled_object(request: &ExternalMetricRequest) -> Result<&str, UpstreamError> {
+    let named = request
         .selector
         .requirements()
         .iter()
@@ -181,15 +181,15 @@ pub(super) fn scaled_object(ask: &ExternalAsk) -> Result<&str, ExchangeError> {
     let why = || {
         format!(
             "the selector does not say which ScaledObject the metric {} is of: {KEDA_KEY}=NAME",
-            ask.metric
+            request.metric
         )
     };
     named
         .map(String::as_str)
-        .ok_or_else(|| ExchangeError::BadRequest(why()))
+        .ok_or_else(|| UpstreamError::BadRequest(why()))
 }
 
-fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, ExchangeError> {
+fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, UpstreamError> {
     let proto::ExternalMetricValue {
         metric_name,
         metric_labels,
@@ -198,7 +198,7 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Exchang
         value,
     } = item;
     let at = timestamp.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
-    let at = at.ok_or_else(|| ExchangeError::Nonsense("a value has no time".to_owned()))?;
+    let at = at.ok_or_else(|| UpstreamError::Invalid("a value has no time".to_owned()))?;
     Ok(ExternalMetricValue {
         metric_name,
         metric_labels: metric_labels.into_iter().collect(),
@@ -211,26 +211,26 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Exchang
 /// The operator answers with `UNKNOWN` when a scaler gives it no value: it is well, and other
 /// metrics have theirs. An `UNKNOWN` with something behind it is our own library's, as are the
 /// errors of the connection.
-fn refusal(status: &Status) -> ExchangeError {
-    let message = in_short(status.message());
+fn refusal(status: &Status) -> UpstreamError {
+    let message = truncated(status.message());
     match status.code() {
-        Code::NotFound => ExchangeError::NotFound(message),
-        Code::InvalidArgument => ExchangeError::BadRequest(message),
+        Code::NotFound => UpstreamError::NotFound(message),
+        Code::InvalidArgument => UpstreamError::BadRequest(message),
         Code::Unimplemented => {
-            ExchangeError::Nonsense(format!("it does not know api.MetricsService: {message}"))
+            UpstreamError::Invalid(format!("it does not know api.MetricsService: {message}"))
         }
-        Code::OutOfRange => ExchangeError::Nonsense(message),
-        Code::Internal if status.source().is_none() => ExchangeError::Nonsense(message),
-        Code::Unknown if status.source().is_none() => ExchangeError::NoValue(message),
-        _ if status.source().is_none() => ExchangeError::Lost {
+        Code::OutOfRange => UpstreamError::Invalid(message),
+        Code::Internal if status.source().is_none() => UpstreamError::Invalid(message),
+        Code::Unknown if status.source().is_none() => UpstreamError::NoValue(message),
+        _ if status.source().is_none() => UpstreamError::Connection {
             said: message,
             detail: None,
         },
-        _ => ExchangeError::no_connection(with_causes(status)),
+        _ => UpstreamError::connection(with_causes(status)),
     }
 }
 
-fn is_without_connection(status: &Status) -> bool {
+fn is_connection_error(status: &Status) -> bool {
     sources(status).any(|error| error.downcast_ref::<ConnectError>().is_some())
 }
 
@@ -238,9 +238,9 @@ fn is_without_connection(status: &Status) -> bool {
 mod tests {
     use super::*;
 
-    fn ask(selector: &str) -> ExternalAsk {
+    fn ask(selector: &str) -> ExternalMetricRequest {
         let selector = selector.parse().unwrap();
-        ExternalAsk {
+        ExternalMetricRequest {
             namespace: "shop".to_owned(),
             metric: "s0-cron".to_owned(),
             selector,
@@ -258,8 +258,8 @@ mod tests {
             ("scaledobject.keda.sh/name!=orders", None),
             ("", None),
         ] {
-            let ask = ask(selector);
-            assert_eq!(scaled_object(&ask).ok(), expected, "{selector}");
+            let request = ask(selector);
+            assert_eq!(scaled_object(&request).ok(), expected, "{selector}");
         }
     }
 
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_told_apart() {
-        for (status, expected, is_alive) in [
+        for (status, expected, is_provider_alive) in [
             (Status::not_found("no"), "no", true),
             (
                 Status::unknown("scaler: down"),
@@ -329,8 +329,8 @@ mod tests {
         ] {
             let found = refusal(&status);
             assert_eq!(
-                (found.to_string().as_str(), found.is_alive()),
-                (expected, is_alive),
+                (found.to_string().as_str(), found.is_provider_alive()),
+                (expected, is_provider_alive),
                 "{status}"
             );
         }

@@ -69,7 +69,7 @@ impl Metrics {
     }
 
     /// A question was dealt with.
-    pub(super) fn asked(&self, route: &str, upstream: &str, outcome: Outcome, took: Duration) {
+    pub(super) fn forwarded(&self, route: &str, upstream: &str, outcome: Outcome, took: Duration) {
         let outcome = match outcome {
             Outcome::Answered => "answered",
             Outcome::Stale => "stale",
@@ -86,20 +86,20 @@ impl Metrics {
     }
 
     /// Whether another provider, which could be, is not asked.
-    pub(super) fn rests(&self, upstream: &str, rests: bool) {
+    pub(super) fn set_circuit_open(&self, upstream: &str, is_open: bool) {
         self.circuit_open
             .with_label_values(&[upstream])
-            .set(rests.into());
+            .set(is_open.into());
     }
 
     /// Another provider is not there any more, or cannot be asked.
-    pub(super) fn forget(&self, upstream: &str) {
+    pub(super) fn remove_upstream(&self, upstream: &str) {
         // An error says that it was not there.
         drop(self.circuit_open.remove_label_values(&[upstream]));
     }
 
     /// Whether the present file is in use.
-    pub(super) fn file_used(&self, is_used: bool) {
-        self.config_valid.set(is_used.into());
+    pub(super) fn set_config_valid(&self, is_valid: bool) {
+        self.config_valid.set(is_valid.into());
     }
 }

@@ -11,18 +11,18 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use sources::causes::with_causes;
 
-use super::breaker::Breaker;
-use super::exchange::ExchangeError;
+use super::breaker::CircuitBreaker;
+use super::client::UpstreamClient;
 use super::file::{MAX_STALE, UpstreamSpec};
-use super::hops::Loop;
-use super::link::Link;
 use super::metrics::{Metrics, Outcome};
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
-use crate::refusal::Refusal;
+use super::response::UpstreamError;
+use super::via::LoopDetected;
+use crate::request::ExternalMetricRequest;
+use crate::status_error::StatusError;
+use crate::value::ExternalValue;
 
 /// How long an answer serves others who ask the same.
-const SHARED: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(1);
 /// Answers that may stand in.
 const CAPACITY: u64 = 4096;
 
@@ -33,16 +33,16 @@ type Answer = Result<Arc<[ExternalValue]>, Failure>;
 pub(super) struct Upstream {
     spec: Arc<UpstreamSpec>,
     /// Or why there is none.
-    link: Result<Link, String>,
-    breaker: Arc<Mutex<Breaker>>,
+    client: Result<UpstreamClient, String>,
+    breaker: Arc<Mutex<CircuitBreaker>>,
     answers: CoalescingCache<Answer>,
-    last: Cache<Key, Last>,
+    last: Cache<Key, LastResponse>,
     metrics: Metrics,
 }
 
 /// What was said last about a question.
 #[derive(Debug, Clone)]
-struct Last {
+struct LastResponse {
     values: Arc<[ExternalValue]>,
     at: Instant,
 }
@@ -51,11 +51,11 @@ struct Last {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Failure {
     /// It was asked.
-    Exchange(ExchangeError),
+    Exchange(UpstreamError),
     /// It was not, because it has failed too often.
-    Resting,
+    CircuitOpen,
     /// It cannot be. The log says why.
-    NoLink,
+    NoClient,
 }
 
 impl Failure {
@@ -63,8 +63,10 @@ impl Failure {
     fn text(&self) -> String {
         match self {
             Self::Exchange(error) => error.to_string(),
-            Self::Resting => "it has failed too often and is not asked for some seconds".to_owned(),
-            Self::NoLink => "its certificates or settings cannot be used".to_owned(),
+            Self::CircuitOpen => {
+                "it has failed too often and is not asked for some seconds".to_owned()
+            }
+            Self::NoClient => "its certificates or settings cannot be used".to_owned(),
         }
     }
 }
@@ -79,14 +81,14 @@ impl Upstream {
     ) -> Self {
         if let Some(before) = before
             && *before.spec == *spec
-            && let Ok(link) = &before.link
-            && link.is_current(spec).await
+            && let Ok(client) = &before.client
+            && client.is_up_to_date(spec).await
         {
             return before.clone();
         }
         let next = Self {
             spec: Arc::new(spec.clone()),
-            link: Link::open(spec, token).await,
+            client: UpstreamClient::open(spec, token).await,
             breaker: Arc::default(),
             answers: CoalescingCache::default(),
             last: Cache::builder()
@@ -96,10 +98,10 @@ impl Upstream {
                 .build(),
             metrics: metrics.clone(),
         };
-        if next.link.is_ok() {
-            metrics.rests(&spec.name, false);
+        if next.client.is_ok() {
+            metrics.set_circuit_open(&spec.name, false);
         } else {
-            metrics.forget(&spec.name);
+            metrics.remove_upstream(&spec.name);
         }
         next.after(before)
     }
@@ -109,9 +111,9 @@ impl Upstream {
         if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
             self.last = before.last.clone();
         }
-        let why_not = self.link.as_ref().err();
+        let why_not = self.client.as_ref().err();
         if let Some(why) =
-            why_not.filter(|_| before.is_none_or(|before| before.link.as_ref().err() != why_not))
+            why_not.filter(|_| before.is_none_or(|before| before.client.as_ref().err() != why_not))
         {
             tracing::warn!(
                 upstream = self.spec.name,
@@ -123,12 +125,17 @@ impl Upstream {
     }
 
     /// A question that came back.
-    pub(super) fn went_round(&self, route: &str, ask: &ExternalAsk, error: &Loop) -> Refusal {
+    pub(super) fn loop_detected(
+        &self,
+        route: &str,
+        request: &ExternalMetricRequest,
+        error: &LoopDetected,
+    ) -> StatusError {
         self.metrics
-            .asked(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
-        Refusal::NotFound(format!(
-            "the metric {} is left to the provider {}, but {error}",
-            ask.metric, self.spec.name
+            .forwarded(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
+        StatusError::NotFound(format!(
+            "the metric {} is forwarded to the provider {}, but {error}",
+            request.metric, self.spec.name
         ))
     }
 
@@ -137,23 +144,26 @@ impl Upstream {
     pub(super) async fn ask(
         &self,
         route: &str,
-        ask: &ExternalAsk,
-        hops: HeaderValue,
-    ) -> Result<Vec<ExternalValue>, Refusal> {
+        request: &ExternalMetricRequest,
+        via: HeaderValue,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
         let began = Instant::now();
-        let question = format!("{}\n{}\n{}", ask.namespace, ask.metric, ask.selector);
+        let question = format!(
+            "{}\n{}\n{}",
+            request.namespace, request.metric, request.selector
+        );
         let last = key(question.as_bytes());
-        let shared = key(&[question.as_bytes(), b"\n", hops.as_bytes()].concat());
-        let (upstream, question) = (self.clone(), ask.clone());
-        let exchange = async move { upstream.exchange(&question, hops, last).await };
+        let shared = key(&[question.as_bytes(), b"\n", via.as_bytes()].concat());
+        let (upstream, question) = (self.clone(), request.clone());
+        let exchange = async move { upstream.exchange(&question, via, last).await };
         let answer = self
             .answers
-            .get(shared, &ask.namespace, exchange)
+            .get(shared, &request.namespace, exchange)
             .await
             .map(|(answer, _)| answer);
         let (outcome, result) = self.result(answer, &last);
         self.metrics
-            .asked(route, &self.spec.name, outcome, began.elapsed());
+            .forwarded(route, &self.spec.name, outcome, began.elapsed());
         result
     }
 
@@ -161,22 +171,22 @@ impl Upstream {
         &self,
         answer: Option<Answer>,
         last: &Key,
-    ) -> (Outcome, Result<Vec<ExternalValue>, Refusal>) {
+    ) -> (Outcome, Result<Vec<ExternalValue>, StatusError>) {
         let failure = match answer {
             Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
-            Some(Err(Failure::Exchange(ExchangeError::NotFound(message)))) => {
+            Some(Err(Failure::Exchange(UpstreamError::NotFound(message)))) => {
                 return (
                     Outcome::NotFound,
-                    Err(Refusal::NotFound(format!(
+                    Err(StatusError::NotFound(format!(
                         "{message} (asked of {})",
                         self.spec.name
                     ))),
                 );
             }
-            Some(Err(Failure::Exchange(ExchangeError::BadRequest(message)))) => {
+            Some(Err(Failure::Exchange(UpstreamError::BadRequest(message)))) => {
                 return (
                     Outcome::Failed,
-                    Err(Refusal::BadRequest(format!(
+                    Err(StatusError::BadRequest(format!(
                         "{message} (asked of {})",
                         self.spec.name
                     ))),
@@ -185,61 +195,63 @@ impl Upstream {
             Some(Err(failure)) => failure.text(),
             None => "too many questions at once".to_owned(),
         };
-        if let Some(values) = self.said_last(last) {
+        if let Some(values) = self.last_response(last) {
             return (Outcome::Stale, Ok(values.to_vec()));
         }
         let text = format!("the provider {} gives no metric: {failure}", self.spec.name);
-        (Outcome::Failed, Err(Refusal::Unavailable(text)))
+        (Outcome::Failed, Err(StatusError::Unavailable(text)))
     }
 
     /// What was said last, which keeps the time that it is of.
-    fn said_last(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
+    fn last_response(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
         let last = self.last.get(key)?;
         (last.at.elapsed() <= self.spec.max_stale).then_some(last.values)
     }
 
     async fn exchange(
         &self,
-        ask: &ExternalAsk,
-        hops: HeaderValue,
+        request: &ExternalMetricRequest,
+        via: HeaderValue,
         last: Key,
     ) -> (Answer, Duration) {
-        let Ok(link) = &self.link else {
-            return (Err(Failure::NoLink), Duration::ZERO);
+        let Ok(client) = &self.client else {
+            return (Err(Failure::NoClient), Duration::ZERO);
         };
-        if let Err(error) = link.takes(ask) {
+        if let Err(error) = client.validate(request) {
             return (Err(Failure::Exchange(error)), Duration::ZERO);
         }
-        if !self.breaker.lock().may_ask(Instant::now()) {
-            return (Err(Failure::Resting), Duration::ZERO);
+        if !self.breaker.lock().allows_request(Instant::now()) {
+            return (Err(Failure::CircuitOpen), Duration::ZERO);
         }
-        let answer = link.exchange(ask, &hops, self.spec.timeout).await;
+        let answer = client.exchange(request, &via, self.spec.timeout).await;
         let (was_open, is_open) = {
             let mut breaker = self.breaker.lock();
             let was_open = breaker.is_open();
             match &answer {
-                Err(ExchangeError::Timeout(_)) => {
-                    breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes())));
+                Err(UpstreamError::Timeout(_)) => {
+                    breaker.record_failure(Instant::now(), Some(key(request.namespace.as_bytes())));
                 }
-                Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
-                _ => breaker.succeeded(),
+                Err(error) if !error.is_provider_alive() => {
+                    breaker.record_failure(Instant::now(), None)
+                }
+                _ => breaker.record_success(),
             }
             (was_open, breaker.is_open())
         };
-        self.metrics.rests(&self.spec.name, is_open);
+        self.metrics.set_circuit_open(&self.spec.name, is_open);
         match answer {
             Ok(values) => {
                 let (values, at): (Arc<[_]>, _) = (values.into(), Instant::now());
-                let kept = Last {
+                let kept = LastResponse {
                     values: Arc::clone(&values),
                     at,
                 };
                 self.last.insert(last, kept);
-                (Ok(values), SHARED)
+                (Ok(values), TTL)
             }
             Err(error) => {
                 let (upstream, metric, reason) =
-                    (&self.spec.name, &ask.metric, with_causes(&error));
+                    (&self.spec.name, &request.metric, with_causes(&error));
                 if is_open && !was_open {
                     tracing::warn!(
                         upstream,

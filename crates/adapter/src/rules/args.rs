@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue};
 use runtime::GoDuration;
 use sources::prometheus::{Connection, Credentials, Secret};
 
-use super::Settings;
+use super::RulesConfig;
 
 /// Flags of rules. Without --config there are none.
 #[derive(Debug, Clone, clap::Args)]
@@ -72,7 +72,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl RulesArgs {
     /// The settings; none without a rule file.
-    pub fn settings(self) -> anyhow::Result<Option<Settings>> {
+    pub fn settings(self) -> anyhow::Result<Option<RulesConfig>> {
         let Self {
             config,
             metrics_relist_interval,
@@ -124,7 +124,7 @@ impl RulesArgs {
         };
         connection.check().context("--prometheus-url")?;
         let last_good_for = metrics_last_good_for.0;
-        let settings = |file| Settings {
+        let settings = |file| RulesConfig {
             file,
             connection,
             relist_interval: interval,
@@ -162,7 +162,7 @@ mod tests {
         rules: RulesArgs,
     }
 
-    fn parse(line: &str) -> Result<Option<Settings>, String> {
+    fn parse(line: &str) -> Result<Option<RulesConfig>, String> {
         let words = std::iter::once("adapter").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         line.rules.settings().map_err(|error| format!("{error:#}"))

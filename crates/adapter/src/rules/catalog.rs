@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sources::prometheus::{SeriesShape, is_metric_name};
 use sources::rules::{ApiResource, ApiResources, ObjectLabels, Rule, RuleError, RuleSet};
 
-use crate::answer::MetricNames;
+use crate::value::MetricNames;
 
 /// The most metrics of an API that are named to those who look around. They can be asked for all
 /// the same.
@@ -24,15 +24,15 @@ pub(super) type Listed = HashMap<String, Arc<Vec<SeriesShape>>>;
 pub(super) struct Catalog {
     /// What the cluster has.
     pub(super) resources: ApiResources,
-    custom: HashMap<String, Vec<Offer>>,
-    external: HashMap<String, ExternalOffer>,
+    custom: HashMap<String, Vec<MetricSource>>,
+    external: HashMap<String, ExternalMetricSource>,
 }
 
 /// A metric of objects of one resource.
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct MetricSource {
     /// What it is about.
-    pub(super) place: ObjectLabels,
+    pub(super) object_labels: ObjectLabels,
     /// The name of the series.
     pub(super) series: String,
     /// How to ask for them.
@@ -41,7 +41,7 @@ pub(super) struct Offer {
 
 /// A metric of no object.
 #[derive(Debug)]
-pub(super) struct ExternalOffer {
+pub(super) struct ExternalMetricSource {
     /// The label that has the namespace, where the rule says so.
     pub(super) namespace_label: Option<String>,
     /// The name of the series.
@@ -62,16 +62,16 @@ impl Catalog {
             resources,
             ..Self::default()
         };
-        let mut complaints = Vec::new();
+        let mut warnings = Vec::new();
         for rule in &rules.custom {
             let (labels, missing) = rule.association.labels(&catalog.resources);
-            complaints.extend(missing);
+            warnings.extend(missing);
             for (metric, shape) in named(rule, listed) {
-                for place in labels.objects(&shape.labels) {
-                    catalog.offer(
+                for object_labels in labels.objects(&shape.labels) {
+                    catalog.add(
                         &metric,
-                        Offer {
-                            place,
+                        MetricSource {
+                            object_labels,
                             series: shape.name.clone(),
                             rule: Arc::clone(rule),
                         },
@@ -81,56 +81,58 @@ impl Catalog {
         }
         for rule in &rules.external {
             let (labels, missing) = rule.association.labels(&catalog.resources);
-            complaints.extend(missing);
+            warnings.extend(missing);
             for (metric, shape) in named(rule, listed) {
                 let namespace_label = labels.namespace_label(&shape.labels);
-                let offer = ExternalOffer {
+                let source = ExternalMetricSource {
                     namespace_label,
                     series: shape.name.clone(),
                     rule: Arc::clone(rule),
                 };
-                catalog.external.insert(metric, offer);
+                catalog.external.insert(metric, source);
             }
         }
-        (catalog, complaints)
+        (catalog, warnings)
     }
 
-    fn offer(&mut self, metric: &str, offer: Offer) {
-        let offers = self.custom.entry(metric.to_owned()).or_default();
-        match offers
+    fn add(&mut self, metric: &str, source: MetricSource) {
+        let sources_of_metric = self.custom.entry(metric.to_owned()).or_default();
+        match sources_of_metric
             .iter_mut()
-            .find(|known| known.place.resource == offer.place.resource)
+            .find(|known| known.object_labels.resource == source.object_labels.resource)
         {
             // Some series of one name may have other labels than the rest.
             Some(known)
-                if known.series == offer.series && Arc::ptr_eq(&known.rule, &offer.rule) => {}
-            Some(known) => *known = offer,
-            None => offers.push(offer),
+                if known.series == source.series && Arc::ptr_eq(&known.rule, &source.rule) => {}
+            Some(known) => *known = source,
+            None => sources_of_metric.push(source),
         }
     }
 
     /// A metric of the objects of a resource.
-    pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&Offer> {
+    pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&MetricSource> {
         self.custom
             .get(metric)?
             .iter()
-            .find(|offer| *offer.place.resource == *resource)
+            .find(|source| *source.object_labels.resource == *resource)
     }
 
     /// An external metric.
-    pub(super) fn external(&self, metric: &str) -> Option<&ExternalOffer> {
+    pub(super) fn external(&self, metric: &str) -> Option<&ExternalMetricSource> {
         self.external.get(metric)
     }
 
     /// What they are called.
     pub(super) fn names(&self) -> MetricNames {
-        let of_objects = self.custom.iter().flat_map(|(metric, offers)| {
-            offers.iter().map(move |Offer { place, .. }| {
-                (
-                    format!("{}/{metric}", place.resource.resource),
-                    place.resource.is_namespaced,
-                )
-            })
+        let of_objects = self.custom.iter().flat_map(|(metric, sources_of_metric)| {
+            sources_of_metric
+                .iter()
+                .map(move |MetricSource { object_labels, .. }| {
+                    (
+                        format!("{}/{metric}", object_labels.resource.resource),
+                        object_labels.resource.is_namespaced,
+                    )
+                })
         });
         let mut names = MetricNames {
             of_objects: of_objects.collect(),
@@ -194,12 +196,12 @@ externalRules:
 
     fn catalog(a: Vec<SeriesShape>, b: Vec<SeriesShape>) -> Catalog {
         let listed = Listed::from([("a".to_owned(), Arc::new(a)), ("b".to_owned(), Arc::new(b))]);
-        let (catalog, complaints) = Catalog::of(
+        let (catalog, warnings) = Catalog::of(
             &RuleSet::parse(RULES).expect("rules"),
             &listed,
             ApiResources::built_in(),
         );
-        assert!(complaints.is_empty(), "{complaints:?}");
+        assert!(warnings.is_empty(), "{warnings:?}");
         catalog
     }
 
@@ -211,17 +213,17 @@ externalRules:
         expected: Option<(&str, &str, &str, Option<&str>)>,
     ) {
         let resource = catalog.resources.find("", resource).expect(resource);
-        let found = catalog.custom(metric, resource).map(|offer| {
-            let Offer {
-                place,
+        let found = catalog.custom(metric, resource).map(|source| {
+            let MetricSource {
+                object_labels,
                 series,
                 rule,
-            } = offer;
+            } = source;
             (
                 rule.at.as_str(),
                 series.as_str(),
-                place.label.as_str(),
-                place.namespace_label.as_deref(),
+                object_labels.label.as_str(),
+                object_labels.namespace_label.as_deref(),
             )
         });
         assert_eq!(found, expected, "{metric} of {resource:?}");

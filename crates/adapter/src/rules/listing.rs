@@ -18,20 +18,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Shared;
 use super::catalog::{Catalog, Listed};
-use super::followed::{Complaints, RuleFile};
+use super::rule_file::{LoggedWarnings, RuleFile};
 
 /// Lists at the same time.
 const CONCURRENCY: usize = 4;
 /// For the resources of the cluster.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// The pause after a list that failed.
 const RETRY: Duration = Duration::from_secs(10);
 /// A metric that nobody knows is reason to list again, but no more often than this.
-const WANTED: Duration = Duration::from_secs(30);
+const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How series are listed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
+pub(super) struct RelistConfig {
     /// How often.
     pub(super) interval: Duration,
     /// How old their last sample may be.
@@ -39,7 +39,7 @@ pub(super) struct Pace {
 }
 
 /// What the loop knows.
-pub(super) struct Listing {
+pub(super) struct Relister {
     rules: RuleSet,
     file: RuleFile,
     lister: Lister,
@@ -52,22 +52,22 @@ struct Lister {
     /// The API server's time, which is nearer to the store's than that of a machine whose clock is
     /// off.
     clock: ApiServerClock,
-    pace: Pace,
+    relist: RelistConfig,
     listed: Listed,
-    complaints: Complaints,
+    warnings: LoggedWarnings,
 }
 
-impl Listing {
+impl Relister {
     /// Starts with the rules of a file, which must be good.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: Client,
         clock: ApiServerClock,
-        pace: Pace,
+        relist: RelistConfig,
         path: PathBuf,
     ) -> anyhow::Result<Self> {
         let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;
-        let (listed, complaints) = (Listed::new(), Complaints::default());
+        let (listed, warnings) = (Listed::new(), LoggedWarnings::default());
         Ok(Self {
             rules,
             file,
@@ -75,9 +75,9 @@ impl Listing {
                 shared,
                 client,
                 clock,
-                pace,
+                relist,
                 listed,
-                complaints,
+                warnings,
             },
         })
     }
@@ -96,13 +96,15 @@ impl Listing {
             };
             shared.metrics.listed(listed.is_ok());
             let pause = match listed {
-                Ok(()) => self.lister.pace.interval,
+                Ok(()) => self.lister.relist.interval,
                 Err(error) => {
                     tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; those known before stay");
-                    RETRY.min(self.lister.pace.interval)
+                    RETRY.min(self.lister.relist.interval)
                 }
             };
-            if let Some(rules) = rest(began, pause, &shared.wanted, self.file.changed()).await {
+            if let Some(rules) =
+                wait_for_relist(began, pause, &shared.relist_requested, self.file.changed()).await
+            {
                 self.rules = rules;
             }
         }
@@ -114,26 +116,26 @@ impl Listing {
 ///
 /// What is wanted is listened for from the beginning to the end, and whoever wanted something
 /// before was noted: no wish is lost.
-async fn rest<T>(
+async fn wait_for_relist<T>(
     began: Instant,
     pause: Duration,
-    wanted: &Notify,
+    relist_requested: &Notify,
     change: impl Future<Output = T>,
 ) -> Option<T> {
-    let wanted = async {
-        wanted.notified().await;
-        sleep_until(began + WANTED).await;
+    let relist_requested = async {
+        relist_requested.notified().await;
+        sleep_until(began + MIN_RELIST_INTERVAL).await;
     };
     tokio::select! {
         () = sleep_until(began + pause) => None,
-        () = wanted => None,
+        () = relist_requested => None,
         change = change => Some(change),
     }
 }
 
 impl Lister {
     async fn list(&mut self, rules: &RuleSet) -> anyhow::Result<()> {
-        let resources = timeout(PATIENCE, ApiResources::read(&self.client)).await;
+        let resources = timeout(TIMEOUT, ApiResources::read(&self.client)).await;
         let resources = resources
             .context("the API server takes too long")?
             .context("list the cluster's resources")?;
@@ -143,7 +145,7 @@ impl Lister {
         let since = self
             .clock
             .timestamp()
-            .saturating_sub(self.pace.max_age)
+            .saturating_sub(self.relist.max_age)
             .unwrap_or(Timestamp::MIN);
         self.listed.retain(|query, _| queries.contains(query));
         let mut lists = stream::iter(queries)
@@ -162,9 +164,9 @@ impl Lister {
         }
         drop(lists);
         self.listed.extend(found);
-        let (catalog, complaints) = Catalog::of(rules, &self.listed, resources);
-        for complaint in complaints {
-            self.complaints.make(&complaint.to_string());
+        let (catalog, warnings) = Catalog::of(rules, &self.listed, resources);
+        for complaint in warnings {
+            self.warnings.log(&complaint.to_string());
         }
         let (custom, external) = catalog.len();
         self.shared.metrics.known(custom, external);
@@ -182,16 +184,16 @@ mod tests {
 
     /// When the rest is over, in seconds, if somebody wants something at these.
     async fn check(wanted_at: &[u64], pause: Duration, expected: u64) {
-        let (wanted, began) = (Notify::new(), Instant::now());
+        let (relist_requested, began) = (Notify::new(), Instant::now());
         let wishes = async {
             for second in wanted_at {
                 sleep_until(began + Duration::from_secs(*second)).await;
-                wanted.notify_one();
+                relist_requested.notify_one();
             }
             pending::<()>().await;
         };
         tokio::select! {
-            change = rest(began, pause, &wanted, pending::<()>()) => assert_eq!(change, None),
+            change = wait_for_relist(began, pause, &relist_requested, pending::<()>()) => assert_eq!(change, None),
             () = wishes => {}
         }
         // Timers are exact to a millisecond.
@@ -214,13 +216,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_wanted_while_a_list_was_made_counts_too() {
-        let (wanted, began) = (Notify::new(), Instant::now());
-        wanted.notify_one();
+        let (relist_requested, began) = (Notify::new(), Instant::now());
+        relist_requested.notify_one();
         let long = Duration::from_mins(10);
-        assert_eq!(rest(began, long, &wanted, pending::<()>()).await, None);
+        assert_eq!(
+            wait_for_relist(began, long, &relist_requested, pending::<()>()).await,
+            None
+        );
         assert_eq!((Instant::now() - began).as_secs(), 30);
         assert_eq!(
-            rest(began, long, &wanted, async { "change" }).await,
+            wait_for_relist(began, long, &relist_requested, async { "change" }).await,
             Some("change")
         );
     }
@@ -233,12 +238,17 @@ mod tests {
         let metrics = super::super::metrics::Metrics::register(&prometheus::Registry::new())
             .expect("metrics");
         let (mut file, _) = RuleFile::open(path, metrics).expect("rules");
-        let (wanted, began) = (Notify::new(), Instant::now());
-        wanted.notify_one();
+        let (relist_requested, began) = (Notify::new(), Instant::now());
+        relist_requested.notify_one();
         assert!(
-            rest(began, Duration::from_mins(10), &wanted, file.changed())
-                .await
-                .is_none()
+            wait_for_relist(
+                began,
+                Duration::from_mins(10),
+                &relist_requested,
+                file.changed()
+            )
+            .await
+            .is_none()
         );
         assert!(Instant::now() - began < Duration::from_mins(1));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use super::answers::From;
+use super::query_cache::Source;
 
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 10.0];
 
@@ -74,13 +74,13 @@ impl Metrics {
         self.query_seconds.observe(duration.as_secs_f64());
     }
 
-    pub(super) fn answered(&self, from: Option<From>) {
-        let from = match from {
-            Some(From::Store) => "store",
-            Some(From::LastGood) => "last_good",
+    pub(super) fn answered(&self, source: Option<Source>) {
+        let source = match source {
+            Some(Source::Store) => "store",
+            Some(Source::LastGood) => "last_good",
             None => "none",
         };
-        self.answers.with_label_values(&[from]).inc();
+        self.answers.with_label_values(&[source]).inc();
     }
 
     pub(super) fn listed(&self, is_complete: bool) {

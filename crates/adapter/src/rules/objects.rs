@@ -5,7 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::api::{ApiResource as Listed, DynamicObject, ListParams};
+use kube::api::{ApiResource as KubeApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use model::Selector;
 use sources::rules::ApiResource;
@@ -13,11 +13,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use view::{Resource, View};
 
-use super::lists::Lists;
-use crate::refusal::Refusal;
+use super::name_cache::NameCache;
+use crate::status_error::StatusError;
 
 /// For a list of objects that are not pods.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = Duration::from_millis(1500);
 /// The most objects that one question may be about.
 pub(super) const MAX_NAMES: usize = 5000;
 
@@ -25,7 +25,7 @@ pub(super) const MAX_NAMES: usize = 5000;
 pub(super) struct Objects {
     client: Client,
     view: watch::Receiver<View>,
-    lists: Mutex<Lists>,
+    lists: Mutex<NameCache>,
 }
 
 impl Objects {
@@ -44,7 +44,7 @@ impl Objects {
         resource: &ApiResource,
         namespace: Option<&str>,
         selector: &Selector,
-    ) -> Result<Arc<[String]>, Refusal> {
+    ) -> Result<Arc<[String]>, StatusError> {
         let names = match namespace {
             Some(namespace) if resource.api_version == "v1" && resource.kind == "Pod" => {
                 self.pods(namespace, selector)?
@@ -53,23 +53,23 @@ impl Objects {
         };
         let plural = &resource.resource;
         match names.len() {
-            0 => Err(Refusal::NotFound(format!(
+            0 => Err(StatusError::NotFound(format!(
                 "there are no {plural} with the labels {selector}"
             ))),
             1..=MAX_NAMES => Ok(names),
-            count => Err(Refusal::BadRequest(format!(
+            count => Err(StatusError::BadRequest(format!(
                 "{count} {plural} at once are too many: {MAX_NAMES} are the most"
             ))),
         }
     }
 
-    fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, Refusal> {
+    fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, StatusError> {
         let view = self.view.borrow();
         if !view
             .freshness_of(Resource::LabelledPods)
             .is_some_and(|freshness| freshness.synced)
         {
-            return Err(Refusal::Unavailable(
+            return Err(StatusError::Unavailable(
                 "the pods of the cluster are not known yet".to_owned(),
             ));
         }
@@ -84,7 +84,7 @@ impl Objects {
         resource: &ApiResource,
         namespace: Option<&str>,
         selector: &Selector,
-    ) -> Result<Arc<[String]>, Refusal> {
+    ) -> Result<Arc<[String]>, StatusError> {
         let key = (
             resource.resource.to_string(),
             namespace.unwrap_or_default().to_owned(),
@@ -103,18 +103,18 @@ impl Objects {
             .labels(&key.2)
             .limit(MAX_NAMES as u32 + 1);
         let plural = &resource.resource;
-        let list = timeout(PATIENCE, api.list_metadata(&parameters)).await;
+        let list = timeout(TIMEOUT, api.list_metadata(&parameters)).await;
         let list = list.map_err(|_| {
-            Refusal::Timeout(format!(
-                "the list of {plural} takes longer than {PATIENCE:?}"
+            StatusError::Timeout(format!(
+                "the list of {plural} takes longer than {TIMEOUT:?}"
             ))
         })?;
         let list = list.map_err(|error| {
             tracing::warn!(%error, resource = %plural, "cannot list the objects that a metric is asked of");
-            Refusal::Unavailable(format!("the list of {plural} cannot be had"))
+            StatusError::Unavailable(format!("the list of {plural} cannot be had"))
         })?;
         let names: Arc<[String]> = list.items.iter().map(kube::ResourceExt::name_any).collect();
-        self.lists().keep(key, &names, Instant::now());
+        self.lists().insert(key, &names, Instant::now());
         Ok(names)
     }
 
@@ -123,14 +123,14 @@ impl Objects {
         self.lists().sweep(now);
     }
 
-    fn lists(&self) -> MutexGuard<'_, Lists> {
+    fn lists(&self) -> MutexGuard<'_, NameCache> {
         self.lists.lock()
     }
 }
 
-fn dynamic(resource: &ApiResource) -> Listed {
+fn dynamic(resource: &ApiResource) -> KubeApiResource {
     let version = resource.api_version.rsplit('/').next().unwrap_or_default();
-    Listed {
+    KubeApiResource {
         group: resource.resource.group.clone(),
         version: version.to_owned(),
         api_version: resource.api_version.clone(),

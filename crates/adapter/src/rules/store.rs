@@ -12,25 +12,25 @@ use sources::prometheus::{
     Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
 };
 
-use super::answers::Failure;
 use super::budget::TimeBudget;
 use super::metrics::Metrics;
-use crate::answers::{Key, key};
+use super::query_cache::QueryFailure;
 use crate::flow::{Flow, FlowLimiter, Permit};
+use delegated_auth::coalescing_cache::{Key, key};
 
 /// Queries at the same time.
 const CONCURRENCY: usize = 32;
 /// Less than those who ask wait, so that a silent store is noticed.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const QUERY_TIMEOUT: Duration = Duration::from_millis(1500);
 /// After this number of queries in a row without an answer the store may be silent.
-const SILENT_AFTER: u32 = 3;
+const OUTAGE_AFTER: u32 = 3;
 /// The query that any store answers at once. Late answers may be those of expensive queries alone,
 /// so a late answer to this one decides whether the store is silent.
 const PROBE: &str = "vector(1)";
 /// The answer to a namespace whose earlier queries took more than its share of the store's time.
 const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
 /// A silent store is asked again after this time. Until then, nobody waits for it.
-const SILENT_FOR: Duration = Duration::from_secs(3);
+const OUTAGE_FOR: Duration = Duration::from_secs(3);
 
 /// The store, connected anew from time to time, so that tokens and certificates may be replaced.
 pub(super) struct Store {
@@ -38,12 +38,12 @@ pub(super) struct Store {
     current: ArcSwapOption<Prometheus>,
     limiter: FlowLimiter,
     budget: TimeBudget,
-    silence: Mutex<Silence>,
+    outage: Mutex<Outage>,
     metrics: Metrics,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Silence {
+struct Outage {
     failures: u32,
     /// Queries among them whose answer did not come in time.
     late: Vec<Key>,
@@ -54,46 +54,48 @@ struct Silence {
 
 /// What was heard of a query.
 #[derive(Debug, Clone, Copy)]
-enum Heard {
+enum QueryOutcome {
     /// Anything at all.
-    Answer,
+    Response,
     /// Nothing.
-    Nothing,
+    NoResponse,
     /// Nothing in time, of this one. It counts once: with other queries there may be no trouble.
     Late(Key),
 }
 
-impl Silence {
+impl Outage {
     fn is_on(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
     /// Records the end of a query. Returns whether a probe is to decide if the store is silent,
     /// which ends with [`Silence::probed`].
-    fn hears(&mut self, heard: Heard, now: Instant) -> bool {
+    fn record(&mut self, heard: QueryOutcome, now: Instant) -> bool {
         match heard {
-            Heard::Answer => {
+            QueryOutcome::Response => {
                 *self = Self {
                     is_probing: self.is_probing,
                     ..Self::default()
                 };
                 return false;
             }
-            Heard::Late(query) if self.late.contains(&query) => {}
-            Heard::Nothing | Heard::Late(_) => self.failures = self.failures.saturating_add(1),
+            QueryOutcome::Late(query) if self.late.contains(&query) => {}
+            QueryOutcome::NoResponse | QueryOutcome::Late(_) => {
+                self.failures = self.failures.saturating_add(1)
+            }
         }
-        if let Heard::Late(query) = heard
-            && self.late.len() < SILENT_AFTER as usize
+        if let QueryOutcome::Late(query) = heard
+            && self.late.len() < OUTAGE_AFTER as usize
         {
             self.late.push(query);
         }
-        if self.failures < SILENT_AFTER {
+        if self.failures < OUTAGE_AFTER {
             return false;
         }
-        if let Heard::Late(_) = heard {
+        if let QueryOutcome::Late(_) = heard {
             return !std::mem::replace(&mut self.is_probing, true);
         }
-        self.until = Some(now + SILENT_FOR);
+        self.until = Some(now + OUTAGE_FOR);
         false
     }
 
@@ -104,7 +106,7 @@ impl Silence {
         } else {
             Self {
                 is_probing: false,
-                until: Some(now + SILENT_FOR),
+                until: Some(now + OUTAGE_FOR),
                 ..std::mem::take(self)
             }
         };
@@ -113,13 +115,13 @@ impl Silence {
 
 impl Store {
     pub(super) fn new(connection: Connection, metrics: Metrics) -> Self {
-        let (current, silence) = (ArcSwapOption::empty(), Mutex::default());
+        let (current, outage) = (ArcSwapOption::empty(), Mutex::default());
         Self {
             connection,
             current,
             limiter: FlowLimiter::new(CONCURRENCY),
             budget: TimeBudget::default(),
-            silence,
+            outage,
             metrics,
         }
     }
@@ -141,10 +143,10 @@ impl Store {
         query: String,
         label: Option<String>,
         flow: Flow,
-    ) -> impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<InstantSample>, QueryFailure>> + Send + use<> {
         let store = Arc::clone(self);
         async move {
-            if store.silence().is_on(Instant::now()) {
+            if store.outage().is_on(Instant::now()) {
                 return Err(unavailable("Prometheus does not answer"));
             }
             let _permit = store.permit(&flow).await?;
@@ -153,7 +155,7 @@ impl Store {
             };
             let answer = {
                 let _charge = store.budget.start(&flow);
-                prometheus.query(&query, PATIENCE).await
+                prometheus.query(&query, QUERY_TIMEOUT).await
             };
             store.heard(&query, &answer, prometheus);
             let mut samples = answer.map_err(|error| {
@@ -171,8 +173,8 @@ impl Store {
 
     /// A place for a query, once the flow has one and its budget allows it. A flow without a budget
     /// is refused after [`PATIENCE`] only, which paces clients that repeat requests at once.
-    async fn permit(&self, flow: &Flow) -> Result<Permit, Failure> {
-        let until = tokio::time::Instant::now() + PATIENCE;
+    async fn permit(&self, flow: &Flow) -> Result<Permit, QueryFailure> {
+        let until = tokio::time::Instant::now() + QUERY_TIMEOUT;
         loop {
             let permit = self.limiter.acquire(flow).await;
             let permit = permit.ok_or_else(|| unavailable("the adapter is ending"))?;
@@ -197,39 +199,39 @@ impl Store {
         prometheus: Arc<Prometheus>,
     ) {
         let heard = match answer {
-            Err(PrometheusError::Unreachable(_)) => Heard::Nothing,
-            Err(PrometheusError::Timeout(_)) => Heard::Late(key(query.as_bytes())),
-            _ => Heard::Answer,
+            Err(PrometheusError::Unreachable(_)) => QueryOutcome::NoResponse,
+            Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
+            _ => QueryOutcome::Response,
         };
-        if self.silence().hears(heard, Instant::now()) {
+        if self.outage().record(heard, Instant::now()) {
             let store = Arc::clone(self);
             tokio::spawn(async move {
-                let answer = prometheus.query(PROBE, PATIENCE).await;
+                let answer = prometheus.query(PROBE, QUERY_TIMEOUT).await;
                 let has_answer = !matches!(
                     answer,
                     Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_))
                 );
-                store.silence().probed(has_answer, Instant::now());
+                store.outage().probed(has_answer, Instant::now());
             });
         }
     }
 
-    fn silence(&self) -> MutexGuard<'_, Silence> {
-        self.silence.lock()
+    fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock()
     }
 }
 
-fn unavailable(why: &str) -> Failure {
-    Failure {
+fn unavailable(why: &str) -> QueryFailure {
+    QueryFailure {
         why: why.to_owned(),
         is_timeout: false,
     }
 }
 
 /// The text of an error says neither where the store is nor what it answered; that is in the log.
-fn public(error: &PrometheusError) -> Failure {
+fn public(error: &PrometheusError) -> QueryFailure {
     // Expressions are made of an administrator's rules, not by callers.
-    Failure {
+    QueryFailure {
         why: error.text_for_others(),
         is_timeout: matches!(error, PrometheusError::Timeout(_)),
     }
@@ -252,7 +254,7 @@ mod tests {
             namespace: namespace.into(),
         };
         let now = tokio::time::Instant::now();
-        store.budget.charge(&flow("slow"), PATIENCE * 4, now);
+        store.budget.charge(&flow("slow"), QUERY_TIMEOUT * 4, now);
         let refused: Vec<_> = (0..100)
             .map(|_| {
                 let (store, flow) = (Arc::clone(&store), flow("slow"));
@@ -269,67 +271,67 @@ mod tests {
             let failure = refused.await.expect("no panic").expect_err("no budget");
             assert_eq!(failure.why, OVER_BUDGET);
         }
-        assert_eq!(now.elapsed(), PATIENCE);
+        assert_eq!(now.elapsed(), QUERY_TIMEOUT);
         tokio::time::sleep(Duration::from_secs(40)).await;
         assert!(store.permit(&flow("slow")).await.is_ok(), "it is paid");
     }
 
     #[test]
     fn a_silent_store_is_left_alone_for_a_moment() {
-        use Heard::{Answer, Nothing};
+        use QueryOutcome::{NoResponse, Response};
         let start = Instant::now();
-        let mut silence = Silence::default();
+        let mut outage = Outage::default();
         for (heard, is_on) in [
-            (Nothing, false),
-            (Nothing, false),
-            (Answer, false),
-            (Nothing, false),
-            (Nothing, false),
-            (Nothing, true),
-            (Nothing, true),
+            (NoResponse, false),
+            (NoResponse, false),
+            (Response, false),
+            (NoResponse, false),
+            (NoResponse, false),
+            (NoResponse, true),
+            (NoResponse, true),
         ] {
-            silence.hears(heard, start);
-            assert_eq!(silence.is_on(start), is_on, "{silence:?}");
+            outage.record(heard, start);
+            assert_eq!(outage.is_on(start), is_on, "{outage:?}");
         }
-        assert!(!silence.is_on(start + SILENT_FOR));
-        let later = start + SILENT_FOR;
-        silence.hears(Nothing, later);
-        assert!(silence.is_on(later), "one more failure is enough");
-        silence.hears(Answer, later);
-        assert!(!silence.is_on(later));
+        assert!(!outage.is_on(start + OUTAGE_FOR));
+        let later = start + OUTAGE_FOR;
+        outage.record(NoResponse, later);
+        assert!(outage.is_on(later), "one more failure is enough");
+        outage.record(Response, later);
+        assert!(!outage.is_on(later));
     }
 
     #[test]
     fn queries_that_are_always_late_count_once_each() {
-        let (start, mut silence) = (Instant::now(), Silence::default());
-        let late = |number: u8| Heard::Late([number; 32]);
+        let (start, mut outage) = (Instant::now(), Outage::default());
+        let late = |number: u8| QueryOutcome::Late([number; 32]);
         for number in (0..2).cycle().take(100) {
-            assert!(!silence.hears(late(number), start), "{silence:?}");
+            assert!(!outage.record(late(number), start), "{outage:?}");
         }
         assert!(
-            silence.hears(late(2), start),
+            outage.record(late(2), start),
             "three of them: a probe decides"
         );
         assert!(
-            !silence.hears(late(3), start) && !silence.is_on(start),
+            !outage.record(late(3), start) && !outage.is_on(start),
             "one probe at a time"
         );
-        silence.probed(false, start);
-        assert!(silence.is_on(start) && !silence.is_on(start + SILENT_FOR));
+        outage.probed(false, start);
+        assert!(outage.is_on(start) && !outage.is_on(start + OUTAGE_FOR));
         assert!(
-            silence.hears(late(4), start + SILENT_FOR),
+            outage.record(late(4), start + OUTAGE_FOR),
             "one more late answer is enough for the next probe"
         );
     }
 
     #[test]
     fn expensive_queries_alone_are_no_silent_store() {
-        let (start, mut silence) = (Instant::now(), Silence::default());
+        let (start, mut outage) = (Instant::now(), Outage::default());
         for number in 0..100 {
-            if silence.hears(Heard::Late([number; 32]), start) {
-                silence.probed(true, start);
+            if outage.record(QueryOutcome::Late([number; 32]), start) {
+                outage.probed(true, start);
             }
-            assert!(!silence.is_on(start), "{silence:?}");
+            assert!(!outage.is_on(start), "{outage:?}");
         }
     }
 

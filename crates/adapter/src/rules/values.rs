@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use sources::prometheus::InstantSample;
 use sources::rules::ObjectLabels;
 
-use crate::answer::{DescribedObject, ExternalValue, MetricValue, MilliValue};
-use crate::ask::{CustomAsk, Subject};
-use crate::refusal::Refusal;
+use crate::request::{CustomMetricRequest, ObjectSelector};
+use crate::status_error::StatusError;
+use crate::value::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 
 /// The most values of an external metric. The autoscaler adds them up.
 const MAX_EXTERNAL: usize = 1000;
@@ -16,15 +16,15 @@ const MAX_EXTERNAL: usize = 1000;
 /// The values of the objects with these names, as far as they have any. Of several series of one
 /// object the greatest counts: the query should have grouped them.
 pub(super) fn of_objects(
-    ask: &CustomAsk,
-    place: &ObjectLabels,
+    request: &CustomMetricRequest,
+    object_labels: &ObjectLabels,
     names: &[String],
     samples: &[InstantSample],
-) -> Result<Vec<MetricValue>, Refusal> {
+) -> Result<Vec<MetricValue>, StatusError> {
     let mut values: HashMap<&str, (MilliValue, &InstantSample)> = HashMap::new();
     for sample in samples {
         let (Some(name), Some(value)) = (
-            sample.labels.get(&place.label),
+            sample.labels.get(&object_labels.label),
             MilliValue::from_units(sample.value),
         ) else {
             continue;
@@ -36,19 +36,19 @@ pub(super) fn of_objects(
             values.insert(name, (value, sample));
         }
     }
-    let resource = &place.resource;
+    let resource = &object_labels.resource;
     let found = names.iter().filter_map(|name| {
         let (value, sample) = values.get(name.as_str())?;
         let object = DescribedObject {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
-            namespace: ask.namespace.clone().filter(|_| resource.is_namespaced),
+            namespace: request.namespace.clone().filter(|_| resource.is_namespaced),
             name: name.clone(),
         };
         Some(MetricValue {
             object,
-            metric: ask.metric.clone(),
-            metric_selector: ask.metric_selector.clone(),
+            metric: request.metric.clone(),
+            metric_selector: request.metric_selector.clone(),
             at: sample.at,
             window_seconds: None,
             value: *value,
@@ -56,14 +56,14 @@ pub(super) fn of_objects(
     });
     let found: Vec<MetricValue> = found.collect();
     if found.is_empty() {
-        let of = match &ask.subject {
-            Subject::Named(name) => format!("{} {name}", resource.resource),
-            Subject::Selected(_) => format!("any of {} {}", names.len(), resource.resource),
+        let of = match &request.objects {
+            ObjectSelector::Name(name) => format!("{} {name}", resource.resource),
+            ObjectSelector::Labels(_) => format!("any of {} {}", names.len(), resource.resource),
         };
         let why = nothing(samples);
-        return Err(Refusal::NotFound(format!(
+        return Err(StatusError::NotFound(format!(
             "the server could not find the metric {} for {of} ({why})",
-            ask.metric
+            request.metric
         )));
     }
     Ok(found)
@@ -74,9 +74,9 @@ pub(super) fn of_objects(
 pub(super) fn external(
     metric: &str,
     samples: &[InstantSample],
-) -> Result<Vec<ExternalValue>, Refusal> {
+) -> Result<Vec<ExternalValue>, StatusError> {
     let refuse = |why: &str| {
-        Refusal::NotFound(format!(
+        StatusError::NotFound(format!(
             "the server could not find the metric {metric} ({why})"
         ))
     };
@@ -124,7 +124,7 @@ mod tests {
     use sources::rules::ApiResources;
 
     use super::*;
-    use crate::ask::GroupResource;
+    use crate::request::GroupResource;
 
     fn sample(pod: &str, value: f64) -> InstantSample {
         let labels = BTreeMap::from([("pod".to_owned(), pod.to_owned())]);
@@ -143,13 +143,13 @@ mod tests {
     }
 
     fn check(found: &[(&str, f64)], expected: Result<&[(&str, &str)], &str>) {
-        let ask = CustomAsk {
+        let request = CustomMetricRequest {
             namespace: Some("shop".to_owned()),
             resource: GroupResource {
                 group: String::new(),
                 resource: "pods".to_owned(),
             },
-            subject: Subject::Selected(Selector::everything()),
+            objects: ObjectSelector::Labels(Selector::everything()),
             metric: "http_requests".to_owned(),
             metric_selector: Selector::everything(),
         };
@@ -157,13 +157,13 @@ mod tests {
             .find("", "pods")
             .cloned()
             .expect("pods");
-        let place = ObjectLabels {
+        let object_labels = ObjectLabels {
             resource,
             label: "pod".to_owned(),
             namespace_label: Some("namespace".to_owned()),
         };
         let names = ["a".to_owned(), "b".to_owned()];
-        let got = of_objects(&ask, &place, &names, &samples(found));
+        let got = of_objects(&request, &object_labels, &names, &samples(found));
         let got = got.map(|values| {
             let value = |value: MetricValue| {
                 assert_eq!(

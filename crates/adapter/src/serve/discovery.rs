@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha512};
 
 use super::path::Discovery;
 use super::status::json_response;
-use crate::answer::MetricNames;
 use crate::api_version::ApiVersion;
+use crate::value::MetricNames;
 
 /// What a client accepts, and gets, that wants everything in one document.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use model::{Requirement, Selector};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{DescribedObject, ExternalValue, MetricValue};
 use crate::api_version::ApiVersion;
+use crate::value::{DescribedObject, ExternalValue, MetricValue};
 
 /// The list of values of a metric of objects.
 pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
@@ -135,7 +135,7 @@ fn selector(selector: &Selector) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::MilliValue;
+    use crate::value::MilliValue;
 
     fn check(found: &Value, expected: &str) {
         let expected: Value = serde_json::from_str(expected).expect("a document");

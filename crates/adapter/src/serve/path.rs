@@ -5,8 +5,8 @@
 //! path is about (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
 use crate::api_version::ApiVersion;
-use crate::ask::GroupResource;
-use crate::refusal::Refusal;
+use crate::request::GroupResource;
+use crate::status_error::StatusError;
 use delegated_auth::Attributes;
 
 /// What a path asks for.
@@ -79,7 +79,7 @@ const LONGEST: usize = 512;
 
 impl Route {
     /// Reads a path.
-    pub(super) fn of(path: &str) -> Result<Self, Refusal> {
+    pub(super) fn of(path: &str) -> Result<Self, StatusError> {
         let parts = path.strip_prefix('/').ok_or_else(unknown)?;
         match parts {
             "healthz" | "livez" | "readyz" => return Ok(Self::Health),
@@ -108,7 +108,7 @@ impl Route {
         }
     }
 
-    fn external(parts: &[&str]) -> Result<Self, Refusal> {
+    fn external(parts: &[&str]) -> Result<Self, StatusError> {
         match parts {
             ["namespaces", namespace, metric] => Ok(Self::External {
                 namespace: in_namespace(namespace)?,
@@ -118,7 +118,7 @@ impl Route {
         }
     }
 
-    fn custom(version: ApiVersion, parts: &[&str]) -> Result<Self, Refusal> {
+    fn custom(version: ApiVersion, parts: &[&str]) -> Result<Self, StatusError> {
         let (objects, metric) = match parts {
             ["namespaces", namespace, "metrics", metric] => {
                 (Objects::Namespace(in_namespace(namespace)?), metric)
@@ -222,14 +222,14 @@ impl Discovery {
     }
 }
 
-fn unknown() -> Refusal {
-    Refusal::NotFound("the server could not find the requested resource".to_owned())
+fn unknown() -> StatusError {
+    StatusError::NotFound("the server could not find the requested resource".to_owned())
 }
 
-fn in_namespace(part: &str) -> Result<String, Refusal> {
+fn in_namespace(part: &str) -> Result<String, StatusError> {
     let namespace = decoded(part)?;
     if namespace == ALL {
-        return Err(Refusal::BadRequest(
+        return Err(StatusError::BadRequest(
             "metrics are asked of one namespace at a time, not of *".to_owned(),
         ));
     }
@@ -237,7 +237,7 @@ fn in_namespace(part: &str) -> Result<String, Refusal> {
 }
 
 /// `deployments.apps` is the resource `deployments` of the group `apps`.
-fn resource_named(part: &str) -> Result<GroupResource, Refusal> {
+fn resource_named(part: &str) -> Result<GroupResource, StatusError> {
     let part = decoded(part)?;
     let (resource, group) = part.split_once('.').unwrap_or((&part, ""));
     Ok(GroupResource {
@@ -248,8 +248,8 @@ fn resource_named(part: &str) -> Result<GroupResource, Refusal> {
 
 /// One part of a path. What holds a slash after that would be one thing to whoever grants rights,
 /// and another to whoever answers.
-fn decoded(part: &str) -> Result<String, Refusal> {
-    let bad = |why: &str| Refusal::BadRequest(format!("the path has a part that {why}"));
+fn decoded(part: &str) -> Result<String, StatusError> {
+    let bad = |why: &str| StatusError::BadRequest(format!("the path has a part that {why}"));
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
     while let Some(byte) = rest.next() {
@@ -315,8 +315,8 @@ mod tests {
             },
             Ok(Route::External { namespace, metric }) => format!("external {namespace} {metric}"),
             Ok(other) => format!("{other:?}"),
-            Err(Refusal::NotFound(_)) => "404".to_owned(),
-            Err(Refusal::BadRequest(_)) => "400".to_owned(),
+            Err(StatusError::NotFound(_)) => "404".to_owned(),
+            Err(StatusError::BadRequest(_)) => "400".to_owned(),
             Err(other) => format!("{other:?}"),
         }
     }

@@ -3,7 +3,7 @@
 
 use model::Selector;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// Of one selector. It becomes a part of queries, which are kept.
 const MOST_BYTES: usize = 8 << 10;
@@ -18,20 +18,20 @@ pub(super) struct Selectors {
 }
 
 impl Selectors {
-    pub(super) fn of(query: &str) -> Result<Self, Refusal> {
+    pub(super) fn of(query: &str) -> Result<Self, StatusError> {
         let named = |wanted: &str| {
             let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted);
             let Some((_, text)) = found else {
                 return Ok(Selector::everything());
             };
             if text.len() > MOST_BYTES {
-                return Err(Refusal::BadRequest(format!(
+                return Err(StatusError::BadRequest(format!(
                     "{wanted}: it has {} bytes, at most {MOST_BYTES} are possible",
                     text.len()
                 )));
             }
             text.parse()
-                .map_err(|error| Refusal::BadRequest(format!("{wanted}: {error}")))
+                .map_err(|error| StatusError::BadRequest(format!("{wanted}: {error}")))
         };
         Ok(Self {
             labels: named("labelSelector")?,
@@ -47,7 +47,7 @@ mod tests {
     fn check(query: &str, expected: Result<(&str, &str), &str>) {
         let found =
             Selectors::of(query).map(|found| (found.labels.to_string(), found.metric.to_string()));
-        let found = found.map_err(|refusal| refusal.to_string());
+        let found = found.map_err(|error| error.to_string());
         let expected = expected
             .map(|(labels, metric)| (labels.to_owned(), metric.to_owned()))
             .map_err(str::to_owned);

@@ -13,7 +13,7 @@ pub enum Command {
 
 /// Where the adapter is.
 #[derive(Debug, Clone, clap::Args)]
-pub struct PlaceArgs {
+pub struct TargetArgs {
     /// The adapter's namespace.
     #[arg(long, default_value = "plimsoll-system", value_name = "NAMESPACE")]
     pub namespace: String,
@@ -30,7 +30,7 @@ pub struct PlaceArgs {
 pub struct AdoptArgs {
     /// Where the adapter is.
     #[command(flatten)]
-    pub place: PlaceArgs,
+    pub target: TargetArgs,
     /// The `ConfigMap` with the file of routes, in the adapter's namespace.
     #[arg(long, default_value = "plimsoll-metric-routes", value_name = "NAME")]
     pub routes_config_map: String,
@@ -47,5 +47,5 @@ pub struct AdoptArgs {
 pub struct ReleaseArgs {
     /// Where the adapter is.
     #[command(flatten)]
-    pub place: PlaceArgs,
+    pub target: TargetArgs,
 }

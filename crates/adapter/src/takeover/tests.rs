@@ -31,7 +31,7 @@ fn adopted() -> Value {
     let before = serde_json::to_string(&before).expect("text");
     json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": EXTERNAL, "resourceVersion": "1", "annotations": {BEFORE: before}},
+        "metadata": {"name": EXTERNAL, "resourceVersion": "1", "annotations": {ADOPTED_FROM: before}},
         "spec": spec("plimsoll-system/plimsoll-adapter"),
         "status": {"conditions": [{"type": "Available", "status": "True"}]},
     })
@@ -95,12 +95,12 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
 /// What giving back says, after which the object is what it was.
 async fn given_back(authority: Authority) -> Result<(), String> {
     let (client, object) = api_server(authority);
-    let place = PlaceArgs {
+    let target = TargetArgs {
         namespace: "plimsoll-system".to_owned(),
         service_name: "plimsoll-adapter".to_owned(),
         force: false,
     };
-    let result = give_back(ReleaseArgs { place }, &client)
+    let result = release_command(ReleaseArgs { target }, &client)
         .await
         .map_err(|error| format!("{error:#}"));
     assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));

@@ -8,7 +8,7 @@ mod pieces;
 use std::convert::Infallible;
 
 use adapter::metrics::{Metrics, PREFIX};
-use adapter::serve::Surface;
+use adapter::serve::AdapterServer;
 use adapter::{Args, PROGRAM};
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -73,13 +73,13 @@ fn router() -> Router {
         activity,
         shutdown: shutdown.clone(),
     };
-    let providers = adapter::decide::Providers::default();
-    Surface {
+    let providers = adapter::providers::Providers::default();
+    AdapterServer {
         auth,
         providers,
         metrics,
         health,
-        leaving: shutdown,
+        shutdown: shutdown,
     }
     .router()
 }

@@ -432,7 +432,7 @@ async fn two_adapters_that_leave_the_same_to_each_other_find_out() {
     let (code, message) = ask(&one, QUEUE).await;
     assert_eq!(code, 404, "{message}");
     assert!(
-        message.starts_with("the metric queue is left to the provider two, but it came from here"),
+        message.starts_with("the metric queue is forwarded to the provider two, but the request has passed this adapter before"),
         "{message}"
     );
     assert!(

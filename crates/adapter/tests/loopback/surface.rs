@@ -1,10 +1,10 @@
 //! The adapter's endpoint which knows nothing by itself: whoever is let in is told that there is no
 //! such metric.
 
-use adapter::decide::Providers;
 use adapter::metrics::Metrics;
+use adapter::providers::Providers;
 use adapter::routes::Routes;
-use adapter::serve::Surface;
+use adapter::serve::AdapterServer;
 use axum::Router;
 use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
@@ -29,12 +29,12 @@ pub(crate) fn router(
         routes,
         ..Providers::default()
     };
-    Surface {
+    AdapterServer {
         auth,
         providers,
         metrics,
         health,
-        leaving: CancellationToken::new(),
+        shutdown: CancellationToken::new(),
     }
     .router()
 }

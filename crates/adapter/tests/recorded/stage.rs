@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use adapter::decide::Providers;
 use adapter::metrics::{Metrics, PREFIX};
+use adapter::providers::Providers;
 use adapter::rules::Rules;
-use adapter::serve::Surface;
+use adapter::serve::AdapterServer;
 use adapter::{Args, PROGRAM};
 use anyhow::ensure;
 use axum::Router;
@@ -105,12 +105,12 @@ impl Stage {
             rules: Some(rules),
             ..Providers::default()
         };
-        let router = Surface {
+        let router = AdapterServer {
             auth,
             providers,
             metrics,
             health,
-            leaving: shutdown.clone(),
+            shutdown: shutdown.clone(),
         }
         .router();
         Ok(Self {

@@ -12,7 +12,7 @@ use crate::service_ref::OwnService;
 
 /// The autoscaler's question is answered within two seconds; what is left is for the answer that
 /// was had before.
-const LONGEST_TIMEOUT: Duration = Duration::from_millis(1800);
+const MAX_TIMEOUT: Duration = Duration::from_millis(1800);
 /// The oldest answer that may stand in.
 pub(in crate::routes) const MAX_STALE: Duration = Duration::from_mins(10);
 
@@ -67,7 +67,7 @@ pub(in crate::routes) struct ServiceSpec {
 }
 
 fn timeout() -> Duration {
-    LONGEST_TIMEOUT
+    MAX_TIMEOUT
 }
 
 fn max_stale() -> Duration {
@@ -135,10 +135,10 @@ impl UpstreamSpec {
                 return Err(refuse(field("certFile"), why));
             }
         }
-        if self.timeout.is_zero() || self.timeout > LONGEST_TIMEOUT {
+        if self.timeout.is_zero() || self.timeout > MAX_TIMEOUT {
             let why = format!(
                 "it must be more than 0s and at most {}",
-                GoDuration(LONGEST_TIMEOUT)
+                GoDuration(MAX_TIMEOUT)
             );
             return Err(refuse(field("timeout"), why));
         }
@@ -154,7 +154,7 @@ impl UpstreamSpec {
     }
 
     /// Files without a folder are in this one.
-    pub(in crate::routes) fn look_in(&mut self, folder: &Path) {
+    pub(in crate::routes) fn resolve_paths(&mut self, folder: &Path) {
         let Self {
             ca_file,
             cert_file,
@@ -193,7 +193,7 @@ impl UpstreamSpec {
 
     /// Whether it knows what this Service knows: it is that, or KEDA's operator in the place of
     /// KEDA's provider.
-    pub(in crate::routes) fn stands_for(&self, service: &OwnService) -> bool {
+    pub(in crate::routes) fn serves_metrics_of(&self, service: &OwnService) -> bool {
         let Ok(name) = self.server_name() else {
             return false;
         };

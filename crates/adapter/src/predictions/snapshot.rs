@@ -2,36 +2,36 @@
 
 use std::time::Duration;
 
-use feed::{Forecast as Told, ForecastSeries, Subscription};
+use feed::{Forecast as FeedForecast, ForecastSeries, Subscription};
 use jiff::Timestamp;
 use view::{Freshness, PredictedMetric, Prediction, Resource, View};
 
 use super::forecast::{Forecast, NoForecast, forecast};
 use super::missing;
-use crate::answer::MilliValue;
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
+use crate::value::MilliValue;
 
 /// Everything that an answer follows from.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct Snapshot<'a> {
     pub(super) view: &'a View,
-    pub(super) heard: Option<&'a Subscription<Told>>,
+    pub(super) feed: Option<&'a Subscription<FeedForecast>>,
     /// The API server's time: predictions and windows of time go by it.
     pub(super) now: Timestamp,
     /// This machine's time: watches go by it.
-    pub(super) own_now: Timestamp,
+    pub(super) machine_now: Timestamp,
     /// How long what was last known stands in for what should be.
     pub(super) grace: Duration,
 }
 
-impl Known<'_> {
+impl Snapshot<'_> {
     /// Refuses to answer from what was never seen, or was seen too long ago.
-    pub(super) fn rely_on(
+    pub(super) fn ensure_fresh(
         &self,
         resource: Resource,
         metric: &str,
         grace: Duration,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StatusError> {
         let Some(Freshness {
             synced,
             stale_since,
@@ -42,13 +42,13 @@ impl Known<'_> {
         };
         let name = resource.name();
         if !synced {
-            return Err(Refusal::Unavailable(format!(
+            return Err(StatusError::Unavailable(format!(
                 "{name} could not be read from the API server yet"
             )));
         }
         // After the clock was put back it is as old as that is far.
         let age = stale_since.map_or(0, |since| {
-            self.own_now
+            self.machine_now
                 .duration_since(since)
                 .as_secs()
                 .saturating_abs()
@@ -71,16 +71,16 @@ impl Known<'_> {
         prediction: &Prediction,
         metric: &PredictedMetric,
         asked_as: &str,
-    ) -> Result<(MilliValue, Timestamp), Refusal> {
+    ) -> Result<(MilliValue, Timestamp), StatusError> {
         let (identifier, target) = (&metric.identifier, &prediction.target);
         let refused =
             |why: String| missing(asked_as, format_args!("{identifier} of {target}: {why}"));
-        let Forecast { value, at_seconds } = match self.told(prediction, identifier) {
+        let Forecast { value, at_seconds } = match self.from_feed(prediction, identifier) {
             None => self
                 .forecast(prediction, metric)
                 .map_err(|why| refused(why.to_string()))?,
-            Some((told, reason)) => self
-                .forecast(prediction, &told)
+            Some((forecast_of_feed, reason)) => self
+                .forecast(prediction, &forecast_of_feed)
                 .or_else(|why| self.forecast(prediction, metric).map_err(|_| why))
                 .map_err(|why| {
                     refused(if reason.is_empty() {
@@ -111,13 +111,17 @@ impl Known<'_> {
     }
 
     /// What a recommender that is heard tells of a metric, and what it says in words.
-    fn told(&self, prediction: &Prediction, identifier: &str) -> Option<(PredictedMetric, &str)> {
-        let told = self
-            .heard?
+    fn from_feed(
+        &self,
+        prediction: &Prediction,
+        identifier: &str,
+    ) -> Option<(PredictedMetric, &str)> {
+        let forecast_of_feed = self
+            .feed?
             .get_fresh(&prediction.uid)?
             .value
             .metric(identifier)?;
-        let series = told
+        let series = forecast_of_feed
             .series
             .iter()
             .map(|series| ForecastSeries::points(series).collect())
@@ -125,10 +129,10 @@ impl Known<'_> {
         Some((
             PredictedMetric {
                 identifier: identifier.into(),
-                ready: told.is_ready,
+                ready: forecast_of_feed.is_ready,
                 series,
             },
-            &told.reason,
+            &forecast_of_feed.reason,
         ))
     }
 }

@@ -17,10 +17,10 @@ use sources::prometheus::InstantSample;
 use tokio::time::timeout;
 
 use crate::flow::Flow;
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// The autoscaler has few workers, and one that waits holds up all that come after.
-pub(super) const PATIENCE: Duration = Duration::from_millis(1800);
+pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
 /// An answer serves all autoscalers that ask for the same within this time.
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
 /// After a failure the store is left alone for this time.
@@ -30,10 +30,10 @@ const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
 /// Without room for another query, those are forgotten that were not used for this time. The
 /// autoscaler comes back after 15 s.
-const ROOM_AFTER: SignedDuration = SignedDuration::from_secs(20);
+const EVICT_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The number of flows of one priority level for which room is made within a second. Each takes a
 /// look at all queries.
-const ROOM_PER_SECOND: usize = 4;
+const EVICTIONS_PER_SECOND: usize = 4;
 /// The most queries that are kept.
 const MAX_QUERIES: usize = 20_000;
 /// About the most memory that queries and their answers take. A query may name thousands of pods,
@@ -48,7 +48,7 @@ pub(super) type Samples = Arc<Vec<InstantSample>>;
 
 /// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
+pub(super) enum Source {
     /// The store has just given it, or did a short time ago.
     Store,
     /// It is the last good one, since the store fails.
@@ -57,15 +57,15 @@ pub(super) enum From {
 
 /// Why a query failed, in words that may be shown to whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct QueryFailure {
     pub(super) why: String,
     pub(super) is_timeout: bool,
 }
 
 /// All answers.
 #[derive(Debug)]
-pub(super) struct Answers {
-    kept: Mutex<Kept>,
+pub(super) struct QueryCache {
+    entries: Mutex<Entries>,
     /// Of all slots, those included that only somebody who waits still has.
     bytes: Arc<AtomicUsize>,
     max_bytes: usize,
@@ -73,47 +73,47 @@ pub(super) struct Answers {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    slots: Slots,
+struct Entries {
+    map: EntryMap,
     /// The second in which room was made last, and the flows for which.
-    made_room_at: i64,
-    made_room_for: HashSet<Flow>,
+    evicted_at: i64,
+    evicted_for: HashSet<Flow>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct Entry {
     /// The flow that asked first, which the memory is charged to.
     flow: Flow,
-    weight: Weight,
+    memory: MemoryUsage,
     /// Held by the one that asks the store.
-    turn: tokio::sync::Mutex<()>,
+    fetching: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     good: Option<(Timestamp, Samples)>,
-    failed: Option<(Timestamp, Failure)>,
+    failed: Option<(Timestamp, QueryFailure)>,
     used: Timestamp,
 }
 
 /// The memory that a slot takes, which counts until it is gone.
 #[derive(Debug)]
-struct Weight {
+struct MemoryUsage {
     query: usize,
     own: AtomicUsize,
     all: Arc<AtomicUsize>,
 }
 
-impl Weight {
+impl MemoryUsage {
     fn new(query: usize, all: Arc<AtomicUsize>) -> Self {
-        let weight = Self {
+        let memory = Self {
             query,
             own: AtomicUsize::default(),
             all,
         };
-        weight.answered(&[]);
-        weight
+        memory.answered(&[]);
+        memory
     }
 
     fn answered(&self, samples: &[InstantSample]) {
@@ -127,18 +127,18 @@ impl Weight {
     }
 }
 
-impl Drop for Weight {
+impl Drop for MemoryUsage {
     fn drop(&mut self) {
         self.all.fetch_sub(*self.own.get_mut(), Ordering::Relaxed);
     }
 }
 
-impl Answers {
+impl QueryCache {
     /// None yet. The last good ones are given for so long when the store fails.
     pub(super) fn new(last_good_for: Duration) -> Self {
         let last_good_for = SignedDuration::try_from(last_good_for).unwrap_or(SignedDuration::MAX);
         Self {
-            kept: Mutex::default(),
+            entries: Mutex::default(),
             bytes: Arc::default(),
             max_bytes: MAX_BYTES,
             last_good_for,
@@ -152,72 +152,72 @@ impl Answers {
         query: &str,
         flow: &Flow,
         now: Timestamp,
-        ask: impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + 'static,
-    ) -> Result<(Samples, From), Refusal> {
-        let slot = self.slot(query, flow, now)?;
-        if !slot.state().is_settled(now) {
-            let asked = tokio::spawn(Arc::clone(&slot).ask(now, ask));
+        fetch: impl Future<Output = Result<Vec<InstantSample>, QueryFailure>> + Send + 'static,
+    ) -> Result<(Samples, Source), StatusError> {
+        let entry = self.entry(query, flow, now)?;
+        if !entry.state().is_current(now) {
+            let fetch = tokio::spawn(Arc::clone(&entry).fetch(now, fetch));
             // Too late or not: the state says what came of it.
-            let _ = timeout(PATIENCE, asked).await;
+            let _ = timeout(TIMEOUT, fetch).await;
         }
-        slot.state().outcome(now, self.last_good_for)
+        entry.state().result(now, self.last_good_for)
     }
 
     /// Forgets what nobody has asked for in a while, or what was asked for before the clock was put
     /// back that far.
     pub(super) fn sweep(&self, now: Timestamp) {
-        forget(
-            &mut self.kept().slots,
+        remove_unused(
+            &mut self.lock().map,
             UNUSED_FOR.max(self.last_good_for),
             now,
         );
     }
 
-    fn slot(&self, query: &str, flow: &Flow, now: Timestamp) -> Result<Arc<Slot>, Refusal> {
-        let mut kept = self.kept();
-        if let Some(slot) = kept.slots.get(query) {
-            slot.state().used = now;
-            return Ok(Arc::clone(slot));
+    fn entry(&self, query: &str, flow: &Flow, now: Timestamp) -> Result<Arc<Entry>, StatusError> {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.map.get(query) {
+            entry.state().used = now;
+            return Ok(Arc::clone(entry));
         }
-        if self.is_full(&kept.slots) {
-            if kept.may_make_room(flow, now) {
-                forget(&mut kept.slots, ROOM_AFTER, now);
-                self.make_room(&mut kept.slots, flow);
+        if self.is_full(&entries.map) {
+            if entries.may_evict_for(flow, now) {
+                remove_unused(&mut entries.map, EVICT_AFTER, now);
+                self.evict_for(&mut entries.map, flow);
             }
-            if self.is_full(&kept.slots) {
-                return Err(Refusal::TooMany);
+            if self.is_full(&entries.map) {
+                return Err(StatusError::TooManyRequests);
             }
         }
-        let weight = Weight::new(query.len(), Arc::clone(&self.bytes));
+        let memory = MemoryUsage::new(query.len(), Arc::clone(&self.bytes));
         let state = Mutex::new(State {
             used: now,
             ..State::default()
         });
-        let slot = Arc::new(Slot {
+        let entry = Arc::new(Entry {
             flow: flow.clone(),
-            weight,
-            turn: tokio::sync::Mutex::default(),
+            memory,
+            fetching: tokio::sync::Mutex::default(),
             state,
         });
-        kept.slots.insert(query.into(), Arc::clone(&slot));
-        Ok(slot)
+        entries.map.insert(query.into(), Arc::clone(&entry));
+        Ok(entry)
     }
 
     /// Takes room from the flows that hold the most, the answers first that were not used for
     /// longest, until an eighth is free. For a flow only those make room whose priority level is
     /// lower, or that hold more than it does, for as long as they do.
-    fn make_room(&self, slots: &mut Slots, flow: &Flow) {
-        if !self.is_full(slots) {
+    fn evict_for(&self, entries: &mut EntryMap, flow: &Flow) {
+        if !self.is_full(entries) {
             return;
         }
-        let mut holders: HashMap<Flow, Holder> = HashMap::new();
-        for (query, slot) in &*slots {
-            let holder = holders.entry(slot.flow.clone()).or_default();
-            let bytes = slot.weight.own.load(Ordering::Relaxed);
+        let mut holders: HashMap<Flow, FlowUsage> = HashMap::new();
+        for (query, entry) in &*entries {
+            let holder = holders.entry(entry.flow.clone()).or_default();
+            let bytes = entry.memory.own.load(Ordering::Relaxed);
             holder.size += self.size(bytes);
             holder
-                .slots
-                .push(Reverse((slot.state().used, Arc::clone(query), bytes)));
+                .entries
+                .push(Reverse((entry.state().used, Arc::clone(query), bytes)));
         }
         let own = holders.remove(flow).map_or(0, |holder| holder.size);
         let mut largest: BinaryHeap<_> = holders
@@ -227,14 +227,14 @@ impl Answers {
                 (
                     Reverse(holder.level),
                     held.size,
-                    held.slots.into_sorted_vec(),
+                    held.entries.into_sorted_vec(),
                 )
             })
             .collect();
         let (mut bytes, enough) = (self.bytes.load(Ordering::Relaxed), |limit: usize| {
             limit - limit / 8
         });
-        while bytes >= enough(self.max_bytes) || slots.len() >= enough(MAX_QUERIES) {
+        while bytes >= enough(self.max_bytes) || entries.len() >= enough(MAX_QUERIES) {
             let Some((level, size, mut oldest_last)) = largest.pop() else {
                 return;
             };
@@ -242,12 +242,12 @@ impl Answers {
             if level == Reverse(flow.level) && size <= own {
                 return;
             }
-            let Some(Reverse((_, query, weight))) = oldest_last.pop() else {
+            let Some(Reverse((_, query, memory))) = oldest_last.pop() else {
                 continue;
             };
-            slots.remove(&query);
-            bytes = bytes.saturating_sub(weight);
-            largest.push((level, size.saturating_sub(self.size(weight)), oldest_last));
+            entries.remove(&query);
+            bytes = bytes.saturating_sub(memory);
+            largest.push((level, size.saturating_sub(self.size(memory)), oldest_last));
         }
     }
 
@@ -257,81 +257,81 @@ impl Answers {
         bytes.max(self.max_bytes / MAX_QUERIES)
     }
 
-    fn is_full(&self, slots: &Slots) -> bool {
-        slots.len() >= MAX_QUERIES || self.bytes.load(Ordering::Relaxed) >= self.max_bytes
+    fn is_full(&self, entries: &EntryMap) -> bool {
+        entries.len() >= MAX_QUERIES || self.bytes.load(Ordering::Relaxed) >= self.max_bytes
     }
 
     /// How many queries are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.kept().slots.len()
+        self.lock().map.len()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock()
     }
 }
 
 /// By query.
-type Slots = HashMap<Arc<str>, Arc<Slot>>;
+type EntryMap = HashMap<Arc<str>, Arc<Entry>>;
 
 /// The answers of one flow.
 #[derive(Debug, Default)]
-struct Holder {
+struct FlowUsage {
     size: usize,
-    slots: BinaryHeap<Reverse<(Timestamp, Arc<str>, usize)>>,
+    entries: BinaryHeap<Reverse<(Timestamp, Arc<str>, usize)>>,
 }
 
-impl Kept {
+impl Entries {
     /// Whether to look at all slots for room now: once a second for each flow, for a few flows of
     /// each priority level.
-    fn may_make_room(&mut self, flow: &Flow, now: Timestamp) -> bool {
+    fn may_evict_for(&mut self, flow: &Flow, now: Timestamp) -> bool {
         let second = now.as_second();
-        if self.made_room_at != second {
-            self.made_room_at = second;
-            self.made_room_for.clear();
+        if self.evicted_at != second {
+            self.evicted_at = second;
+            self.evicted_for.clear();
         }
         let of_level = self
-            .made_room_for
+            .evicted_for
             .iter()
             .filter(|other| other.level == flow.level)
             .count();
-        of_level < ROOM_PER_SECOND && self.made_room_for.insert(flow.clone())
+        of_level < EVICTIONS_PER_SECOND && self.evicted_for.insert(flow.clone())
     }
 }
 
-fn forget(slots: &mut Slots, unused_for: SignedDuration, now: Timestamp) {
-    slots.retain(|_, slot| now.duration_since(slot.state().used).abs() <= unused_for);
+fn remove_unused(entries: &mut EntryMap, unused_for: SignedDuration, now: Timestamp) {
+    entries.retain(|_, entry| now.duration_since(entry.state().used).abs() <= unused_for);
 }
 
-impl Slot {
+impl Entry {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    async fn ask(
+    async fn fetch(
         self: Arc<Self>,
         now: Timestamp,
-        ask: impl Future<Output = Result<Vec<InstantSample>, Failure>>,
+        fetch: impl Future<Output = Result<Vec<InstantSample>, QueryFailure>>,
     ) {
         let started = Instant::now();
         let at = || now.saturating_add(started.elapsed()).unwrap_or(now);
-        let _turn = self.turn.lock().await;
-        if self.state().is_settled(at()) {
+        let _fetching = self.fetching.lock().await;
+        if self.state().is_current(at()) {
             return;
         }
         let late = || {
-            Err(Failure {
-                why: format!("Prometheus did not answer within {PATIENCE:?}"),
+            Err(QueryFailure {
+                why: format!("Prometheus did not answer within {TIMEOUT:?}"),
                 is_timeout: true,
             })
         };
-        let answer = timeout(PATIENCE, ask).await.unwrap_or_else(|_| late());
+        let answer = timeout(TIMEOUT, fetch).await.unwrap_or_else(|_| late());
         let at = at();
         let mut state = self.state();
         match answer {
             Ok(samples) => {
-                self.weight.answered(&samples);
+                self.memory.answered(&samples);
                 state.good = Some((at, Arc::new(samples)));
                 state.failed = None;
             }
@@ -343,7 +343,7 @@ impl Slot {
 impl State {
     /// Whether the store need not be asked now. What is of a time to come is as old as that is far:
     /// the clock was put back since.
-    fn is_settled(&self, now: Timestamp) -> bool {
+    fn is_current(&self, now: Timestamp) -> bool {
         let is_within = |at: &Timestamp, time| now.duration_since(*at).abs() <= time;
         self.good
             .as_ref()
@@ -354,13 +354,13 @@ impl State {
                 .is_some_and(|(at, _)| is_within(at, FAILED_FOR))
     }
 
-    fn outcome(
+    fn result(
         &self,
         now: Timestamp,
         last_good_for: SignedDuration,
-    ) -> Result<(Samples, From), Refusal> {
-        let late = || Failure {
-            why: format!("Prometheus did not answer within {PATIENCE:?}"),
+    ) -> Result<(Samples, Source), StatusError> {
+        let late = || QueryFailure {
+            why: format!("Prometheus did not answer within {TIMEOUT:?}"),
             is_timeout: true,
         };
         let failure = self
@@ -369,20 +369,20 @@ impl State {
             .map_or_else(late, |(_, failure)| failure.clone());
         let Some((at, samples)) = &self.good else {
             return Err(if failure.is_timeout {
-                Refusal::Timeout(failure.why)
+                StatusError::Timeout(failure.why)
             } else {
-                Refusal::Unavailable(failure.why)
+                StatusError::Unavailable(failure.why)
             });
         };
         let age = now.duration_since(*at).abs();
         if age <= FRESH_FOR {
-            return Ok((Arc::clone(samples), From::Store));
+            return Ok((Arc::clone(samples), Source::Store));
         }
         if age <= last_good_for {
-            return Ok((Arc::clone(samples), From::LastGood));
+            return Ok((Arc::clone(samples), Source::LastGood));
         }
         let (age, limit) = (age.as_secs_f64().round(), last_good_for.as_secs());
-        Err(Refusal::NotFound(format!(
+        Err(StatusError::NotFound(format!(
             "{} (the last answer is {age}s old, limit {limit}s)",
             failure.why
         )))
@@ -408,8 +408,8 @@ mod tests {
         }]
     }
 
-    fn failure(why: &str) -> Failure {
-        Failure {
+    fn failure(why: &str) -> QueryFailure {
+        QueryFailure {
             why: why.to_owned(),
             is_timeout: false,
         }
@@ -417,10 +417,10 @@ mod tests {
 
     /// Asks at a second; `answer` is what the store would say. Gives the value that is served.
     async fn check(
-        answers: &Answers,
+        answers: &QueryCache,
         second: i64,
         answer: Result<f64, &str>,
-        expected: Result<(f64, From), &str>,
+        expected: Result<(f64, Source), &str>,
     ) {
         let answer = answer.map(one).map_err(failure);
         let got = answers
@@ -434,18 +434,18 @@ mod tests {
 
     #[tokio::test]
     async fn answers_are_kept_for_a_short_time() {
-        let answers = Answers::new(Duration::from_mins(1));
-        check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
-        check(&answers, 4, Ok(2.0), Ok((1.0, From::Store))).await;
-        check(&answers, 6, Ok(3.0), Ok((3.0, From::Store))).await;
+        let answers = QueryCache::new(Duration::from_mins(1));
+        check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
+        check(&answers, 4, Ok(2.0), Ok((1.0, Source::Store))).await;
+        check(&answers, 6, Ok(3.0), Ok((3.0, Source::Store))).await;
     }
 
     #[tokio::test]
     async fn the_last_good_answer_stands_in_for_a_bounded_time() {
-        let answers = Answers::new(Duration::from_mins(1));
-        check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
-        check(&answers, 10, Err("gone"), Ok((1.0, From::LastGood))).await;
-        check(&answers, 60, Err("gone"), Ok((1.0, From::LastGood))).await;
+        let answers = QueryCache::new(Duration::from_mins(1));
+        check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
+        check(&answers, 10, Err("gone"), Ok((1.0, Source::LastGood))).await;
+        check(&answers, 60, Err("gone"), Ok((1.0, Source::LastGood))).await;
         check(
             &answers,
             62,
@@ -453,13 +453,13 @@ mod tests {
             Err("gone (the last answer is 62s old, limit 60s)"),
         )
         .await;
-        check(&answers, 64, Ok(2.0), Ok((2.0, From::Store))).await;
+        check(&answers, 64, Ok(2.0), Ok((2.0, Source::Store))).await;
     }
 
     #[tokio::test]
     async fn an_answer_is_old_also_after_the_clock_was_put_back() {
-        let answers = Answers::new(Duration::from_mins(1));
-        check(&answers, 3600, Ok(1.0), Ok((1.0, From::Store))).await;
+        let answers = QueryCache::new(Duration::from_mins(1));
+        check(&answers, 3600, Ok(1.0), Ok((1.0, Source::Store))).await;
         check(
             &answers,
             0,
@@ -467,17 +467,17 @@ mod tests {
             Err("gone (the last answer is 3600s old, limit 60s)"),
         )
         .await;
-        check(&answers, 2, Ok(2.0), Ok((2.0, From::Store))).await;
+        check(&answers, 2, Ok(2.0), Ok((2.0, Source::Store))).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_long_queries_and_answers_are_refused_until_some_are_forgotten() {
-        let answers = Answers {
+        let answers = QueryCache {
             max_bytes: 1000,
-            ..Answers::new(Duration::from_mins(1))
+            ..QueryCache::new(Duration::from_mins(1))
         };
         let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(200))]);
-        let ask = async |query: String, second| {
+        let fetch = async |query: String, second| {
             let samples = vec![InstantSample {
                 labels: labels.clone(),
                 at: at(0),
@@ -495,7 +495,7 @@ mod tests {
         };
         let mut refused = Vec::new();
         for number in 0..10 {
-            refused.push(ask(format!("{number}"), 0).await == Err(Refusal::TooMany));
+            refused.push(fetch(format!("{number}"), 0).await == Err(StatusError::TooManyRequests));
         }
         assert_eq!(
             refused.iter().filter(|refused| **refused).count(),
@@ -503,57 +503,60 @@ mod tests {
             "{refused:?}"
         );
         assert_eq!(
-            ask("0".to_owned(), 1).await,
+            fetch("0".to_owned(), 1).await,
             Ok("1".to_owned()),
             "what is known is answered"
         );
         answers.sweep(at(200));
         assert_eq!(answers.bytes.load(Ordering::Relaxed), 0);
-        assert_eq!(ask("x".repeat(2000), 200).await, Ok("1".to_owned()));
-        assert_eq!(ask("y".to_owned(), 200).await, Err(Refusal::TooMany));
+        assert_eq!(fetch("x".repeat(2000), 200).await, Ok("1".to_owned()));
+        assert_eq!(
+            fetch("y".to_owned(), 200).await,
+            Err(StatusError::TooManyRequests)
+        );
     }
 
     #[tokio::test]
     async fn where_there_is_no_room_it_is_made_by_those_that_nobody_asks_for() {
-        let answers = Answers {
+        let answers = QueryCache {
             max_bytes: 10_000,
-            ..Answers::new(Duration::from_mins(1))
+            ..QueryCache::new(Duration::from_mins(1))
         };
-        let ask = async |query: &str, second| {
+        let fetch = async |query: &str, second| {
             let answer = answers
                 .get(query, &Flow::default(), at(second), async { Ok(one(1.0)) })
                 .await;
             answer.map(|(samples, _)| samples.len())
         };
-        assert_eq!(ask("up", 0).await, Ok(1));
+        assert_eq!(fetch("up", 0).await, Ok(1));
         for number in 0..10 {
             assert_eq!(
-                ask(&format!("{number}{}", "x".repeat(1000)), 0).await,
+                fetch(&format!("{number}{}", "x".repeat(1000)), 0).await,
                 Ok(1)
             );
         }
         assert_eq!(
-            (ask("full", 1).await, answers.len()),
-            (Err(Refusal::TooMany), 11)
+            (fetch("full", 1).await, answers.len()),
+            (Err(StatusError::TooManyRequests), 11)
         );
-        assert_eq!(ask("up", 15).await, Ok(1));
+        assert_eq!(fetch("up", 15).await, Ok(1));
         assert_eq!(
-            (ask("full", 16).await, answers.len()),
-            (Err(Refusal::TooMany), 11)
+            (fetch("full", 16).await, answers.len()),
+            (Err(StatusError::TooManyRequests), 11)
         );
         assert_eq!(
-            (ask("other", 21).await, answers.len()),
+            (fetch("other", 21).await, answers.len()),
             (Ok(1), 2),
             "what is asked for stays"
         );
-        assert!(answers.kept().slots.contains_key("up"));
+        assert!(answers.lock().map.contains_key("up"));
     }
 
     #[tokio::test]
     async fn the_flow_that_holds_the_most_makes_room_for_others() {
-        let answers = Answers {
+        let answers = QueryCache {
             max_bytes: 100_000,
-            ..Answers::new(Duration::from_mins(1))
+            ..QueryCache::new(Duration::from_mins(1))
         };
         let namespaced = |namespace: &str| Flow {
             namespace: namespace.into(),
@@ -563,7 +566,7 @@ mod tests {
             level: PriorityLevel::ClusterWide,
             namespace: namespace.into(),
         };
-        let ask_at = async |flow: &Flow, query: &str, second| {
+        let fetch_at = async |flow: &Flow, query: &str, second| {
             let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(5000))]);
             let samples = vec![InstantSample {
                 labels,
@@ -576,43 +579,48 @@ mod tests {
                 .await
                 .map(|_| ())
         };
-        let ask = async |flow: &Flow, query: &str| ask_at(flow, query, 0).await;
+        let fetch = async |flow: &Flow, query: &str| fetch_at(flow, query, 0).await;
         let (hostile, shop) = (namespaced("hostile"), namespaced("shop"));
         let refused = async |flow: &Flow| {
             let mut refused = 0;
             for number in 0..32 {
-                refused +=
-                    usize::from(ask(flow, &number.to_string()).await == Err(Refusal::TooMany));
+                refused += usize::from(
+                    fetch(flow, &number.to_string()).await == Err(StatusError::TooManyRequests),
+                );
             }
             refused
         };
-        assert_eq!(ask(&shop, "first").await, Ok(()));
+        assert_eq!(fetch(&shop, "first").await, Ok(()));
         assert!(refused(&hostile).await > 10, "what it holds is used");
-        assert_eq!(ask(&cluster_wide("hostile"), "new pods").await, Ok(()));
-        assert_eq!(ask(&shop, "second").await, Ok(()));
-        assert!(answers.kept().slots.contains_key("shop/first"));
+        assert_eq!(fetch(&cluster_wide("hostile"), "new pods").await, Ok(()));
+        assert_eq!(fetch(&shop, "second").await, Ok(()));
+        assert!(answers.lock().map.contains_key("shop/first"));
         // Autoscalers of many namespaces take all room of callers of one namespace, and none of
         // each other.
         for number in 0..64 {
-            let answer = ask_at(&cluster_wide(&number.to_string()), "query", 1 + number / 4).await;
+            let answer =
+                fetch_at(&cluster_wide(&number.to_string()), "query", 1 + number / 4).await;
             assert!(answer.is_ok() || number > 15, "{number}");
         }
-        assert!(answers.kept().slots.contains_key("0/query"));
-        assert_eq!(ask(&hostile, "other").await, Err(Refusal::TooMany));
+        assert!(answers.lock().map.contains_key("0/query"));
+        assert_eq!(
+            fetch(&hostile, "other").await,
+            Err(StatusError::TooManyRequests)
+        );
         assert!(answers.bytes.load(Ordering::Relaxed) <= 110_000);
     }
 
     #[tokio::test]
     async fn a_flow_makes_room_until_it_holds_no_more_than_the_one_that_asks() {
-        let answers = Answers {
+        let answers = QueryCache {
             max_bytes: 10_000,
-            ..Answers::new(Duration::from_mins(1))
+            ..QueryCache::new(Duration::from_mins(1))
         };
         let flow = |namespace: &str| Flow {
             namespace: namespace.into(),
             ..Flow::default()
         };
-        let ask = async |namespace: &str, number: usize, length: usize, second| {
+        let fetch = async |namespace: &str, number: usize, length: usize, second| {
             let query = format!("{namespace}{number}{}", "x".repeat(length));
             answers
                 .get(&query, &flow(namespace), at(second), async { Ok(one(1.0)) })
@@ -622,24 +630,24 @@ mod tests {
         for namespace in ["a", "b", "c", "d"] {
             for number in 0..5 {
                 let length = if namespace == "a" { 444 } else { 434 };
-                assert_eq!(ask(namespace, number, length, 0).await, Ok(()));
+                assert_eq!(fetch(namespace, number, length, 0).await, Ok(()));
             }
         }
         let held = |namespace: &str| {
             answers
-                .kept()
-                .slots
+                .lock()
+                .map
                 .values()
-                .filter(|slot| slot.flow == flow(namespace))
+                .filter(|entry| entry.flow == flow(namespace))
                 .count()
         };
-        assert_eq!(ask("b", 5, 434, 1).await, Ok(()));
+        assert_eq!(fetch("b", 5, 434, 1).await, Ok(()));
         assert_eq!(["a", "b", "c", "d"].map(held), [4, 6, 5, 5]);
     }
 
     #[test]
     fn room_is_made_for_a_few_flows_of_each_level_in_a_second() {
-        let mut kept = Kept::default();
+        let mut entries = Entries::default();
         for second in 0..2 {
             for level in [PriorityLevel::Namespaced, PriorityLevel::ClusterWide] {
                 let flow = |number: usize| Flow {
@@ -647,37 +655,37 @@ mod tests {
                     namespace: (number / 2).to_string().into(),
                 };
                 let made = (0..1000)
-                    .filter(|number| kept.may_make_room(&flow(*number), at(second)))
+                    .filter(|number| entries.may_evict_for(&flow(*number), at(second)))
                     .count();
-                assert_eq!(made, ROOM_PER_SECOND, "{level:?}");
+                assert_eq!(made, EVICTIONS_PER_SECOND, "{level:?}");
             }
         }
     }
 
     #[tokio::test]
     async fn after_a_failure_the_store_is_left_alone_for_a_moment() {
-        let answers = Answers::new(Duration::from_mins(1));
+        let answers = QueryCache::new(Duration::from_mins(1));
         check(&answers, 0, Err("gone"), Err("gone")).await;
         check(&answers, 1, Ok(1.0), Err("gone")).await;
-        check(&answers, 3, Ok(1.0), Ok((1.0, From::Store))).await;
+        check(&answers, 3, Ok(1.0), Ok((1.0, Source::Store))).await;
     }
 
     #[tokio::test]
     async fn one_question_serves_all_who_ask_at_once() {
-        let answers = Arc::new(Answers::new(Duration::from_mins(1)));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let answers = Arc::new(QueryCache::new(Duration::from_mins(1)));
+        let fetches = Arc::new(AtomicUsize::new(0));
         let (open, opened) = tokio::sync::watch::channel(false);
         let everybody = (0..50).map(|_| {
             let (answers, asked, mut opened) =
-                (Arc::clone(&answers), Arc::clone(&asked), opened.clone());
+                (Arc::clone(&answers), Arc::clone(&fetches), opened.clone());
             tokio::spawn(async move {
-                let ask = async move {
+                let fetch = async move {
                     asked.fetch_add(1, Ordering::SeqCst);
                     let _ = opened.wait_for(|open| *open).await;
                     Ok(one(7.0))
                 };
                 answers
-                    .get("up", &Flow::default(), at(0), ask)
+                    .get("up", &Flow::default(), at(0), fetch)
                     .await
                     .expect("an answer")
                     .0[0]
@@ -689,28 +697,28 @@ mod tests {
         for one in everybody {
             assert!((one.await.expect("no panic") - 7.0).abs() < f64::EPSILON);
         }
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(fetches.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]
     async fn nobody_waits_for_ever() {
-        let answers = Answers::new(Duration::from_mins(1));
+        let answers = QueryCache::new(Duration::from_mins(1));
         let got = answers
             .get("up", &Flow::default(), at(0), std::future::pending())
             .await;
-        assert!(matches!(got, Err(Refusal::Timeout(_))), "{got:?}");
+        assert!(matches!(got, Err(StatusError::Timeout(_))), "{got:?}");
     }
 
     #[tokio::test]
     async fn queries_that_nobody_asks_for_are_forgotten() {
-        let answers = Answers::new(Duration::from_mins(1));
-        check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
+        let answers = QueryCache::new(Duration::from_mins(1));
+        check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
         answers.sweep(at(100));
-        assert_eq!(answers.kept().slots.len(), 1);
+        assert_eq!(answers.lock().map.len(), 1);
         answers.sweep(at(130));
-        assert_eq!(answers.kept().slots.len(), 0);
-        check(&answers, 3600, Ok(1.0), Ok((1.0, From::Store))).await;
+        assert_eq!(answers.lock().map.len(), 0);
+        check(&answers, 3600, Ok(1.0), Ok((1.0, Source::Store))).await;
         answers.sweep(at(0));
-        assert_eq!(answers.kept().slots.len(), 0, "the clock was put back");
+        assert_eq!(answers.lock().map.len(), 0, "the clock was put back");
     }
 }

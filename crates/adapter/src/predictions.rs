@@ -15,13 +15,13 @@
 
 mod cron;
 mod forecast;
-mod known;
 mod pods;
-mod prediction;
+mod scale;
 mod series;
-mod size;
+mod snapshot;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use std::time::{Duration, Instant};
 
@@ -33,12 +33,12 @@ use runtime::ApiServerClock;
 use tokio::sync::watch;
 use view::{Scope, View};
 
-use crate::answer::{ExternalValue, MetricValue};
-use crate::ask::{CustomAsk, ExternalAsk};
 use crate::flow::Flow;
-use crate::refusal::Refusal;
-use known::Known;
-use size::Sizes;
+use crate::request::{CustomMetricRequest, ExternalMetricRequest};
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MetricValue};
+use scale::ScaleClient;
+use snapshot::Snapshot;
 
 /// The external metric of predicted totals.
 pub const PREDICTION: &str = "crane_autoscaling_prediction";
@@ -49,26 +49,26 @@ pub const POD_CPU: &str = "crane_pod_cpu_usage";
 
 /// Knows what is expected of workloads.
 #[derive(Debug, Clone)]
-pub struct Expected {
+pub struct Predictions {
     view: watch::Receiver<View>,
     /// What the recommender tells, where it is heard. It is newer than what it wrote.
-    heard: Option<watch::Receiver<Subscription<Forecast>>>,
+    feed: Option<watch::Receiver<Subscription<Forecast>>>,
     /// Whom to ask how many replicas there are at the moment.
-    sizes: Option<Sizes>,
+    sizes: Option<ScaleClient>,
     /// How long what was last known stands in for what should be.
     grace: Duration,
     /// The time of windows and forecasts. Without it, that of this machine.
     clock: ApiServerClock,
 }
 
-impl Expected {
+impl Predictions {
     /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a
     /// prediction stands after it has ceased to cover its window, and how long what a watch saw
     /// last is relied on after it has broken.
     pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
         Self {
             view,
-            heard: None,
+            feed: None,
             sizes: None,
             grace,
             clock: ApiServerClock::default(),
@@ -78,21 +78,21 @@ impl Expected {
     /// The same, but windows open and forecasts count by the API server's time: a machine whose
     /// clock is off must not scale workloads.
     #[must_use]
-    pub fn by(self, clock: ApiServerClock) -> Self {
+    pub fn with_clock(self, clock: ApiServerClock) -> Self {
         Self { clock, ..self }
     }
 
     /// The same, but what the recommender tells comes first.
     #[must_use]
-    pub fn hearing(self, heard: Option<watch::Receiver<Subscription<Forecast>>>) -> Self {
-        Self { heard, ..self }
+    pub fn with_feed(self, feed: Option<watch::Receiver<Subscription<Forecast>>>) -> Self {
+        Self { feed, ..self }
     }
 
     /// The same, but workloads that keep what they have can be asked about.
     #[must_use]
-    pub fn asking(self, client: Client) -> Self {
+    pub fn with_scale_client(self, client: Client) -> Self {
         Self {
-            sizes: Some(Sizes::new(client)),
+            sizes: Some(ScaleClient::new(client)),
             ..self
         }
     }
@@ -103,7 +103,10 @@ impl Expected {
             .expectations()
             .labelled_pods()
             .scaled_controllers();
-        (Self::new(watches.view(), grace).asking(client), watches)
+        (
+            Self::new(watches.view(), grace).with_scale_client(client),
+            watches,
+        )
     }
 
     /// What is seen of the cluster; the labels of its pods among it, where it watches.
@@ -114,67 +117,67 @@ impl Expected {
     /// The values of a metric that belongs to no object; none if it is not one of these.
     pub async fn external(
         &self,
-        ask: &ExternalAsk,
+        request: &ExternalMetricRequest,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
-        match ask.metric.as_str() {
+    ) -> Result<Option<Vec<ExternalValue>>, StatusError> {
+        match request.metric.as_str() {
             PREDICTION => self
-                .know(now, |known| prediction::values(known, ask))
+                .with_snapshot(now, |snapshot| totals::values(snapshot, request))
                 .map(Some),
-            CRON => self.windows(ask, flow, now).await.map(Some),
+            CRON => self.windows(request, flow, now).await.map(Some),
             _ => Ok(None),
         }
     }
 
     async fn windows(
         &self,
-        ask: &ExternalAsk,
+        request: &ExternalMetricRequest,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Vec<ExternalValue>, Refusal> {
-        let kept = self.know(now, |known| cron::kept(known, ask))?;
+    ) -> Result<Vec<ExternalValue>, StatusError> {
+        let idle = self.with_snapshot(now, |snapshot| cron::idle_targets(snapshot, request))?;
         let sizes = match &self.sizes {
-            Some(sizes) if !kept.is_empty() => sizes.ask(kept, flow).await,
+            Some(sizes) if !idle.is_empty() => sizes.read_all(idle, flow).await,
             _ => Vec::new(),
         };
-        self.know(now, |known| cron::values(known, ask, &sizes))
+        self.with_snapshot(now, |snapshot| cron::values(snapshot, request, &sizes))
     }
 
     /// The values of a metric of objects; none if it is not one of these.
     pub fn custom(
         &self,
-        ask: &CustomAsk,
+        request: &CustomMetricRequest,
         now: Timestamp,
-    ) -> Result<Option<Vec<MetricValue>>, Refusal> {
+    ) -> Result<Option<Vec<MetricValue>>, StatusError> {
         match (
-            ask.metric.as_str(),
-            ask.resource.to_string().as_str(),
-            &ask.namespace,
+            request.metric.as_str(),
+            request.resource.to_string().as_str(),
+            &request.namespace,
         ) {
             (POD_CPU, "pods", Some(namespace)) => self
-                .know(now, |known| pods::values(known, namespace, ask))
+                .with_snapshot(now, |snapshot| pods::values(snapshot, namespace, request))
                 .map(Some),
             _ => Ok(None),
         }
     }
 
-    fn know<T>(&self, now: Timestamp, answer: impl FnOnce(&Known<'_>) -> T) -> T {
-        let heard = self.heard.as_ref().map(watch::Receiver::borrow);
-        let own_now = now;
-        let now =
-            Timestamp::try_from(self.clock.at(own_now.into(), Instant::now())).unwrap_or(own_now);
-        answer(&Known {
+    fn with_snapshot<T>(&self, now: Timestamp, answer: impl FnOnce(&Snapshot<'_>) -> T) -> T {
+        let feed = self.feed.as_ref().map(watch::Receiver::borrow);
+        let machine_now = now;
+        let now = Timestamp::try_from(self.clock.at(machine_now.into(), Instant::now()))
+            .unwrap_or(machine_now);
+        answer(&Snapshot {
             view: &self.view.borrow(),
-            heard: heard.as_deref(),
+            feed: feed.as_deref(),
             now,
-            own_now,
+            machine_now,
             grace: self.grace,
         })
     }
 }
 
-impl Default for Expected {
+impl Default for Predictions {
     /// Knows of nothing.
     fn default() -> Self {
         Self::new(watch::channel(View::default()).1, Duration::ZERO)
@@ -182,8 +185,8 @@ impl Default for Expected {
 }
 
 /// There is no number, and why. It begins as other adapters' answers do.
-fn missing(metric: &str, why: impl std::fmt::Display) -> Refusal {
-    Refusal::NotFound(format!(
+fn missing(metric: &str, why: impl std::fmt::Display) -> StatusError {
+    StatusError::NotFound(format!(
         "the server could not find the metric {metric}: {why}"
     ))
 }

@@ -7,20 +7,20 @@ use http::{HeaderMap, HeaderValue};
 pub(super) const HEADER: &str = "x-metrics-hop";
 
 /// The longest way.
-const MOST: usize = 4;
+const MAX_HOPS: usize = 4;
 
 /// Names of adapters, the first one first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hops(Vec<String>);
+pub struct Via(Vec<String>);
 
 /// A question that has gone round.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it came from here, by way of {0}")]
-pub(super) struct Loop(String);
+#[error("the request has passed this adapter before, by way of {0}")]
+pub(super) struct LoopDetected(String);
 
-impl Hops {
+impl Via {
     /// Through which adapters a request has come, as far as that matters.
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let texts = headers
             .get_all(HEADER)
             .iter()
@@ -29,22 +29,22 @@ impl Hops {
             .flat_map(|text| text.split(','))
             .map(str::trim)
             .filter(|name| !name.is_empty());
-        Self(names.take(MOST).map(str::to_owned).collect())
+        Self(names.take(MAX_HOPS).map(str::to_owned).collect())
     }
 
     /// The same with this adapter as the last one, unless the question has been here, or has come
     /// too far.
-    pub(super) fn and(&self, own: &str) -> Result<HeaderValue, Loop> {
+    pub(super) fn append(&self, own: &str) -> Result<HeaderValue, LoopDetected> {
         let way = self.0.join(", ");
-        if self.0.len() >= MOST || self.0.iter().any(|name| name == own) {
-            return Err(Loop(way));
+        if self.0.len() >= MAX_HOPS || self.0.iter().any(|name| name == own) {
+            return Err(LoopDetected(way));
         }
         let all = if way.is_empty() {
             own.to_owned()
         } else {
             format!("{way}, {own}")
         };
-        HeaderValue::from_str(&all).map_err(|_| Loop(way))
+        HeaderValue::from_str(&all).map_err(|_| LoopDetected(way))
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
             .iter()
             .map(|text| (HEADER.parse().unwrap(), text.parse().unwrap()))
             .collect();
-        let next = Hops::of(&headers).and(own);
+        let next = Via::from_headers(&headers).append(own);
         assert_eq!(
             next.ok().as_ref().map(|value| value.to_str().unwrap()),
             expected,

@@ -1,4 +1,4 @@
-//! What a client gets: numbers in thousandths, each with the time it is of.
+//! Values of metrics in thousandths, each with the time of its sample.
 
 use std::collections::BTreeMap;
 
@@ -8,72 +8,72 @@ use model::Selector;
 /// The value of a metric of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricValue {
-    /// Which object.
+    /// The object.
     pub object: DescribedObject,
     /// The name of the metric.
     pub metric: String,
-    /// Which series of it, as asked.
+    /// The selector of the request.
     pub metric_selector: Selector,
-    /// The time of the sample, not of the question.
+    /// The time of the sample, not of the request.
     pub at: Timestamp,
-    /// The time over which it was measured; none for an instant.
+    /// The window of the measurement; `None` for an instant.
     pub window_seconds: Option<u32>,
     /// The value.
     pub value: MilliValue,
 }
 
-/// Which object a value is about.
+/// The object that a value describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedObject {
     /// Such as `v1` and `apps/v1`.
     pub api_version: String,
     /// Such as `Pod`.
     pub kind: String,
-    /// None for objects of the whole cluster.
+    /// `None` for cluster-scoped objects.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
 }
 
-/// The value of a metric that belongs to no object.
+/// The value of an external metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalValue {
     /// The name of the metric.
     pub metric: String,
-    /// What sets the series apart.
+    /// The labels of the series.
     pub labels: BTreeMap<String, String>,
-    /// The time of the sample, not of the question.
+    /// The time of the sample, not of the request.
     pub at: Timestamp,
-    /// The time over which it was measured; none for an instant.
+    /// The window of the measurement; `None` for an instant.
     pub window_seconds: Option<u32>,
     /// The value.
     pub value: MilliValue,
 }
 
-/// The metrics that discovery names. Others may be there as well.
+/// The metrics that discovery lists. More may exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MetricNames {
-    /// Such as `pods/http_requests`, and whether the objects are in namespaces.
+    /// Names such as `pods/http_requests`, and whether the objects are namespaced.
     pub of_objects: Vec<(String, bool)>,
-    /// Such as `queue_depth`.
+    /// Names such as `queue_depth`.
     pub external: Vec<String>,
 }
 
-/// A number in thousandths, never below zero: the precision that the autoscaler has. A negative
-/// number would make its ratio one.
+/// A number in thousandths, the precision of the autoscaler; never negative. A negative number would
+/// become a ratio of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilliValue(i64);
 
 impl MilliValue {
-    /// The largest: as many whole units as fit in 64 bits of thousandths.
+    /// The largest value: the whole units that fit in 64 bits of thousandths.
     pub const MAX: Self = Self(i64::MAX / 1000 * 1000);
 
-    /// So many thousandths, within what can be served.
+    /// Clamps a number of thousandths to the valid range.
     pub fn from_milli(milli: i64) -> Self {
         Self(milli.clamp(0, Self::MAX.0))
     }
 
-    /// The nearest thousandth; none for what is no number. Infinity is none either.
+    /// Rounds to the nearest thousandth; `None` for NaN and infinity.
     pub fn from_units(units: f64) -> Option<Self> {
         // A cast saturates.
         units
@@ -81,15 +81,14 @@ impl MilliValue {
             .then(|| Self::from_milli((units * 1000.0).round() as i64))
     }
 
-    /// In thousandths.
+    /// The number of thousandths.
     pub fn milli(self) -> i64 {
         self.0
     }
 }
 
 impl std::fmt::Display for MilliValue {
-    /// As a quantity that every reader takes: a whole number, with `m` where it is one of
-    /// thousandths.
+    /// A quantity that every client can parse: an integer, with the suffix `m` for thousandths.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0 % 1000 == 0 {
             write!(f, "{}", self.0 / 1000)
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_served_as_whole_ones() {
+    fn values_are_written_as_integers() {
         check(1.5, Some("1500m"));
         check(0.1, Some("100m"));
         check(3000.0, Some("3000"));
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_autoscaler_could_not_bear_is_held_to_what_it_can() {
+    fn values_are_clamped_to_the_range_of_the_autoscaler() {
         check(f64::NAN, None);
         check(f64::INFINITY, None);
         check(f64::NEG_INFINITY, None);

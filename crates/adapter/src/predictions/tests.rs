@@ -1,6 +1,6 @@
 //! Whole questions against a cluster of a few objects.
 
-mod keeps;
+mod idle_schedules;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,10 @@ use view::{
     Resource, Timetable, View, WellKnown,
 };
 
-use super::Expected;
-use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
+use super::Predictions;
 use crate::flow::Flow;
-use crate::refusal::Refusal;
+use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
+use crate::status_error::StatusError;
 
 /// A Wednesday.
 const NOW: &str = "2026-01-07T12:00:00Z";
@@ -142,7 +142,7 @@ fn shop() -> View {
 }
 
 /// What a recommender tells of an object, from now on every minute, and whether it is heard.
-fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subscription<Forecast> {
+fn from_feed(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subscription<Forecast> {
     let is_ready = !values.is_empty();
     let series = ForecastSeries {
         first_second: now().as_second(),
@@ -162,7 +162,7 @@ fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subscripti
         metrics: vec![metric],
         ..Forecast::default()
     });
-    let heard = Received {
+    let feed = Received {
         value,
         term: 1,
         revision: 1,
@@ -170,24 +170,24 @@ fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subscripti
     };
     let stale_since = (!is_heard).then(Instant::now);
     Subscription::from_leaders(vec![LeaderState {
-        values: [(uid.to_owned(), heard)].into(),
+        values: [(uid.to_owned(), feed)].into(),
         stale_since,
     }])
 }
 
-fn check_told(name: &str, told: Subscription<Forecast>, found: Result<&str, &str>) {
+fn check_feed(name: &str, told: Subscription<Forecast>, found: Result<&str, &str>) {
     let selector =
         format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let selector = selector.parse().expect("a selector");
-    let ask = ExternalAsk {
+    let request = ExternalMetricRequest {
         namespace: "shop".to_owned(),
         metric: "crane_autoscaling_prediction".to_owned(),
         selector,
     };
     let answer = wait(
         expected(shop())
-            .hearing(Some(watch::channel(told).1))
-            .external(&ask, &Flow::default(), now()),
+            .with_feed(Some(watch::channel(told).1))
+            .external(&request, &Flow::default(), now()),
     );
     let answer = answer.map(|values| {
         values
@@ -197,7 +197,7 @@ fn check_told(name: &str, told: Subscription<Forecast>, found: Result<&str, &str
             .collect()
     });
     let found = found.map(str::to_owned).map_err(|why| {
-        Refusal::NotFound(format!(
+        StatusError::NotFound(format!(
             "the server could not find the metric crane_autoscaling_prediction: resource.cpu of Deployment shop/{name}: {why}"
         ))
     });
@@ -224,7 +224,7 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
                 },
             );
         }
-        let expected = expected(view).by(clock.clone());
+        let expected = expected(view).with_clock(clock.clone());
         let selector = format!(
             "{OF_WEB}{}",
             if metric.ends_with("cron") {
@@ -234,12 +234,12 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
             }
         );
         let selector = selector.parse().expect("a selector");
-        let ask = ExternalAsk {
+        let request = ExternalMetricRequest {
             namespace: "shop".to_owned(),
             metric: metric.to_owned(),
             selector,
         };
-        let values = wait(expected.external(&ask, &Flow::default(), own));
+        let values = wait(expected.external(&request, &Flow::default(), own));
         values
             .ok()
             .map(|values| values.expect("it is ours")[0].value.to_string())
@@ -252,7 +252,7 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
     assert_eq!(
         both(hours(5)),
         [Some("2".to_owned()), None],
-        "nothing is known of the API server's time"
+        "nothing is snapshot of the API server's time"
     );
     for ahead in [-5, 5, 24 * 200] {
         clock.observe(now().into(), hours(ahead).into(), Instant::now());
@@ -262,32 +262,44 @@ fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
 
 #[test]
 fn what_the_recommender_tells_comes_before_what_it_wrote_while_it_is_heard_and_good() {
-    check_told("web", told("web", vec![4.5; 121], "", true), Ok("4500m"));
-    check_told("web", told("web", vec![4.5; 121], "", false), Ok("2900m"));
-    check_told(
+    check_feed(
         "web",
-        told("another", vec![4.5; 121], "", true),
+        from_feed("web", vec![4.5; 121], "", true),
+        Ok("4500m"),
+    );
+    check_feed(
+        "web",
+        from_feed("web", vec![4.5; 121], "", false),
         Ok("2900m"),
     );
-    check_told(
+    check_feed(
         "web",
-        told("web", vec![], "too little history", true),
+        from_feed("another", vec![4.5; 121], "", true),
         Ok("2900m"),
     );
-    check_told("old", told("old", vec![4.5; 121], "", true), Ok("4500m"));
-    let why = "the TimeSeriesPrediction is not ready: too little history";
-    check_told(
+    check_feed(
+        "web",
+        from_feed("web", vec![], "too little history", true),
+        Ok("2900m"),
+    );
+    check_feed(
         "old",
-        told("old", vec![], "too little history", true),
+        from_feed("old", vec![4.5; 121], "", true),
+        Ok("4500m"),
+    );
+    let why = "the TimeSeriesPrediction is not ready: too little history";
+    check_feed(
+        "old",
+        from_feed("old", vec![], "too little history", true),
         Err(why),
     );
     let why = "the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
-    check_told("old", told("old", vec![4.5; 121], "", false), Err(why));
+    check_feed("old", from_feed("old", vec![4.5; 121], "", false), Err(why));
 }
 
-fn expected(view: View) -> Expected {
+fn expected(view: View) -> Predictions {
     let (_, view) = watch::channel(view);
-    Expected::new(view, Duration::from_mins(5))
+    Predictions::new(view, Duration::from_mins(5))
 }
 
 fn wait<T>(answer: impl Future<Output = T>) -> T {
@@ -346,15 +358,15 @@ fn api_server() -> Client {
 /// The value, labels left out, or the text of the refusal.
 fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
     let selector = selector.parse().expect("a selector");
-    let ask = ExternalAsk {
+    let request = ExternalMetricRequest {
         namespace: "shop".to_owned(),
         metric: metric.to_owned(),
         selector,
     };
     let values = wait(async {
         expected(view)
-            .asking(api_server())
-            .external(&ask, &Flow::default(), now())
+            .with_scale_client(api_server())
+            .external(&request, &Flow::default(), now())
             .await
     });
     let values = values.map_err(|refusal| refusal.to_string())?;
@@ -445,14 +457,14 @@ fn nothing_is_told_of_workloads_in_other_namespaces() {
     spy.key.namespace = "bank".to_owned();
     view.expected.apply(Arc::new(spy));
     let selector = format!("{OF_WEB}resource.cpu").parse().expect("a selector");
-    let ask = ExternalAsk {
+    let request = ExternalMetricRequest {
         namespace: "bank".to_owned(),
         metric: "crane_autoscaling_prediction".to_owned(),
         selector,
     };
     assert!(matches!(
-        wait(expected(view).external(&ask, &Flow::default(), now())),
-        Err(Refusal::NotFound(_))
+        wait(expected(view).external(&request, &Flow::default(), now())),
+        Err(StatusError::NotFound(_))
     ));
 }
 
@@ -474,7 +486,7 @@ fn nothing_is_shared_out_of_workloads_in_other_namespaces() {
         view,
         "crane_pod_cpu_usage",
         "pods",
-        Subject::Selected(Selector::everything()),
+        ObjectSelector::Labels(Selector::everything()),
         selector,
     );
     let why = "there is no TimeSeriesPrediction of resource.cpu that matches the selector";
@@ -494,7 +506,7 @@ fn other_metrics_are_left_to_others() {
             shop(),
             "http_requests",
             "pods",
-            Subject::Selected(Selector::everything()),
+            ObjectSelector::Labels(Selector::everything()),
             ""
         ),
         Ok(None)
@@ -504,7 +516,7 @@ fn other_metrics_are_left_to_others() {
             shop(),
             "crane_pod_cpu_usage",
             "services",
-            Subject::Named("web".to_owned()),
+            ObjectSelector::Name("web".to_owned()),
             ""
         ),
         Ok(None)
@@ -714,21 +726,21 @@ fn custom(
     view: View,
     metric: &str,
     resource: &str,
-    subject: Subject,
+    objects: ObjectSelector,
     selector: &str,
 ) -> Result<Shares, String> {
-    let ask = CustomAsk {
+    let request = CustomMetricRequest {
         namespace: Some("shop".to_owned()),
         resource: GroupResource {
             group: String::new(),
             resource: resource.to_owned(),
         },
-        subject,
+        objects,
         metric: metric.to_owned(),
         metric_selector: selector.parse().expect("a selector"),
     };
     let values = expected(view)
-        .custom(&ask, now())
+        .custom(&request, now())
         .map_err(|refusal| refusal.to_string())?;
     Ok(values.map(|values| {
         values
@@ -738,7 +750,7 @@ fn custom(
     }))
 }
 
-fn check_pods(subject: Subject, selector: &str, found: Result<&[(&str, &str)], &str>) {
+fn check_pods(objects: ObjectSelector, selector: &str, found: Result<&[(&str, &str)], &str>) {
     let found = found
         .map(|shares| {
             Some(
@@ -749,9 +761,9 @@ fn check_pods(subject: Subject, selector: &str, found: Result<&[(&str, &str)], &
             )
         })
         .map_err(|why| format!("the server could not find the metric crane_pod_cpu_usage: {why}"));
-    let asked = format!("{subject:?} {selector}");
+    let asked = format!("{objects:?} {selector}");
     assert_eq!(
-        custom(shop(), "crane_pod_cpu_usage", "pods", subject, selector),
+        custom(shop(), "crane_pod_cpu_usage", "pods", objects, selector),
         found,
         "{asked}"
     );
@@ -760,7 +772,7 @@ fn check_pods(subject: Subject, selector: &str, found: Result<&[(&str, &str)], &
 #[test]
 fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
     let uid = "autoscaling.crane.io/effective-hpa-uid";
-    let app = |app: &str| Subject::Selected(Selector::match_labels([("app", app)]));
+    let app = |app: &str| ObjectSelector::Labels(Selector::match_labels([("app", app)]));
     let of_web = format!("{uid}=web");
     check_pods(
         app("web"),
@@ -768,13 +780,13 @@ fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
         Ok(&[("web-1", "1450m"), ("web-2", "1450m")]),
     );
     check_pods(
-        Subject::Named("web-2".to_owned()),
+        ObjectSelector::Name("web-2".to_owned()),
         &of_web,
         Ok(&[("web-2", "1450m")]),
     );
     for other in ["api-1", "web-3", "web-4", "gone"] {
         check_pods(
-            Subject::Named(other.to_owned()),
+            ObjectSelector::Name(other.to_owned()),
             &of_web,
             Err("it is no running pod of Deployment shop/web"),
         );
@@ -787,7 +799,7 @@ fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
         0,
     );
     view.expected.apply(Arc::new(old));
-    let named = Subject::Named("web-2".to_owned());
+    let named = ObjectSelector::Name("web-2".to_owned());
     let found = custom(
         view,
         "crane_pod_cpu_usage",
@@ -795,7 +807,7 @@ fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
         named,
         &format!("{uid}=old"),
     );
-    let why = "which pods Deployment shop/old has is not known: ask for them by their labels";
+    let why = "the pods of Deployment shop/old are not snapshot: select them by labels";
     assert_eq!(
         found,
         Err(format!(

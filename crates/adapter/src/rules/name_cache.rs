@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A list is kept for this time.
-const KEPT_FOR: Duration = Duration::from_secs(15);
+const TTL: Duration = Duration::from_secs(15);
 /// About the most memory that lists take. Whoever asks chooses selectors, and each has a list of
 /// its own.
 const MAX_BYTES: usize = 32 << 20;
@@ -19,49 +19,49 @@ pub(super) type Key = (String, String, String);
 
 /// All lists.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
-    lists: HashMap<Key, List>,
+pub(super) struct NameCache {
+    lists: HashMap<Key, Entry>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct List {
+struct Entry {
     at: Instant,
     names: Arc<[String]>,
     bytes: usize,
 }
 
-impl List {
-    fn is_over(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) > KEPT_FOR
+impl Entry {
+    fn is_expired(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) > TTL
     }
 }
 
-impl Lists {
+impl NameCache {
     /// The names, if they were listed a short time ago.
     pub(super) fn get(&self, key: &Key, now: Instant) -> Option<Arc<[String]>> {
         self.lists
             .get(key)
-            .filter(|list| !list.is_over(now))
+            .filter(|list| !list.is_expired(now))
             .map(|list| Arc::clone(&list.names))
     }
 
     /// Keeps a list, if there is room for it.
-    pub(super) fn keep(&mut self, key: Key, names: &Arc<[String]>, at: Instant) {
+    pub(super) fn insert(&mut self, key: Key, names: &Arc<[String]>, at: Instant) {
         let texts: usize = names.iter().map(|name| NAME_BYTES + name.len()).sum();
         let bytes = LIST_BYTES + key.0.len() + key.1.len() + key.2.len() + texts;
-        self.forget(&key);
+        self.remove(&key);
         if self.bytes.saturating_add(bytes) > MAX_BYTES {
             self.sweep(at);
         }
         if self.bytes.saturating_add(bytes) > MAX_BYTES {
-            self.forget_largest_but(&key.1);
+            self.remove_largest_except(&key.1);
         }
         if self.bytes.saturating_add(bytes) <= MAX_BYTES {
             self.bytes += bytes;
             self.lists.insert(
                 key,
-                List {
+                Entry {
                     at,
                     names: Arc::clone(names),
                     bytes,
@@ -72,13 +72,13 @@ impl Lists {
 
     /// Forgets lists whose time is over.
     pub(super) fn sweep(&mut self, now: Instant) {
-        self.lists.retain(|_, list| !list.is_over(now));
+        self.lists.retain(|_, list| !list.is_expired(now));
         self.bytes = self.lists.values().map(|list| list.bytes).sum();
     }
 
     /// Forgets the lists of the namespace that holds the most, unless it is this one: its lists do
     /// not keep out those of others.
-    fn forget_largest_but(&mut self, namespace: &str) {
+    fn remove_largest_except(&mut self, namespace: &str) {
         let mut held: HashMap<&str, usize> = HashMap::new();
         for (key, list) in &self.lists {
             *held.entry(&key.1).or_default() += list.bytes;
@@ -93,7 +93,7 @@ impl Lists {
         }
     }
 
-    fn forget(&mut self, key: &Key) {
+    fn remove(&mut self, key: &Key) {
         if let Some(list) = self.lists.remove(key) {
             self.bytes -= list.bytes;
         }
@@ -120,47 +120,44 @@ mod tests {
 
     #[test]
     fn a_list_is_kept_for_a_short_time() {
-        let (mut lists, start) = (Lists::default(), Instant::now());
-        lists.keep(key(1), &names(2), start);
+        let (mut lists, start) = (NameCache::default(), Instant::now());
+        lists.insert(key(1), &names(2), start);
+        assert_eq!(lists.get(&key(1), start + TTL).as_deref(), Some(&*names(2)));
         assert_eq!(
-            lists.get(&key(1), start + KEPT_FOR).as_deref(),
-            Some(&*names(2))
-        );
-        assert_eq!(
-            lists.get(&key(1), start + KEPT_FOR + Duration::from_secs(1)),
+            lists.get(&key(1), start + TTL + Duration::from_secs(1)),
             None
         );
         assert_eq!(lists.get(&key(2), start), None);
-        lists.keep(key(1), &names(3), start + KEPT_FOR);
-        lists.sweep(start + 2 * KEPT_FOR);
+        lists.insert(key(1), &names(3), start + TTL);
+        lists.sweep(start + 2 * TTL);
         assert_eq!(
-            lists.get(&key(1), start + 2 * KEPT_FOR).as_deref(),
+            lists.get(&key(1), start + 2 * TTL).as_deref(),
             Some(&*names(3))
         );
-        lists.sweep(start + 3 * KEPT_FOR);
+        lists.sweep(start + 3 * TTL);
         assert_eq!((lists.lists.len(), lists.bytes), (0, 0));
     }
 
     #[test]
     fn lists_of_one_namespace_do_not_keep_out_those_of_another() {
-        let (mut lists, start, names) = (Lists::default(), Instant::now(), names(5000));
+        let (mut lists, start, names) = (NameCache::default(), Instant::now(), names(5000));
         for selector in 0..1000 {
-            lists.keep(key(selector), &names, start);
+            lists.insert(key(selector), &names, start);
         }
         let other = (
             "deployments.apps".to_owned(),
             "bank".to_owned(),
             "app=web".to_owned(),
         );
-        lists.keep(other.clone(), &names, start);
+        lists.insert(other.clone(), &names, start);
         assert!(lists.get(&other, start).is_some());
     }
 
     #[test]
     fn long_lists_of_many_selectors_are_bounded() {
-        let (mut lists, start, names) = (Lists::default(), Instant::now(), names(5000));
+        let (mut lists, start, names) = (NameCache::default(), Instant::now(), names(5000));
         for selector in 0..1000 {
-            lists.keep(key(selector), &names, start);
+            lists.insert(key(selector), &names, start);
         }
         assert!(
             lists.bytes <= MAX_BYTES && lists.bytes > MAX_BYTES / 2,
@@ -168,8 +165,8 @@ mod tests {
             lists.bytes
         );
         assert!(lists.lists.len() < 100, "{}", lists.lists.len());
-        let later = start + 2 * KEPT_FOR;
-        lists.keep(key(2000), &names, later);
+        let later = start + 2 * TTL;
+        lists.insert(key(2000), &names, later);
         assert!(
             lists.get(&key(2000), later).is_some(),
             "those whose time is over make room"

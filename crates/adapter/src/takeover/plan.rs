@@ -8,11 +8,11 @@ use crate::registration::{INJECTED, Standing, standing};
 use crate::service_ref::OwnService;
 
 /// Where what an object was before is kept.
-pub(super) const BEFORE: &str = "plimsoll.dev/adopted-from";
+pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
 
 /// Why nothing is done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum AdoptionError {
     /// There is nothing to take over.
     #[error(
         "it is not there, so nobody is to be replaced: apply deploy/base, which brings one that leads to the adapter"
@@ -37,10 +37,10 @@ pub(super) enum Refusal {
         found: String,
     },
     /// It was not taken over.
-    #[error("it has no annotation {BEFORE}: it was not taken over")]
+    #[error("it has no annotation {ADOPTED_FROM}: it was not taken over")]
     NotAdopted,
     /// The annotation is not ours.
-    #[error("its annotation {BEFORE} cannot be read: {0}")]
+    #[error("its annotation {ADOPTED_FROM} cannot be read: {0}")]
     Unreadable(String),
     /// Somebody else has it.
     #[error(
@@ -51,7 +51,7 @@ pub(super) enum Refusal {
 
 /// What it takes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Adoption {
+pub(super) struct AdoptionPlan {
     /// Whose it has been.
     pub(super) from: OwnService,
     /// Where the Service of those was reached.
@@ -64,29 +64,29 @@ pub(super) struct Adoption {
 
 /// What taking over `present` takes; nothing if it leads to the adapter. `custom`: the objects of
 /// the adapter's other API, by which it is known to answer, and with which authorities.
-pub(super) fn adoption(
+pub(super) fn plan_adoption(
     present: Option<&APIService>,
     custom: &[(String, Option<APIService>)],
     own: &OwnService,
-) -> Result<Option<Adoption>, Refusal> {
-    let present = present.ok_or(Refusal::Missing)?;
+) -> Result<Option<AdoptionPlan>, AdoptionError> {
+    let present = present.ok_or(AdoptionError::Missing)?;
     if !matches!(standing(Some(present), own), Standing::Elsewhere(_)) {
         return Ok(None);
     }
     let spec = present.spec.clone().unwrap_or_default();
-    let Some((from, port)) = led_to(&spec) else {
-        return Err(Refusal::Local);
+    let Some((from, port)) = service_of(&spec) else {
+        return Err(AdoptionError::Local);
     };
     let annotations = present.metadata.annotations.iter().flatten();
     if let Some((key, _)) = annotations
         .into_iter()
         .find(|(key, _)| key.starts_with(INJECTED))
     {
-        return Err(Refusal::Injected(key.clone()));
+        return Err(AdoptionError::Injected(key.clone()));
     }
-    let (bundle, mut annotations) = proven(custom, own)?;
-    annotations.insert(BEFORE.to_owned(), before(&spec));
-    Ok(Some(Adoption {
+    let (bundle, mut annotations) = verified_bundle(custom, own)?;
+    annotations.insert(ADOPTED_FROM.to_owned(), before(&spec));
+    Ok(Some(AdoptionPlan {
         from,
         port,
         annotations,
@@ -95,35 +95,35 @@ pub(super) fn adoption(
 }
 
 /// What `present` is to be again. `force`: also if it leads to somebody else by now.
-pub(super) fn release(
+pub(super) fn plan_release(
     present: Option<&APIService>,
     own: &OwnService,
     force: bool,
-) -> Result<APIService, Refusal> {
-    let present = present.ok_or(Refusal::Missing)?;
+) -> Result<APIService, AdoptionError> {
+    let present = present.ok_or(AdoptionError::Missing)?;
     let kept = present
         .metadata
         .annotations
         .as_ref()
-        .and_then(|annotations| annotations.get(BEFORE));
-    let kept = kept.ok_or(Refusal::NotAdopted)?;
+        .and_then(|annotations| annotations.get(ADOPTED_FROM));
+    let kept = kept.ok_or(AdoptionError::NotAdopted)?;
     let spec: APIServiceSpec =
-        serde_json::from_str(kept).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        serde_json::from_str(kept).map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
     if let Standing::Elsewhere(service) = standing(Some(present), own)
         && !force
     {
-        return Err(Refusal::Elsewhere(service));
+        return Err(AdoptionError::Elsewhere(service));
     }
     let mut released = present.clone();
     released.spec = Some(spec);
     if let Some(annotations) = &mut released.metadata.annotations {
-        annotations.retain(|key, _| key != BEFORE && !key.starts_with(INJECTED));
+        annotations.retain(|key, _| key != ADOPTED_FROM && !key.starts_with(INJECTED));
     }
     Ok(released)
 }
 
 /// To which Service an object leads, and at which port.
-pub(super) fn led_to(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
+pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
     let service = spec.service.clone()?;
     let (namespace, name) = (
         service.namespace.unwrap_or_default(),
@@ -138,10 +138,10 @@ fn before(spec: &APIServiceSpec) -> String {
 
 /// What the API server trusts when it asks the adapter for the other API, and what has cert-manager
 /// look after that.
-fn proven(
+fn verified_bundle(
     custom: &[(String, Option<APIService>)],
     own: &OwnService,
-) -> Result<(String, BTreeMap<String, String>), Refusal> {
+) -> Result<(String, BTreeMap<String, String>), AdoptionError> {
     let mut found = Vec::new();
     for (name, object) in custom {
         let why = match standing(object.as_ref(), own) {
@@ -168,7 +168,7 @@ fn proven(
         found.push(format!("{name} {why}"));
     }
     let OwnService { namespace, name } = own;
-    Err(Refusal::Unproven {
+    Err(AdoptionError::Unproven {
         service: format!("{namespace}/{name}"),
         found: found.join(", "),
     })
@@ -214,7 +214,7 @@ mod tests {
     fn what_is_taken_over_and_released_is_what_it_was() {
         let old = object("keda/metrics", "theirs", "True", &json!({"a": "b"}));
         let ours = custom(object("suite/adapter", "ours", "True", &json!({})));
-        let adoption = adoption(Some(&old), &ours, &own())
+        let adoption = plan_adoption(Some(&old), &ours, &own())
             .expect("nothing against it")
             .expect("it leads elsewhere");
         assert_eq!(
@@ -232,26 +232,32 @@ mod tests {
             .as_mut()
             .expect("some")
             .extend(adoption.annotations);
-        assert_eq!(release(Some(&taken), &own(), false), Ok(old.clone()));
+        assert_eq!(plan_release(Some(&taken), &own(), false), Ok(old.clone()));
         let mut lost = taken.clone();
         lost.spec = object("other/one", "x", "True", &json!({})).spec;
         assert_eq!(
-            release(Some(&lost), &own(), false),
-            Err(Refusal::Elsewhere("other/one".to_owned()))
+            plan_release(Some(&lost), &own(), false),
+            Err(AdoptionError::Elsewhere("other/one".to_owned()))
         );
-        assert_eq!(release(Some(&lost), &own(), true), Ok(old.clone()));
-        assert_eq!(release(Some(&old), &own(), false), Err(Refusal::NotAdopted));
-        assert_eq!(release(None, &own(), false), Err(Refusal::Missing));
+        assert_eq!(plan_release(Some(&lost), &own(), true), Ok(old.clone()));
+        assert_eq!(
+            plan_release(Some(&old), &own(), false),
+            Err(AdoptionError::NotAdopted)
+        );
+        assert_eq!(
+            plan_release(None, &own(), false),
+            Err(AdoptionError::Missing)
+        );
     }
 
     #[test]
     fn what_leads_to_the_adapter_stays_as_it_is() {
         let ours = object("suite/adapter", "ours", "True", &json!({}));
-        assert_eq!(adoption(Some(&ours), &[], &own()), Ok(None));
+        assert_eq!(plan_adoption(Some(&ours), &[], &own()), Ok(None));
     }
 
     fn check_refused(present: Option<&APIService>, ours: APIService, expected: &str) {
-        let error = adoption(present, &custom(ours), &own())
+        let error = plan_adoption(present, &custom(ours), &own())
             .expect_err("it must be refused")
             .to_string();
         assert!(error.contains(expected), "{error}\ninstead of {expected}");
@@ -259,12 +265,12 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_over_that_would_not_work() {
-        let well = || object("suite/adapter", "ours", "True", &json!({}));
+        let available = || object("suite/adapter", "ours", "True", &json!({}));
         let old = object("keda/metrics", "theirs", "True", &json!({}));
-        check_refused(None, well(), "it is not there");
+        check_refused(None, available(), "it is not there");
         let mut local = old.clone();
         local.spec.as_mut().expect("a spec").service = None;
-        check_refused(Some(&local), well(), "it leads to no Service");
+        check_refused(Some(&local), available(), "it leads to no Service");
         let injected = object(
             "keda/metrics",
             "x",
@@ -273,7 +279,7 @@ mod tests {
         );
         check_refused(
             Some(&injected),
-            well(),
+            available(),
             "take away its annotation cert-manager.io/inject-ca-from",
         );
         let ill = object("suite/adapter", "ours", "False", &json!({}));
@@ -295,7 +301,7 @@ mod tests {
         let injecting = json!({"cert-manager.io/inject-ca-from": "suite/adapter"});
         let old = object("keda/metrics", "theirs", "True", &json!({}));
         let ours = custom(object("suite/adapter", "ours", "True", &injecting));
-        let adoption = adoption(Some(&old), &ours, &own())
+        let adoption = plan_adoption(Some(&old), &ours, &own())
             .expect("nothing against it")
             .expect("it leads elsewhere");
         assert_eq!(
@@ -304,7 +310,7 @@ mod tests {
         );
         let mut taken = object("suite/adapter", "ours", "True", &json!({}));
         taken.metadata.annotations = Some(adoption.annotations);
-        let released = release(Some(&taken), &own(), false).expect("it was taken over");
+        let released = plan_release(Some(&taken), &own(), false).expect("it was taken over");
         assert_eq!(
             (released.spec, released.metadata.annotations),
             (old.spec, Some(BTreeMap::new()))

@@ -11,33 +11,33 @@ use std::time::Duration;
 use model::{Selector, WorkloadRef};
 use view::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown};
 
-use super::known::Known;
+use super::snapshot::Snapshot;
 use super::{POD_CPU, missing};
-use crate::answer::{DescribedObject, MetricValue, MilliValue};
-use crate::ask::{CustomAsk, Subject};
-use crate::refusal::Refusal;
+use crate::request::{CustomMetricRequest, ObjectSelector};
+use crate::status_error::StatusError;
+use crate::value::{DescribedObject, MetricValue, MilliValue};
 
 /// What the metric is called among those of a prediction.
 const IDENTIFIER: &str = "resource.cpu";
 
 /// One value per running pod that is asked about.
 pub(super) fn values(
-    known: &Known,
+    snapshot: &Snapshot,
     namespace: &str,
-    ask: &CustomAsk,
-) -> Result<Vec<MetricValue>, Refusal> {
-    known.rely_on(Resource::Predictions, POD_CPU, Duration::MAX)?;
-    known.rely_on(Resource::LabelledPods, POD_CPU, known.grace)?;
-    let (prediction, metric) = predicted(known.view, namespace, ask)?;
-    let (value, at) = known.total(prediction, metric, POD_CPU)?;
-    let selector = match &ask.subject {
-        Subject::Selected(selector) => selector,
-        Subject::Named(_) => own_pods(known, &prediction.target)?,
+    request: &CustomMetricRequest,
+) -> Result<Vec<MetricValue>, StatusError> {
+    snapshot.ensure_fresh(Resource::Predictions, POD_CPU, Duration::MAX)?;
+    snapshot.ensure_fresh(Resource::LabelledPods, POD_CPU, snapshot.grace)?;
+    let (prediction, metric) = predicted(snapshot.view, namespace, request)?;
+    let (value, at) = snapshot.total(prediction, metric, POD_CPU)?;
+    let selector = match &request.objects {
+        ObjectSelector::Labels(selector) => selector,
+        ObjectSelector::Name(_) => pod_selector(snapshot, &prediction.target)?,
     };
     // The others are not asked for work, and the autoscaler does not count them.
     let is_at_work =
         |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
-    let pods: Vec<_> = known
+    let pods: Vec<_> = snapshot
         .view
         .labelled_pods_in(namespace)
         .filter(|pod| selector.matches(&pod.labels) && is_at_work(pod))
@@ -50,15 +50,15 @@ pub(super) fn values(
             name: pod.key.name.clone(),
         },
         metric: POD_CPU.to_owned(),
-        metric_selector: ask.metric_selector.clone(),
+        metric_selector: request.metric_selector.clone(),
         at,
         window_seconds: u32::try_from(prediction.window_seconds).ok(),
         value,
     };
     let shares = shares(value, pods.len());
-    let is_asked = |(pod, _): &(&std::sync::Arc<LabelledPod>, MilliValue)| match &ask.subject {
-        Subject::Named(name) => pod.key.name == *name,
-        Subject::Selected(_) => true,
+    let is_asked = |(pod, _): &(&std::sync::Arc<LabelledPod>, MilliValue)| match &request.objects {
+        ObjectSelector::Name(name) => pod.key.name == *name,
+        ObjectSelector::Labels(_) => true,
     };
     let values: Vec<MetricValue> = pods
         .into_iter()
@@ -66,12 +66,12 @@ pub(super) fn values(
         .filter(is_asked)
         .map(value_of)
         .collect();
-    match (&ask.subject, values.is_empty()) {
+    match (&request.objects, values.is_empty()) {
         (_, false) => Ok(values),
-        (Subject::Selected(_), true) => {
+        (ObjectSelector::Labels(_), true) => {
             Err(missing(POD_CPU, "no running pod matches the selector"))
         }
-        (Subject::Named(_), true) => Err(missing(
+        (ObjectSelector::Name(_), true) => Err(missing(
             POD_CPU,
             format_args!("it is no running pod of {}", prediction.target),
         )),
@@ -79,16 +79,19 @@ pub(super) fn values(
 }
 
 /// What selects the pods of a workload.
-fn own_pods<'a>(known: &Known<'a>, target: &WorkloadRef) -> Result<&'a Selector, Refusal> {
+fn pod_selector<'a>(
+    snapshot: &Snapshot<'a>,
+    target: &WorkloadRef,
+) -> Result<&'a Selector, StatusError> {
     let unknown = || {
         missing(
             POD_CPU,
-            format_args!("which pods {target} has is not known: ask for them by their labels"),
+            format_args!("the pods of {target} are not snapshot: select them by labels"),
         )
     };
     let kind = WellKnown::of_kind(&target.kind).ok_or_else(unknown)?;
-    known.rely_on(Resource::Controllers(kind), POD_CPU, known.grace)?;
-    let controller = known
+    snapshot.ensure_fresh(Resource::Controllers(kind), POD_CPU, snapshot.grace)?;
+    let controller = snapshot
         .view
         .controller(kind, &ObjectKey::new(&target.namespace, &target.name));
     controller
@@ -101,9 +104,9 @@ fn own_pods<'a>(known: &Known<'a>, target: &WorkloadRef) -> Result<&'a Selector,
 fn predicted<'a>(
     view: &'a View,
     namespace: &str,
-    ask: &CustomAsk,
-) -> Result<(&'a Prediction, &'a PredictedMetric), Refusal> {
-    let selector = &ask.metric_selector;
+    request: &CustomMetricRequest,
+) -> Result<(&'a Prediction, &'a PredictedMetric), StatusError> {
+    let selector = &request.metric_selector;
     let here = view
         .expected
         .starting_at(view::ObjectKey::new(namespace, ""));

@@ -11,9 +11,9 @@ use sources::rules::RuleSet;
 use super::metrics::Metrics;
 
 /// How often it is looked at.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_secs(5);
 /// The most complaints that are remembered.
-const MAX_COMPLAINTS: usize = 1000;
+const MAX_WARNINGS: usize = 1000;
 
 /// A rule file.
 pub(super) struct RuleFile {
@@ -21,13 +21,13 @@ pub(super) struct RuleFile {
     /// As it was read last, whether it could be used or not.
     text: String,
     is_usable: bool,
-    complaints: Complaints,
+    warnings: LoggedWarnings,
     metrics: Metrics,
 }
 
 /// Complaints that were made, which are not repeated.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(BTreeSet<String>);
+pub(super) struct LoggedWarnings(BTreeSet<String>);
 
 impl RuleFile {
     /// Reads it for the first time, when it must be good.
@@ -43,7 +43,7 @@ impl RuleFile {
                 path,
                 text,
                 is_usable: true,
-                complaints: Complaints::default(),
+                warnings: LoggedWarnings::default(),
                 metrics,
             },
             rules,
@@ -53,19 +53,19 @@ impl RuleFile {
     /// Waits for other rules. Nothing is lost when this is dropped before it ends.
     pub(super) async fn changed(&mut self) -> RuleSet {
         loop {
-            tokio::time::sleep(LOOK).await;
-            if let Some(rules) = self.look().await {
+            tokio::time::sleep(POLL).await;
+            if let Some(rules) = self.reload().await {
                 return rules;
             }
         }
     }
 
-    async fn look(&mut self) -> Option<RuleSet> {
+    async fn reload(&mut self) -> Option<RuleSet> {
         match tokio::fs::read_to_string(&self.path).await {
-            Ok(text) => self.take(text),
+            Ok(text) => self.apply(text),
             Err(error) => {
-                self.complaints
-                    .make(&format!("cannot read {}: {error}", self.path.display()));
+                self.warnings
+                    .log(&format!("cannot read {}: {error}", self.path.display()));
                 self.metrics.set_config_valid(false);
                 None
             }
@@ -73,7 +73,7 @@ impl RuleFile {
     }
 
     /// The rules of a text, if they are others than those of the last one.
-    fn take(&mut self, text: String) -> Option<RuleSet> {
+    fn apply(&mut self, text: String) -> Option<RuleSet> {
         if text == self.text {
             // It may have been gone in between.
             self.metrics.set_config_valid(self.is_usable);
@@ -97,10 +97,10 @@ impl RuleFile {
     }
 }
 
-impl Complaints {
+impl LoggedWarnings {
     /// Makes one.
-    pub(super) fn make(&mut self, complaint: &str) {
-        if self.0.len() < MAX_COMPLAINTS && !self.0.contains(complaint) {
+    pub(super) fn log(&mut self, complaint: &str) {
+        if self.0.len() < MAX_WARNINGS && !self.0.contains(complaint) {
             tracing::warn!("{complaint}");
             self.0.insert(complaint.to_owned());
         }
@@ -152,7 +152,7 @@ mod tests {
                 Some(text) => std::fs::write(&path, text).expect("a file"),
                 None => std::fs::remove_file(&path).expect("a file"),
             }
-            let rules = self.file.look().await.map(|rules| rules.custom.len());
+            let rules = self.file.reload().await.map(|rules| rules.custom.len());
             let shown = TextEncoder::new()
                 .encode_to_string(&self.registry.gather())
                 .expect("text");

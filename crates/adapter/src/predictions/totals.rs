@@ -7,19 +7,30 @@ use std::time::Duration;
 use model::Labels;
 use view::{Eldest, MANAGED_BY, PredictedMetric, Prediction, Resource};
 
-use super::known::Known;
+use super::snapshot::Snapshot;
 use super::{PREDICTION, missing, series};
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
-use crate::refusal::Refusal;
+use crate::request::ExternalMetricRequest;
+use crate::status_error::StatusError;
+use crate::value::ExternalValue;
 
 /// One value per series that the selector means. If one of them has none, there is no answer: the
 /// autoscaler adds them up.
-pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, Refusal> {
+pub(super) fn values(
+    snapshot: &Snapshot,
+    request: &ExternalMetricRequest,
+) -> Result<Vec<ExternalValue>, StatusError> {
     // What it says carries its own times, so it matters only whether it was ever read.
-    known.rely_on(Resource::Predictions, PREDICTION, Duration::MAX)?;
-    let mut candidates = series::candidates(&known.view.expected, &ask.namespace, &ask.selector);
-    let timetables = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
+    snapshot.ensure_fresh(Resource::Predictions, PREDICTION, Duration::MAX)?;
+    let mut candidates = series::candidates(
+        &snapshot.view.expected,
+        &request.namespace,
+        &request.selector,
+    );
+    let timetables = series::candidates(
+        &snapshot.view.timetables,
+        &request.namespace,
+        &request.selector,
+    );
     let eldest: Eldest = timetables
         .iter()
         .map(|timetable| timetable.claim())
@@ -32,10 +43,10 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
     });
     let mut found: BTreeMap<_, (&Prediction, &PredictedMetric)> = BTreeMap::new();
     for prediction in candidates {
-        let same_namespace = prediction.target.namespace == ask.namespace;
+        let same_namespace = prediction.target.namespace == request.namespace;
         for metric in prediction.metrics.iter().filter(|_| same_namespace) {
             let labels = series::labels(&prediction.target, &metric.identifier);
-            if ask.selector.matches(&labels.iter().collect::<Labels>()) {
+            if request.selector.matches(&labels.iter().collect::<Labels>()) {
                 found.entry(labels).or_insert((prediction, metric));
             }
         }
@@ -50,7 +61,7 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
         BTreeMap<String, String>,
         (&Prediction, &PredictedMetric),
     )| {
-        let (value, at) = known.total(prediction, metric, PREDICTION)?;
+        let (value, at) = snapshot.total(prediction, metric, PREDICTION)?;
         let window_seconds = u32::try_from(prediction.window_seconds).ok();
         Ok(ExternalValue {
             metric: PREDICTION.to_owned(),

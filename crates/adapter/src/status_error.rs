@@ -1,52 +1,52 @@
-//! Why a client gets no number. The autoscaler treats all reasons alike: it shows the text in a
-//! condition and an event, and never scales down because of it.
+//! Errors of requests, which become `Status` responses. The autoscaler treats them alike: it shows
+//! the message in a condition and an event, and never scales down because of one.
 
 use delegated_auth::Rejection;
 use sources::rules::QueryError;
 
-/// Why there is no number.
+/// The error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Nobody knows the metric, or its last value is too old. The text says which, and how old.
+pub enum StatusError {
+    /// The metric does not exist, or its last value is too old.
     #[error("{0}")]
     NotFound(String),
-    /// The question makes no sense.
+    /// The request is not valid.
     #[error("{0}")]
     BadRequest(String),
-    /// The caller may not ask this.
+    /// The caller is not authorized.
     #[error("{0}")]
     Forbidden(String),
-    /// Nobody knows who the caller is.
+    /// The caller is not authenticated.
     #[error("Unauthorized")]
     Unauthorized,
-    /// Whoever knows the metric cannot be reached.
+    /// The provider of the metric cannot be reached.
     #[error("{0}")]
     Unavailable(String),
-    /// Whoever knows the metric does not answer in time.
+    /// The provider of the metric does not answer in time.
     #[error("{0}")]
     Timeout(String),
-    /// Too many questions at once.
+    /// Too many requests are in flight.
     #[error("too many requests at once")]
-    TooMany,
-    /// Only reading is possible.
+    TooManyRequests,
+    /// The method is not `GET`.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
     /// A defect of the adapter.
     #[error("{0}")]
-    Internal(String),
+    InternalError(String),
 }
 
-impl From<Rejection> for Refusal {
+impl From<Rejection> for StatusError {
     fn from(rejection: Rejection) -> Self {
         match rejection {
             Rejection::Unauthorized => Self::Unauthorized,
             Rejection::Forbidden(message) => Self::Forbidden(message),
-            Rejection::TooManyRequests => Self::TooMany,
+            Rejection::TooManyRequests => Self::TooManyRequests,
         }
     }
 }
 
-impl From<QueryError> for Refusal {
+impl From<QueryError> for StatusError {
     fn from(error: QueryError) -> Self {
         match error {
             QueryError::Nothing => Self::NotFound(error.to_string()),

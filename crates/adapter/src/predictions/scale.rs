@@ -24,19 +24,19 @@ use crate::flow::{Flow, FlowLimiter};
 /// Reads of scale subresources at the same time.
 const CONCURRENCY: usize = 64;
 /// Less than whoever asks waits.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The size of a workload, or why it is not known.
-pub(super) type Size = (WorkloadRef, Result<i32, String>);
+pub(super) type ScaleResult = (WorkloadRef, Result<i32, String>);
 
 /// Asks for sizes.
 #[derive(Clone)]
-pub(super) struct Sizes {
+pub(super) struct ScaleClient {
     client: Client,
     limiter: Arc<FlowLimiter>,
 }
 
-impl Sizes {
+impl ScaleClient {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
@@ -45,17 +45,21 @@ impl Sizes {
     }
 
     /// The sizes of these workloads now.
-    pub(super) async fn ask(&self, targets: Vec<WorkloadRef>, flow: &Flow) -> Vec<Size> {
+    pub(super) async fn read_all(
+        &self,
+        targets: Vec<WorkloadRef>,
+        flow: &Flow,
+    ) -> Vec<ScaleResult> {
         join_all(targets.into_iter().map(async |target| {
-            let size = self.one(&target, flow).await;
+            let size = self.replicas(&target, flow).await;
             (target, size)
         }))
         .await
     }
 
-    async fn one(&self, target: &WorkloadRef, flow: &Flow) -> Result<i32, String> {
-        match timeout(PATIENCE, self.read(target, flow)).await {
-            Ok(Ok(scale)) => settled(&scale),
+    async fn replicas(&self, target: &WorkloadRef, flow: &Flow) -> Result<i32, String> {
+        match timeout(TIMEOUT, self.read(target, flow)).await {
+            Ok(Ok(scale)) => settled_replicas(&scale),
             Ok(Err(Error::Api(status))) => Err(status.message.clone()),
             Ok(Err(error)) => {
                 tracing::debug!(%target, %error, "cannot read the size of a workload");
@@ -77,14 +81,14 @@ impl Sizes {
     }
 }
 
-impl std::fmt::Debug for Sizes {
+impl std::fmt::Debug for ScaleClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sizes").finish_non_exhaustive()
+        f.debug_struct("ScaleClient").finish_non_exhaustive()
     }
 }
 
 /// The size, once so many pods are there.
-fn settled(scale: &Scale) -> Result<i32, String> {
+fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     // The API server leaves zero out.
     let wanted = scale
         .spec
@@ -105,15 +109,15 @@ fn settled(scale: &Scale) -> Result<i32, String> {
 
 /// The resource of a kind that everybody knows, in the version that there is.
 fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
-    let known = WellKnown::of_kind(&target.kind)?;
+    let snapshot = WellKnown::of_kind(&target.kind)?;
     let there = GroupVersionKind::try_from(kube::core::TypeMeta {
-        api_version: known.api_version().to_owned(),
+        api_version: snapshot.api_version().to_owned(),
         kind: target.kind.clone(),
     });
     let there = there
         .ok()
         .filter(|there| there.group == of_kind(target).group)?;
-    Some(ApiResource::from_gvk_with_plural(&there, known.plural()))
+    Some(ApiResource::from_gvk_with_plural(&there, snapshot.plural()))
 }
 
 fn of_kind(target: &WorkloadRef) -> GroupVersionKind {

@@ -15,8 +15,8 @@ const KEDA_WRITER: &str = "keda";
 
 /// Whoever would take back this object, in sentences. `deployments`: those beside its Service; none
 /// if they cannot be seen.
-pub(super) fn rivals(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
-    let mut rivals: Vec<String> = installations(&present.metadata)
+pub(super) fn conflicts(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
+    let mut conflicts: Vec<String> = installations(&present.metadata)
         .map(|installation| {
             format!("it belongs to {installation}, which leads it back when it is next applied")
         })
@@ -28,9 +28,9 @@ pub(super) fn rivals(present: &APIService, deployments: Option<&[Deployment]>) -
     if patched {
         let why = "KEDA's operator puts its own authorities into it, and nobody would believe the adapter: \
                    run that with --enable-apiservice-patching=false";
-        rivals.push(why.to_owned());
+        conflicts.push(why.to_owned());
     }
-    rivals
+    conflicts
 }
 
 fn is_patching(deployment: &Deployment) -> bool {
@@ -85,7 +85,7 @@ mod tests {
                     .expect("a Deployment"),
             ]
         });
-        let found = rivals(&present, deployments.as_deref());
+        let found = conflicts(&present, deployments.as_deref());
         let fits = found.len() == expected.len()
             && found
                 .iter()

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::answer::{ExternalValue, MetricNames, MetricValue};
-use crate::ask::{CustomAsk, ExternalAsk, Subject};
-use crate::expected::Expected;
 use crate::flow::{Flow, PriorityLevel};
-use crate::refusal::Refusal;
-use crate::routes::{Hops, Left, Routes};
+use crate::predictions::Predictions;
+use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
+use crate::routes::{MatchedRoute, Routes, Via};
 use crate::rules::Rules;
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MetricNames, MetricValue};
 use delegated_auth::{Attributes, DelegatedAuth, User};
 
 /// Whoever knows metrics.
 #[derive(Debug, Default)]
 pub struct Providers {
     /// Predictions and windows of time.
-    pub expected: Expected,
+    pub predictions: Predictions,
     /// Metrics from queries, where there is a rule file.
     pub rules: Option<Rules>,
     /// Other providers of external metrics.
@@ -32,7 +32,7 @@ pub struct Caller<'a> {
     /// For what.
     pub attributes: &'a Attributes,
     /// By what way.
-    pub hops: Hops,
+    pub via: Via,
     /// By whom admitted.
     pub auth: &'a DelegatedAuth,
     /// The share of limits that the request draws on.
@@ -49,32 +49,32 @@ impl Providers {
     /// The values of a metric of objects.
     pub async fn custom(
         &self,
-        ask: &CustomAsk,
+        request: &CustomMetricRequest,
         caller: &Caller<'_>,
         now: Timestamp,
-    ) -> Result<Vec<MetricValue>, Refusal> {
-        if let Some(values) = self.expected.custom(ask, now)? {
+    ) -> Result<Vec<MetricValue>, StatusError> {
+        if let Some(values) = self.predictions.custom(request, now)? {
             return Ok(values);
         }
         if let Some(rules) = &self.rules {
-            if rules.needs_cluster_scope(ask) {
+            if rules.needs_cluster_scope(request) {
                 caller.confirm_cluster_scope().await?;
             }
-            if let Some(values) = rules.custom(ask, &caller.flow, now).await? {
+            if let Some(values) = rules.custom(request, &caller.flow, now).await? {
                 return Ok(values);
             }
         }
-        let CustomAsk {
+        let CustomMetricRequest {
             resource,
-            subject,
+            objects,
             metric,
             ..
-        } = ask;
-        let of = match subject {
-            Subject::Named(name) => format!("{resource} {name}"),
-            Subject::Selected(_) => resource.to_string(),
+        } = request;
+        let of = match objects {
+            ObjectSelector::Name(name) => format!("{resource} {name}"),
+            ObjectSelector::Labels(_) => resource.to_string(),
         };
-        Err(Refusal::NotFound(format!(
+        Err(StatusError::NotFound(format!(
             "the server could not find the metric {metric} for {of}"
         )))
     }
@@ -83,28 +83,36 @@ impl Providers {
     /// it, else our own, else of the provider that has all the rest.
     pub async fn external(
         &self,
-        ask: &ExternalAsk,
+        request: &ExternalMetricRequest,
         caller: &Caller<'_>,
         now: Timestamp,
-    ) -> Result<Vec<ExternalValue>, Refusal> {
-        if let Some(left) = self.routes.as_ref().and_then(|routes| routes.owner(ask)) {
-            return caller.leave(ask, &left).await;
+    ) -> Result<Vec<ExternalValue>, StatusError> {
+        if let Some(route) = self
+            .routes
+            .as_ref()
+            .and_then(|routes| routes.route_for(request))
+        {
+            return caller.forward(request, &route).await;
         }
-        if let Some(values) = self.expected.external(ask, &caller.flow, now).await? {
-            return Ok(values);
-        }
-        if let Some(rules) = &self.rules
-            && let Some(values) = rules.external(ask, &caller.flow, now).await?
+        if let Some(values) = self
+            .predictions
+            .external(request, &caller.flow, now)
+            .await?
         {
             return Ok(values);
         }
-        if let Some(left) = self.routes.as_ref().and_then(Routes::rest) {
-            return caller.leave(ask, &left).await;
+        if let Some(rules) = &self.rules
+            && let Some(values) = rules.external(request, &caller.flow, now).await?
+        {
+            return Ok(values);
         }
-        let ExternalAsk {
+        if let Some(route) = self.routes.as_ref().and_then(Routes::default_route) {
+            return caller.forward(request, &route).await;
+        }
+        let ExternalMetricRequest {
             metric, namespace, ..
-        } = ask;
-        Err(Refusal::NotFound(format!(
+        } = request;
+        Err(StatusError::NotFound(format!(
             "the server could not find the metric {metric} in the namespace {namespace}"
         )))
     }
@@ -113,7 +121,7 @@ impl Providers {
 impl Caller<'_> {
     /// Makes sure that the caller may read this metric of objects of the whole cluster: it was
     /// admitted for one namespace.
-    async fn confirm_cluster_scope(&self) -> Result<(), Refusal> {
+    async fn confirm_cluster_scope(&self) -> Result<(), StatusError> {
         if self.flow.level == PriorityLevel::ClusterWide {
             return Ok(());
         }
@@ -125,10 +133,14 @@ impl Caller<'_> {
 
     /// Asks another provider in our own name, once the API server has said that this caller may
     /// know.
-    async fn leave(&self, ask: &ExternalAsk, left: &Left) -> Result<Vec<ExternalValue>, Refusal> {
+    async fn forward(
+        &self,
+        request: &ExternalMetricRequest,
+        route: &MatchedRoute,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
         self.auth
             .ensure_reviewed(self.user, self.attributes)
             .await?;
-        left.ask(ask, &self.hops).await
+        route.ask(request, &self.via).await
     }
 }

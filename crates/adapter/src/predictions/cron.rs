@@ -8,31 +8,35 @@ use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
 use view::{Eldest, Resource, Timetable};
 
-use super::known::Known;
-use super::size::Size;
+use super::scale::ScaleResult;
+use super::snapshot::Snapshot;
 use super::{CRON, missing, series};
-use crate::answer::{ExternalValue, MilliValue};
-use crate::ask::ExternalAsk;
-use crate::refusal::Refusal;
+use crate::request::ExternalMetricRequest;
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MilliValue};
 
 /// What windows of time are called among the metrics of a workload.
 const IDENTIFIER: &str = "cron";
 
 /// More workloads than this are not asked for their sizes at once. An autoscaler asks about one.
-const MOST_KEPT: usize = 16;
+const MAX_IDLE: usize = 16;
 
 /// The workloads whose sizes [`values`] needs: nothing else scales them, and no window is open.
-pub(super) fn kept(known: &Known, ask: &ExternalAsk) -> Result<Vec<WorkloadRef>, Refusal> {
+pub(super) fn idle_targets(
+    snapshot: &Snapshot,
+    request: &ExternalMetricRequest,
+) -> Result<Vec<WorkloadRef>, StatusError> {
     let mut kept = Vec::new();
-    for timetable in meant(known, ask)? {
-        if is_alone(timetable, &windows(timetable)?, known.now) && !kept.contains(&timetable.target)
+    for timetable in matching(snapshot, request)? {
+        if is_idle(timetable, &windows(timetable)?, snapshot.now)
+            && !kept.contains(&timetable.target)
         {
             kept.push(timetable.target.clone());
         }
     }
-    if kept.len() > MOST_KEPT {
+    if kept.len() > MAX_IDLE {
         let why =
-            format!("more than {MOST_KEPT} workloads keep their replicas: ask about fewer at once");
+            format!("more than {MAX_IDLE} workloads keep their replicas: select fewer of them");
         return Err(missing(CRON, why));
     }
     Ok(kept)
@@ -41,13 +45,13 @@ pub(super) fn kept(known: &Known, ask: &ExternalAsk) -> Result<Vec<WorkloadRef>,
 /// One value per workload that the selector means: what the windows of its autoscaler ask for.
 /// `sizes`: of those that keep what they have.
 pub(super) fn values(
-    known: &Known,
-    ask: &ExternalAsk,
-    sizes: &[Size],
-) -> Result<Vec<ExternalValue>, Refusal> {
+    snapshot: &Snapshot,
+    request: &ExternalMetricRequest,
+    sizes: &[ScaleResult],
+) -> Result<Vec<ExternalValue>, StatusError> {
     let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
-    for timetable in meant(known, ask)? {
-        let replicas = replicas(known, timetable, sizes)?;
+    for timetable in matching(snapshot, request)? {
+        let replicas = replicas(snapshot, timetable, sizes)?;
         let most = found
             .entry(series::labels(&timetable.target, IDENTIFIER))
             .or_insert(replicas);
@@ -61,7 +65,7 @@ pub(super) fn values(
     let value = |(labels, replicas): (_, i32)| ExternalValue {
         metric: CRON.to_owned(),
         labels,
-        at: known.now,
+        at: snapshot.now,
         window_seconds: None,
         value: MilliValue::from_milli(i64::from(replicas).saturating_mul(1000)),
     };
@@ -69,9 +73,16 @@ pub(super) fn values(
 }
 
 /// The autoscalers with windows that the selector means; of several for one workload only the one that scales it.
-fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, Refusal> {
-    known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
-    let candidates = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
+fn matching<'a>(
+    snapshot: &'a Snapshot,
+    request: &ExternalMetricRequest,
+) -> Result<Vec<&'a Timetable>, StatusError> {
+    snapshot.ensure_fresh(Resource::EffectiveAutoscalers, CRON, snapshot.grace)?;
+    let candidates = series::candidates(
+        &snapshot.view.timetables,
+        &request.namespace,
+        &request.selector,
+    );
     let eldest: Eldest = candidates
         .iter()
         .map(|timetable| timetable.claim())
@@ -80,7 +91,7 @@ fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, 
         let labels = series::labels(&timetable.target, IDENTIFIER);
         !timetable.crons.is_empty()
             && eldest.has(&timetable.claim())
-            && ask.selector.matches(&labels.iter().collect::<Labels>())
+            && request.selector.matches(&labels.iter().collect::<Labels>())
     };
     Ok(candidates
         .into_iter()
@@ -90,9 +101,13 @@ fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, 
 }
 
 /// How many replicas the windows of one autoscaler ask for.
-fn replicas(known: &Known, timetable: &Timetable, sizes: &[Size]) -> Result<i32, Refusal> {
+fn replicas(
+    snapshot: &Snapshot,
+    timetable: &Timetable,
+    sizes: &[ScaleResult],
+) -> Result<i32, StatusError> {
     let windows = windows(timetable)?;
-    let kept = if is_alone(timetable, &windows, known.now) {
+    let kept = if is_idle(timetable, &windows, snapshot.now) {
         Some(size(&timetable.target, sizes)?)
     } else {
         None
@@ -103,11 +118,11 @@ fn replicas(known: &Known, timetable: &Timetable, sizes: &[Size]) -> Result<i32,
             min: timetable.min_replicas,
             kept,
         },
-        known.now,
+        snapshot.now,
     ))
 }
 
-fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
+fn windows(timetable: &Timetable) -> Result<Vec<Window>, StatusError> {
     let of = &timetable.key;
     // Where they cannot be read windows open on every day, as the condition of the object says.
     let holidays = timetable.holidays.as_deref().unwrap_or_default();
@@ -125,12 +140,12 @@ fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
 }
 
 /// Whether a workload keeps what it has.
-fn is_alone(timetable: &Timetable, windows: &[Window], now: Timestamp) -> bool {
+fn is_idle(timetable: &Timetable, windows: &[Window], now: Timestamp) -> bool {
     !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now))
 }
 
 /// No answer makes the autoscaler keep what there is, too.
-fn size(target: &WorkloadRef, sizes: &[Size]) -> Result<i32, Refusal> {
+fn size(target: &WorkloadRef, sizes: &[ScaleResult]) -> Result<i32, StatusError> {
     let size = match sizes.iter().find(|(of, _)| of == target) {
         Some((_, size)) => size.as_ref().copied().map_err(String::as_str),
         None => Err("nobody was asked how many there are"),

@@ -4,11 +4,11 @@ use feed::Reader;
 use runtime::{Chassis, GoDuration};
 use serving::{FeedReaderArgs, FeedSource};
 
-use crate::expected::Expected;
+use crate::predictions::Predictions;
 
 /// Flags of predictions and windows of time.
 #[derive(Debug, Clone, clap::Args)]
-pub struct ExpectedArgs {
+pub struct PredictionArgs {
     /// How long the last complete answer of a prediction stands after the prediction has ceased to
     /// cover its window, and how long what a watch saw last is relied on after it has broken. After
     /// that there is no answer, and workloads keep their replicas.
@@ -19,9 +19,9 @@ pub struct ExpectedArgs {
     pub feed: FeedReaderArgs,
 }
 
-impl ExpectedArgs {
+impl PredictionArgs {
     /// Watches the cluster and hears the recommender, in tasks.
-    pub fn start(self, chassis: &Chassis) -> anyhow::Result<Expected> {
+    pub fn start(self, chassis: &Chassis) -> anyhow::Result<Predictions> {
         let Self {
             last_good_value_for,
             feed,
@@ -42,11 +42,11 @@ impl ExpectedArgs {
                 heard
             },
         );
-        let (expected, mut watches) =
-            Expected::watch(chassis.client.clone(), last_good_value_for.into());
+        let (predictions, mut watches) =
+            Predictions::watch(chassis.client.clone(), last_good_value_for.into());
         chassis
             .tasks
             .spawn_until_shutdown("watches", async move { watches.ended().await });
-        Ok(expected.by(chassis.clock()).hearing(heard))
+        Ok(predictions.with_clock(chassis.clock()).with_feed(heard))
     }
 }

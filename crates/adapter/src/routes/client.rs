@@ -6,25 +6,25 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::aggregated::Aggregated;
-use super::exchange::ExchangeError;
 use super::file::{Kind, UpstreamSpec};
 use super::keda::Keda;
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
+use super::response::UpstreamError;
+use crate::request::ExternalMetricRequest;
+use crate::value::ExternalValue;
 
 /// For a connection, so that there is time for a second one.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// How another provider is asked. Clones share everything.
 #[derive(Clone)]
-pub(super) enum Link {
+pub(super) enum UpstreamClient {
     /// By the API that it answers.
     Aggregated(Aggregated),
     /// As KEDA asks its own operator.
     Keda(Keda),
 }
 
-impl Link {
+impl UpstreamClient {
     /// `token`: the file with who we are. Nobody is connected to before the first question.
     pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
         match spec.kind {
@@ -34,9 +34,9 @@ impl Link {
     }
 
     /// Whether it goes on as it is, with what its files hold now.
-    pub(super) async fn is_current(&self, spec: &UpstreamSpec) -> bool {
+    pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec) -> bool {
         match self {
-            Self::Aggregated(aggregated) => aggregated.is_current(spec).await,
+            Self::Aggregated(aggregated) => aggregated.is_up_to_date(spec).await,
             Self::Keda(keda) => {
                 keda.follow_files().await;
                 true
@@ -45,33 +45,35 @@ impl Link {
     }
 
     /// Whether such a question can be asked.
-    pub(super) fn takes(&self, ask: &ExternalAsk) -> Result<(), ExchangeError> {
+    pub(super) fn validate(&self, request: &ExternalMetricRequest) -> Result<(), UpstreamError> {
         match self {
             Self::Aggregated(_) => Ok(()),
-            Self::Keda(_) => super::keda::scaled_object(ask).map(drop),
+            Self::Keda(_) => super::keda::scaled_object(request).map(drop),
         }
     }
 
     /// Asks; the answer takes `time` at most.
     pub(super) async fn exchange(
         &self,
-        ask: &ExternalAsk,
-        hops: &HeaderValue,
+        request: &ExternalMetricRequest,
+        via: &HeaderValue,
         time: Duration,
-    ) -> Result<Vec<ExternalValue>, ExchangeError> {
+    ) -> Result<Vec<ExternalValue>, UpstreamError> {
         let exchange = async {
             match self {
-                Self::Aggregated(aggregated) => aggregated.exchange(ask, hops).await,
-                Self::Keda(keda) => keda.exchange(ask).await,
+                Self::Aggregated(aggregated) => aggregated.exchange(request, via).await,
+                Self::Keda(keda) => keda.exchange(request).await,
             }
         };
         let answer = tokio::time::timeout(time, exchange)
             .await
-            .unwrap_or(Err(ExchangeError::Timeout(time)));
-        if let (Self::Keda(keda), Err(ExchangeError::Timeout(_) | ExchangeError::Lost { .. })) =
-            (self, &answer)
+            .unwrap_or(Err(UpstreamError::Timeout(time)));
+        if let (
+            Self::Keda(keda),
+            Err(UpstreamError::Timeout(_) | UpstreamError::Connection { .. }),
+        ) = (self, &answer)
         {
-            keda.connect_anew();
+            keda.reconnect();
         }
         answer
     }

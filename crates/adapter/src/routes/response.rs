@@ -8,19 +8,19 @@ use api::external_metrics::ExternalMetricValue;
 use model::Quantity;
 use sources::prometheus::Detail;
 
-use crate::answer::{ExternalValue, MilliValue};
-use crate::ask::ExternalAsk;
+use crate::request::ExternalMetricRequest;
+use crate::value::{ExternalValue, MilliValue};
 
 /// Of one answer.
-pub(super) const MOST_BYTES: usize = 1 << 20;
+pub(super) const MAX_BYTES: usize = 1 << 20;
 /// Of one answer.
-const MOST_VALUES: usize = 1000;
+const MAX_VALUES: usize = 1000;
 /// Of what another provider says about itself: the autoscaler shows it in an event.
-const MOST_CHARACTERS: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ExchangeError {
+pub(super) enum UpstreamError {
     /// It says that it does not have the metric.
     #[error("{0}")]
     NotFound(String),
@@ -32,7 +32,7 @@ pub(super) enum ExchangeError {
     NoValue(String),
     /// It lets us not ask.
     #[error("it does not let the adapter's service account read ({code}): {message}")]
-    NoLeave {
+    Denied {
         /// The code.
         code: u16,
         /// What it says.
@@ -48,11 +48,11 @@ pub(super) enum ExchangeError {
     },
     /// The answer cannot be used.
     #[error("its answer cannot be used: {0}")]
-    Nonsense(String),
+    Invalid(String),
     /// There was none. Callers see the text alone; addresses and names of the connection are in its
     /// source, for the log.
     #[error("no answer: {said}")]
-    Lost {
+    Connection {
         /// What it said, or the kind of the failure.
         said: String,
         /// What only the log may have.
@@ -64,10 +64,10 @@ pub(super) enum ExchangeError {
     Timeout(Duration),
 }
 
-impl ExchangeError {
+impl UpstreamError {
     /// There was no connection, or it broke.
-    pub(super) fn no_connection(detail: String) -> Self {
-        Self::Lost {
+    pub(super) fn connection(detail: String) -> Self {
+        Self::Connection {
             said: "the connection failed".to_owned(),
             detail: Some(detail.into()),
         }
@@ -75,39 +75,42 @@ impl ExchangeError {
 
     /// Whether it is there at all. A single metric's trouble is no reason to ask about no other:
     /// providers answer 500 when the query behind one fails.
-    pub(super) fn is_alive(&self) -> bool {
+    pub(super) fn is_provider_alive(&self) -> bool {
         match self {
             Self::NotFound(_)
             | Self::BadRequest(_)
             | Self::NoValue(_)
-            | Self::NoLeave { .. }
-            | Self::Nonsense(_) => true,
+            | Self::Denied { .. }
+            | Self::Invalid(_) => true,
             // It has too much to do, or somebody in front of it answers in its place.
             Self::Code { code, .. } => !matches!(code, 429 | 502..=504),
-            Self::Lost { .. } | Self::Timeout(_) => false,
+            Self::Connection { .. } | Self::Timeout(_) => false,
         }
     }
 }
 
 /// The values of an answer, as they are served.
 pub(super) fn values(
-    ask: &ExternalAsk,
+    request: &ExternalMetricRequest,
     items: Vec<ExternalMetricValue>,
-) -> Result<Vec<ExternalValue>, ExchangeError> {
+) -> Result<Vec<ExternalValue>, UpstreamError> {
     if items.is_empty() {
-        return Err(ExchangeError::NotFound(format!(
+        return Err(UpstreamError::NotFound(format!(
             "there are no values of the metric {}",
-            ask.metric
+            request.metric
         )));
     }
-    if items.len() > MOST_VALUES {
-        let why = format!("{} values, at most {MOST_VALUES} are possible", items.len());
-        return Err(ExchangeError::Nonsense(why));
+    if items.len() > MAX_VALUES {
+        let why = format!("{} values, at most {MAX_VALUES} are possible", items.len());
+        return Err(UpstreamError::Invalid(why));
     }
-    items.into_iter().map(|item| value(ask, item)).collect()
+    items.into_iter().map(|item| value(request, item)).collect()
 }
 
-fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, ExchangeError> {
+fn value(
+    request: &ExternalMetricRequest,
+    item: ExternalMetricValue,
+) -> Result<ExternalValue, UpstreamError> {
     let ExternalMetricValue {
         metric_name,
         metric_labels,
@@ -116,13 +119,13 @@ fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, 
         value,
     } = item;
     let quantity =
-        value.ok_or_else(|| ExchangeError::Nonsense("a value is no quantity".to_owned()))?;
-    if is_no_number(&quantity) {
-        return Err(ExchangeError::NoValue("one is not a number".to_owned()));
+        value.ok_or_else(|| UpstreamError::Invalid("a value is no quantity".to_owned()))?;
+    if is_not_a_number(&quantity) {
+        return Err(UpstreamError::NoValue("one is not a number".to_owned()));
     }
     Ok(ExternalValue {
         metric: if metric_name.is_empty() {
-            ask.metric.clone()
+            request.metric.clone()
         } else {
             metric_name
         },
@@ -135,16 +138,16 @@ fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, 
 
 /// What becomes of no number, and of infinity, in providers written in Go, prometheus-adapter and KEDA among them: the smallest count of thousandths on
 /// amd64, and of infinity the largest on arm64. There, no number becomes 0, which cannot be told from one that is.
-fn is_no_number(quantity: &Quantity) -> bool {
+fn is_not_a_number(quantity: &Quantity) -> bool {
     quantity.milli_value() == i64::MIN || *quantity == Quantity::from_milli(i64::MAX)
 }
 
 /// So much of what another provider says as people are shown.
-pub(super) fn in_short(message: &str) -> String {
+pub(super) fn truncated(message: &str) -> String {
     message
         .chars()
         .filter(|one| !one.is_control())
-        .take(MOST_CHARACTERS)
+        .take(MAX_CHARACTERS)
         .collect()
 }
 
