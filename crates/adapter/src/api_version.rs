@@ -1,6 +1,6 @@
-//! The three API versions that are served.
+//! The served API versions.
 
-/// One version of one API.
+/// A version of an API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersion {
     /// `custom.metrics.k8s.io/v1beta2`.
@@ -12,23 +12,23 @@ pub enum ApiVersion {
 }
 
 impl ApiVersion {
-    /// All, the preferred one of each group first.
+    /// All versions, the preferred one of each group first.
     pub const ALL: [Self; 3] = [Self::CustomV1Beta2, Self::CustomV1Beta1, Self::External];
 
-    /// The one of this group and version.
+    /// Returns the version of a group.
     pub fn of(group: &str, version: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|known| known.group() == group && known.version() == version)
     }
 
-    /// The one of this name, such as `external.metrics.k8s.io/v1beta1`.
+    /// Parses a name such as `external.metrics.k8s.io/v1beta1`.
     pub fn named(name: &str) -> Option<Self> {
         name.split_once('/')
             .and_then(|(group, version)| Self::of(group, version))
     }
 
-    /// The name, as objects bear it.
+    /// The value of `apiVersion` in objects.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 => "custom.metrics.k8s.io/v1beta2",
@@ -45,7 +45,7 @@ impl ApiVersion {
         }
     }
 
-    /// The version within the group.
+    /// The version in the group.
     pub const fn version(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 => "v1beta2",
@@ -53,7 +53,7 @@ impl ApiVersion {
         }
     }
 
-    /// What is answered to a question.
+    /// The kind of responses.
     pub const fn list_kind(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 | Self::CustomV1Beta1 => "MetricValueList",
@@ -61,8 +61,8 @@ impl ApiVersion {
         }
     }
 
-    /// The resource that discovery shows in place of all metrics, which may be very many and are
-    /// not looked up there by anybody.
+    /// The resource that stands for all metrics in discovery. Discovery of every single metric
+    /// would be too large, and no client needs it.
     pub const fn placeholder(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 | Self::CustomV1Beta1 => "custommetrics",

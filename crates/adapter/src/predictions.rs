@@ -1,17 +1,16 @@
-//! What is expected of workloads, as Crane's metric adapter serves it: predictions, and windows of
-//! time.
+//! Predictions and cron schedules as metrics, as in Crane's metric adapter.
 //!
-//! * `known`: what is known of the cluster and from the recommender's feed.
-//! * `series`: which workloads a selector means.
-//! * `forecast`: the number that a prediction is good for, or why it is good for none.
-//! * `prediction`: predicted totals of workloads (`crane_autoscaling_prediction`).
-//! * `pods`: predicted CPU shared out among pods (`crane_pod_cpu_usage`).
-//! * `cron`: replicas that windows of time ask for (`crane_autoscaling_cron`).
-//! * `size`: how many replicas a workload has, where it keeps them.
+//! * `snapshot`: the cluster and the recommender's feed at one time.
+//! * `series`: the workloads that a selector matches.
+//! * `forecast`: the value of a prediction.
+//! * `totals`: predicted totals of workloads (`crane_autoscaling_prediction`).
+//! * `pods`: predicted CPU per pod (`crane_pod_cpu_usage`).
+//! * `cron`: replicas of cron schedules (`crane_autoscaling_cron`).
+//! * `scale`: the current replicas of a workload without an active schedule.
 //!
-//! All answers but the last come from memory. Source of names and rules: gocrane/crane
-//! `pkg/metricprovider`; unlike there, totals are exact to a thousandth, and a prediction that no
-//! longer covers its window is refused, after a while in which its last complete answer stands.
+//! All but the last need no request to another server. Source of names and rules: gocrane/crane
+//! `pkg/metricprovider`. Unlike there, totals are exact to a thousandth, and a prediction that does
+//! not cover its window any more expires after a grace period.
 
 mod cron;
 mod forecast;
@@ -42,29 +41,29 @@ use snapshot::Snapshot;
 
 /// The external metric of predicted totals.
 pub const PREDICTION: &str = "crane_autoscaling_prediction";
-/// The external metric of windows of time.
+/// The external metric of cron schedules.
 pub const CRON: &str = "crane_autoscaling_cron";
 /// The metric of predicted CPU per pod.
 pub const POD_CPU: &str = "crane_pod_cpu_usage";
 
-/// Knows what is expected of workloads.
+/// The predictions and cron schedules of the cluster.
 #[derive(Debug, Clone)]
 pub struct Predictions {
     view: watch::Receiver<View>,
-    /// What the recommender tells, where it is heard. It is newer than what it wrote.
+    /// The recommender's feed, which is newer than what the recommender has written.
     feed: Option<watch::Receiver<Subscription<Forecast>>>,
-    /// Whom to ask how many replicas there are at the moment.
+    /// The client of scale subresources.
     sizes: Option<ScaleClient>,
-    /// How long what was last known stands in for what should be.
+    /// The time for which an expired prediction, or the last state of a broken watch, is still
+    /// used.
     grace: Duration,
-    /// The time of windows and forecasts. Without it, that of this machine.
+    /// The clock for predictions and schedules. Default: the machine's.
     clock: ApiServerClock,
 }
 
 impl Predictions {
-    /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a
-    /// prediction stands after it has ceased to cover its window, and how long what a watch saw
-    /// last is relied on after it has broken.
+    /// Creates an instance that reads this view. `grace`: the time for which a prediction that does
+    /// not cover its window any more, or the last state of a broken watch, is still used.
     pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
         Self {
             view,
@@ -75,20 +74,20 @@ impl Predictions {
         }
     }
 
-    /// The same, but windows open and forecasts count by the API server's time: a machine whose
-    /// clock is off must not scale workloads.
+    /// Uses this clock for predictions and schedules: a machine with a wrong clock must not scale
+    /// workloads.
     #[must_use]
     pub fn with_clock(self, clock: ApiServerClock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The same, but what the recommender tells comes first.
+    /// Prefers the values of this feed.
     #[must_use]
     pub fn with_feed(self, feed: Option<watch::Receiver<Subscription<Forecast>>>) -> Self {
         Self { feed, ..self }
     }
 
-    /// The same, but workloads that keep what they have can be asked about.
+    /// Reads the replicas of workloads without an active schedule.
     #[must_use]
     pub fn with_scale_client(self, client: Client) -> Self {
         Self {
@@ -97,7 +96,7 @@ impl Predictions {
         }
     }
 
-    /// The same with watches of its own, which end when they are dropped.
+    /// Creates an instance with watches of its own, which end when they are dropped.
     pub fn watch(client: Client, grace: Duration) -> (Self, Watches) {
         let watches = Watches::new(client.clone(), Scope::default())
             .expectations()
@@ -109,12 +108,12 @@ impl Predictions {
         )
     }
 
-    /// What is seen of the cluster; the labels of its pods among it, where it watches.
+    /// Returns the view, which includes the labels of pods.
     pub fn view(&self) -> watch::Receiver<View> {
         self.view.clone()
     }
 
-    /// The values of a metric that belongs to no object; none if it is not one of these.
+    /// Returns the values of an external metric; `None` for other metrics.
     pub async fn external(
         &self,
         request: &ExternalMetricRequest,
@@ -144,7 +143,7 @@ impl Predictions {
         self.with_snapshot(now, |snapshot| cron::values(snapshot, request, &sizes))
     }
 
-    /// The values of a metric of objects; none if it is not one of these.
+    /// Returns the values of a metric of objects; `None` for other metrics.
     pub fn custom(
         &self,
         request: &CustomMetricRequest,
@@ -178,13 +177,13 @@ impl Predictions {
 }
 
 impl Default for Predictions {
-    /// Knows of nothing.
+    /// Creates an instance without predictions.
     fn default() -> Self {
         Self::new(watch::channel(View::default()).1, Duration::ZERO)
     }
 }
 
-/// There is no number, and why. It begins as other adapters' answers do.
+/// Returns a `NotFound` error, which begins like those of other adapters.
 fn missing(metric: &str, why: impl std::fmt::Display) -> StatusError {
     StatusError::NotFound(format!(
         "the server could not find the metric {metric}: {why}"

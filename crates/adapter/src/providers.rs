@@ -1,4 +1,4 @@
-//! Who answers: the first provider that knows the metric.
+//! The providers of metrics. The first one that has a metric responds.
 
 use std::sync::Arc;
 
@@ -13,40 +13,39 @@ use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use delegated_auth::{Attributes, DelegatedAuth, User};
 
-/// Whoever knows metrics.
+/// The providers of metrics.
 #[derive(Debug, Default)]
 pub struct Providers {
-    /// Predictions and windows of time.
+    /// Predictions and cron schedules.
     pub predictions: Predictions,
-    /// Metrics from queries, where there is a rule file.
+    /// Metrics from rules, if there is a rule file.
     pub rules: Option<Rules>,
-    /// Other providers of external metrics.
+    /// Routes to other providers of external metrics.
     pub routes: Option<Routes>,
 }
 
-/// Whoever asks, and was admitted.
+/// The authorized caller of a request.
 #[derive(Debug)]
 pub struct Caller<'a> {
-    /// Who.
+    /// The user.
     pub user: &'a User,
-    /// For what.
+    /// The attributes that were authorized.
     pub attributes: &'a Attributes,
-    /// By what way.
+    /// The adapters that the request has passed.
     pub via: Via,
-    /// By whom admitted.
+    /// The authorization of further access.
     pub auth: &'a DelegatedAuth,
     /// The share of limits that the request draws on.
     pub flow: Flow,
 }
 
 impl Providers {
-    /// The metrics that discovery names: those of rules, as users of prometheus-adapter look there
-    /// for what their rules make.
+    /// Returns the metrics of rules, for discovery.
     pub fn names(&self) -> Arc<MetricNames> {
         self.rules.as_ref().map(Rules::names).unwrap_or_default()
     }
 
-    /// The values of a metric of objects.
+    /// Returns the values of a metric of objects.
     pub async fn custom(
         &self,
         request: &CustomMetricRequest,
@@ -79,8 +78,8 @@ impl Providers {
         )))
     }
 
-    /// The values of a metric that belongs to no object: of another provider to whom a route leaves
-    /// it, else our own, else of the provider that has all the rest.
+    /// Returns the values of an external metric: from the provider of a matching route, else our
+    /// own, else from the default upstream.
     pub async fn external(
         &self,
         request: &ExternalMetricRequest,
@@ -119,8 +118,8 @@ impl Providers {
 }
 
 impl Caller<'_> {
-    /// Makes sure that the caller may read this metric of objects of the whole cluster: it was
-    /// admitted for one namespace.
+    /// Authorizes the caller for a metric of cluster-scoped objects, if it is authorized for one
+    /// namespace only.
     async fn confirm_cluster_scope(&self) -> Result<(), StatusError> {
         if self.flow.level == PriorityLevel::ClusterWide {
             return Ok(());
@@ -131,8 +130,8 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// Asks another provider in our own name, once the API server has said that this caller may
-    /// know.
+    /// Forwards a request after an access review: the other provider sees the adapter's identity
+    /// only.
     async fn forward(
         &self,
         request: &ExternalMetricRequest,

@@ -1,9 +1,9 @@
-//! External metrics that other providers know: there can be one provider only of
-//! `external.metrics.k8s.io` in a cluster, so the one that there is leaves to the others what is
-//! theirs. One owner per question, and never a mixture.
+//! Forwards external metrics to other providers. A cluster has one provider of
+//! `external.metrics.k8s.io`; routes say which requests it forwards. A request has one provider,
+//! and values of several are never mixed.
 //!
-//! Whoever asks here must have been admitted after a question to the API server: the others are
-//! asked in the adapter's name.
+//! A caller must be authorized by an access review before a request is forwarded: the other
+//! provider sees the adapter's identity only.
 
 mod aggregated;
 mod args;
@@ -38,13 +38,13 @@ use upstream::Upstream;
 pub use args::RoutesArgs;
 pub use via::Via;
 
-/// How often the files are compared with what is in use.
+/// The interval at which the files are read.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// What is left to whom. Clones share everything.
+/// The routes and their upstream providers. Clones share them.
 #[derive(Clone)]
 pub struct Routes {
-    /// Names the adapter in the header against loops; all replicas have the same.
+    /// The adapter's name in the `x-metrics-hop` header, the same for all replicas.
     own: Arc<OwnService>,
     file: Arc<PathBuf>,
     token: Arc<PathBuf>,
@@ -52,7 +52,7 @@ pub struct Routes {
     metrics: Metrics,
 }
 
-/// A file in use.
+/// A loaded routes file.
 #[derive(Default)]
 struct Table {
     file: File,
@@ -67,15 +67,14 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// A question that is somebody else's.
+/// The route that matches a request.
 pub struct MatchedRoute {
     own: Arc<OwnService>,
     route: String,
     upstream: Upstream,
 }
 
-/// The upstream to which a file of routes leaves something and that answers in the place of this
-/// Service, if there is one.
+/// Returns the upstream of a routes file that serves the metrics of this Service and has a route.
 pub(crate) fn upstream_for(
     text: &str,
     own: &OwnService,
@@ -87,7 +86,7 @@ pub(crate) fn upstream_for(
 }
 
 impl Routes {
-    /// Reads the file for the first time; it must be sound. None without a file.
+    /// Loads the file, which must be valid. Returns `None` without a file.
     pub async fn load(
         args: RoutesArgs,
         own: OwnService,
@@ -114,8 +113,8 @@ impl Routes {
         Ok(Some(routes))
     }
 
-    /// Reads the file again whenever it, or a file that it names, has changed; for ever. A lasting
-    /// error is said once.
+    /// Reloads the file whenever it, or a file that it names, has changed. Logs an error once.
+    /// Never returns.
     pub async fn follow(self) {
         let mut said = None;
         loop {
@@ -128,7 +127,7 @@ impl Routes {
         }
     }
 
-    /// Compares the files with what is in use and takes over a change.
+    /// Reloads the files if they have changed.
     pub async fn reload(&self) -> anyhow::Result<()> {
         let reloaded = self.try_reload().await;
         self.metrics.set_config_valid(reloaded.is_ok());
@@ -161,14 +160,14 @@ impl Routes {
         Ok(())
     }
 
-    /// Whose question it is, if a route says so.
+    /// Returns the route of a request, if one matches.
     pub fn route_for(&self, request: &ExternalMetricRequest) -> Option<MatchedRoute> {
         let table = self.current.load();
         let (route, upstream) = table.file.route_for(request)?;
         self.matched(&table, route, upstream)
     }
 
-    /// Whose questions all those are that are nobody's, if anybody's.
+    /// Returns the route of requests that no other provider has, if there is one.
     pub fn default_route(&self) -> Option<MatchedRoute> {
         let table = self.current.load();
         self.matched(&table, "default", table.file.default_upstream.as_ref()?)
@@ -185,7 +184,7 @@ impl Routes {
 }
 
 impl MatchedRoute {
-    /// What the owner says. `hops`: through whom the question has come.
+    /// Forwards a request. `via`: the adapters that it has passed.
     pub async fn ask(
         &self,
         request: &ExternalMetricRequest,

@@ -1,15 +1,14 @@
-//! Metrics from queries: a rule file as prometheus-adapter has it says which series of a store that
-//! speaks `PromQL` are metrics of which objects, and how their values are asked for.
+//! Metrics from rule files of prometheus-adapter: rules map series of a `PromQL` store to metrics
+//! of objects, and define the queries of their values.
 //!
-//! | what | file |
+//! | part | file |
 //! |---|---|
-//! | the file, what its rules mean, and their queries | [`sources::rules`] |
-//! | which metrics there are, kept current | `rules/catalog.rs`, `rules/listing.rs`, `rules/followed.rs` |
-//! | which objects a selector means | `rules/objects.rs`, `rules/lists.rs` |
-//! | answers of the store, and the last good ones | `rules/store.rs`, `rules/answers.rs` |
+//! | the rule file and its queries | [`sources::rules`] |
+//! | the catalog of metrics | `rules/catalog.rs`, `rules/listing.rs`, `rules/rule_file.rs` |
+//! | the objects that a selector matches | `rules/objects.rs`, `rules/name_cache.rs` |
+//! | queries and their cached results | `rules/store.rs`, `rules/query_cache.rs` |
 //!
-//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the
-//! crate's README.
+//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `RULES.md` lists the differences.
 
 pub mod args;
 mod budget;
@@ -48,38 +47,38 @@ use store::Store;
 
 pub use sources::rules::RuleError;
 
-/// How often answers that nobody asks for are looked for.
+/// The interval at which unused cache entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Where rules are and how they are followed.
+/// The configuration of rules.
 #[derive(Debug, Clone)]
 pub struct RulesConfig {
-    /// The rule file.
+    /// The path of the rule file.
     pub file: PathBuf,
-    /// The store.
+    /// The connection to the store.
     pub connection: Connection,
-    /// How often metrics are listed.
+    /// The interval at which series are listed.
     pub relist_interval: Duration,
-    /// How old the last sample of a series may be for it to be listed.
+    /// The largest age of the last sample of a listed series.
     pub max_age: Duration,
-    /// How long the last good answer stands in when the store fails.
+    /// The time for which the last good result replaces a missing one.
     pub last_good_for: Duration,
 }
 
-/// Answers what rules say. Clones share everything.
+/// The metrics of rules. Clones share all state.
 #[derive(Clone)]
 pub struct Rules {
     shared: Arc<Shared>,
     objects: Arc<Objects>,
 }
 
-/// What handlers and the background share.
+/// The state that requests share with the background tasks.
 struct Shared {
     catalog: ArcSwapOption<Catalog>,
     names: ArcSwap<MetricNames>,
     store: Arc<Store>,
     cache: QueryCache,
-    /// Somebody asked for a metric that is not in the catalog.
+    /// Notified by a request for a metric that is not in the catalog.
     relist_requested: Notify,
     metrics: Metrics,
 }
@@ -92,8 +91,8 @@ impl Shared {
 }
 
 impl Rules {
-    /// Reads the rule file, which must be good, and keeps everything current from then on. `view`
-    /// has the labels of pods.
+    /// Loads the rule file, which must be valid, and starts the background tasks. `view` has the
+    /// labels of pods.
     pub fn start(
         settings: RulesConfig,
         view: watch::Receiver<View>,
@@ -136,7 +135,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Forgets what nobody asks for any more; for ever, and whatever else goes on.
+    /// Removes unused cache entries. Never returns.
     async fn forget(self, now: impl Fn() -> Timestamp) {
         loop {
             tokio::time::sleep(SWEEP).await;
@@ -145,8 +144,8 @@ impl Rules {
         }
     }
 
-    /// Whether a question within a namespace is about objects of the whole cluster, such as nodes.
-    /// Only the own namespace may be read by rights in it alone.
+    /// Whether a request within a namespace is for cluster-scoped objects, such as nodes. Rights in
+    /// a namespace allow to read the namespace itself only.
     pub fn needs_cluster_scope(&self, request: &CustomMetricRequest) -> bool {
         let catalog = self.shared.catalog.load();
         let resources = catalog.as_ref().map(|catalog| &catalog.resources);
@@ -157,7 +156,7 @@ impl Rules {
             && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
     }
 
-    /// The values of a metric of objects; none if no rule makes it.
+    /// Returns the values of a metric of objects; `None` if no rule defines it.
     pub async fn custom(
         &self,
         request: &CustomMetricRequest,
@@ -166,7 +165,7 @@ impl Rules {
     ) -> Result<Option<Vec<MetricValue>>, StatusError> {
         let Some(catalog) = self.shared.catalog.load_full() else {
             let why = format!(
-                "the metric {} is not known: the metrics of Prometheus were not listed yet",
+                "the metric {} is not known yet: the series of Prometheus have not been listed",
                 request.metric
             );
             return Err(StatusError::NotFound(why));
@@ -203,7 +202,7 @@ impl Rules {
         values::of_objects(request, &source.object_labels, &names, &samples).map(Some)
     }
 
-    /// The values of an external metric; none if no rule makes it.
+    /// Returns the values of an external metric; `None` if no rule defines it.
     pub async fn external(
         &self,
         request: &ExternalMetricRequest,
@@ -228,13 +227,13 @@ impl Rules {
         values::external(&request.metric, &samples).map(Some)
     }
 
-    /// What the metrics are called.
+    /// The names of the metrics.
     pub fn names(&self) -> Arc<MetricNames> {
         self.shared.names.load_full()
     }
 
-    /// The samples of a query, with `label` alone of their labels where one is named: the same
-    /// query with another label is another answer.
+    /// Returns the samples of a query, each with `label` as its only label if it is given. The same
+    /// query with another label has another result.
     async fn answer(
         &self,
         query: &str,
@@ -264,14 +263,14 @@ impl std::fmt::Debug for Rules {
     }
 }
 
-/// The key of an answer. An answer to a custom metric keeps one label of each sample, one to an
-/// external metric keeps all.
+/// Returns the key of a result. Results of custom metrics keep one label of each sample, those of
+/// external metrics keep all.
 fn answer_key(query: &str, label: Option<&str>) -> String {
     format!("{}\n{query}", label.unwrap_or_default())
 }
 
-/// The label of the namespace with the namespace that is asked about. Objects of the whole cluster
-/// have none, also when whoever asks puts its own namespace before them, as the autoscaler does.
+/// Returns the namespace of a request with its label. Cluster-scoped objects have none, even if the
+/// path has a namespace, as in the autoscaler's requests.
 fn namespace<'a>(
     source: &'a MetricSource,
     request: &'a CustomMetricRequest,
@@ -279,7 +278,7 @@ fn namespace<'a>(
     let resource = &source.object_labels.resource;
     if is_of_another_namespace(resource, request) {
         return Err(StatusError::NotFound(
-            "within a namespace nothing is told of other namespaces".to_owned(),
+            "a request in a namespace may not read metrics of another namespace".to_owned(),
         ));
     }
     if !resource.is_namespaced {
@@ -288,12 +287,12 @@ fn namespace<'a>(
     let plural = &resource.resource;
     let Some(namespace) = &request.namespace else {
         return Err(StatusError::NotFound(format!(
-            "{plural} are in namespaces, and none is named"
+            "{plural} are namespaced: the request needs a namespace"
         )));
     };
     let Some(label) = &source.object_labels.namespace_label else {
         let why = format!(
-            "{} does not say which label has the namespace of {plural}",
+            "{} has no label for the namespace of {plural}",
             source.rule.at
         );
         return Err(StatusError::NotFound(why));
@@ -301,8 +300,8 @@ fn namespace<'a>(
     Ok(Some((label, namespace)))
 }
 
-/// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the
-/// whole cluster.
+/// Whether the request is for another namespace than the one that it is authorized for. Namespaces
+/// are cluster-scoped objects.
 fn is_of_another_namespace(resource: &ApiResource, request: &CustomMetricRequest) -> bool {
     let is_own =
         |own: &String| matches!(&request.objects, ObjectSelector::Name(name) if name == own);
@@ -338,7 +337,7 @@ mod tests {
         );
     }
 
-    /// Rules that nobody lists.
+    /// Rules without a catalog.
     fn unlisted() -> Rules {
         let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
         let connection = Connection {
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn custom_and_external_metrics_with_one_query_have_answers_of_their_own() {
+    async fn custom_and_external_metrics_with_one_query_have_separate_results() {
         let (rules, now, flow) = (unlisted(), Timestamp::UNIX_EPOCH, Flow::default());
         for (label, count) in [(None, 2), (Some("pod"), 1), (None, 2)] {
             let labels = [("pod", "web-1"), ("queue", "orders")]
@@ -400,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_that_nobody_asks_for_go_although_no_list_ever_ends() {
+    async fn unused_results_are_removed_while_a_listing_hangs() {
         let (rules, began) = (unlisted(), tokio::time::Instant::now());
         let now = move || {
             Timestamp::UNIX_EPOCH
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_of_a_namespace_in_another() {
+    fn a_namespace_is_not_readable_from_another() {
         let named = |name: &str| ObjectSelector::Name(name.to_owned());
         check(Some("shop"), "namespaces", named("bank"), true);
         check(Some("shop"), "namespace", named("bank"), true);

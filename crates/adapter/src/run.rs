@@ -1,4 +1,4 @@
-//! Starts everything.
+//! Starts the adapter.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,14 @@ use crate::rules::Rules;
 use crate::serve::{AdapterServer, LIMITS};
 use delegated_auth::DelegatedAuth;
 
-/// How long requests are still taken after the end was asked for: the API server goes on sending
-/// some until it knows. What is under way then has the rest of the 20 s that the end may take.
+/// The time for which a terminating replica still accepts requests: the API server learns of the
+/// termination with a delay. Requests in flight get the rest of the 20 s grace period.
 const LEAVING: Duration = Duration::from_secs(10);
-/// The work of looking after certificates and `APIService` objects must go on at least this often.
+/// The longest interval between two checks of certificates and `APIService` objects. A longer one
+/// fails the liveness probe.
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
-/// The adapter's work.
+/// Runs the adapter until shutdown.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
     run_on(
         Port::open("secure-port", args.serving.secure_port, LIMITS),
@@ -35,7 +36,7 @@ pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<
     )
 }
 
-/// The adapter's work on a port that is opened when there are certificates.
+/// Runs the adapter on a port that opens once there is a certificate.
 pub async fn run_on(
     port: impl Future<Output = anyhow::Result<Port>>,
     args: Args,
@@ -55,7 +56,7 @@ pub async fn run_on(
     let own = serving.own_service(&own_namespace());
     let source = serving.source(chassis.client.clone(), &own);
 
-    // Questions are answered for some time after the shutdown, by a state that goes on.
+    // After the shutdown, these tasks go on until the last request has its response.
     let answered = CancellationToken::new();
     let _end = answered.clone().drop_guard();
     let answering = chassis.until(answered);
@@ -88,7 +89,7 @@ pub async fn run_on(
     let certificates = certificates?;
 
     let port = port.await?;
-    tracing::info!(address = %port.address()?, "answering questions for metrics");
+    tracing::info!(address = %port.address()?, "serving metrics");
     let health = Endpoints {
         registry: chassis.registry.clone(),
         readiness: chassis.readiness.clone(),

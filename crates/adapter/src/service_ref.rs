@@ -1,21 +1,21 @@
-//! The name of a Service.
+//! References to Services.
 
-/// The Service at which the API server reaches the adapter.
+/// A Service in the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnService {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
 impl OwnService {
-    /// The name at which the API server asks.
+    /// The DNS name that the API server uses.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 
-    /// The names at which the API server may ask.
+    /// All DNS names of the Service.
     pub fn names(&self) -> Vec<String> {
         let Self { namespace, name } = self;
         let long = self.server_name();

@@ -1,6 +1,6 @@
-//! Taking over `external.metrics.k8s.io` from the provider that has it, and giving it back:
-//! commands of a person, with that person's rights. What the old provider knows is then asked of it
-//! by a route, so that no question goes without its answer.
+//! The commands `adopt` and `release`: they point the `APIService` of `external.metrics.k8s.io` at
+//! the adapter, and back at its previous provider. They have the rights of the user who runs them.
+//! A route forwards the metrics of the previous provider to it.
 
 mod args;
 mod conflicts;
@@ -26,18 +26,18 @@ pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
 use conflicts::conflicts;
 use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
 
-/// The object that leads to the provider.
+/// The `APIService` of external metrics.
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
-/// A `ConfigMap` reaches a pod within a minute or so, and a changed object the API server's
-/// conditions sooner.
+/// The timeout of a condition. The kubelet updates a mounted `ConfigMap` within about a minute, and
+/// the API server the conditions of an `APIService` sooner.
 const TIMEOUT: Duration = Duration::from_mins(3);
-/// For this time after a change, conditions may still be about what was before. The API server
-/// looks for five seconds at most.
+/// The time after a change for which conditions may still describe the previous state. The API
+/// server checks an `APIService` within five seconds.
 const SETTLE: Duration = Duration::from_secs(6);
-/// Between two looks.
+/// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Does what a person asks for.
+/// Runs a command.
 pub async fn run(command: Command, client: Client) -> anyhow::Result<()> {
     match command {
         Command::Adopt(args) => adopt(args, &client).await,
@@ -71,7 +71,7 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     let plan = plan_adoption(present.as_ref(), &custom, &own)
         .with_context(|| format!("APIService {EXTERNAL}"))?;
     let (Some(present), Some(plan)) = (present, plan) else {
-        println!("APIService {EXTERNAL} leads to {} already", name_of(&own));
+        println!("APIService {EXTERNAL} already points at {}", name_of(&own));
         return Ok(());
     };
     let upstream = upstream(client, &own, &routes_config_map, &plan).await?;
@@ -80,7 +80,7 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         deployments(client, &plan.from.namespace).await.as_deref(),
     );
     if !force && !dry_run && !against.is_empty() {
-        against.push("--force does it all the same".to_owned());
+        against.push("use --force to proceed".to_owned());
         bail!(
             "APIService {EXTERNAL} stays as it is:\n  {}",
             against.join("\n  ")
@@ -91,15 +91,17 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     }
     if dry_run {
         println!(
-            "APIService {EXTERNAL} would be led from {} to {}",
+            "APIService {EXTERNAL} would point at {1} instead of {0}",
             name_of(&plan.from),
             name_of(&own)
         );
-        println!("the old provider would be asked as the upstream {upstream}");
+        println!(
+            "requests for the metrics of the previous provider would be forwarded to the upstream {upstream}"
+        );
         return Ok(());
     }
     wait_until(
-        "all replicas know the route to the old provider",
+        "all replicas have loaded the route to the previous provider",
         async || ensure_upstream_loaded(client, &own, metrics_port, &upstream).await,
     )
     .await?;
@@ -114,17 +116,17 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     .await
     .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!(
-        "APIService {EXTERNAL} leads from {} to {} now",
+        "APIService {EXTERNAL} points at {1} instead of {0}",
         name_of(&plan.from),
         name_of(&own)
     );
     wait_until(
-        "the API server finds the adapter well; `release` undoes it",
+        "the APIService is available; `release` reverts it",
         async || ensure_available(&services, &own).await,
     )
     .await?;
     println!(
-        "the old provider is asked as the upstream {upstream}; `release` makes it what it was"
+        "requests for the metrics of the previous provider are forwarded to the upstream {upstream}; `release` reverts this"
     );
     Ok(())
 }
@@ -154,22 +156,22 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
     let is_there = theirs
         .get_opt(&back.name)
         .await
-        .context("cannot see whether the old Service is there")?
+        .context("cannot read the Service of the previous provider")?
         .is_some();
     ensure!(
         is_there || force,
-        "the Service {} is gone: --force does it all the same",
+        "the Service {} is gone: use --force to proceed",
         name_of(&back)
     );
     act::release(&services, EXTERNAL, &released)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
-    println!("APIService {EXTERNAL} leads to {} again", name_of(&back));
+    println!("APIService {EXTERNAL} points at {} again", name_of(&back));
     if !is_there {
         return Ok(());
     }
     tokio::time::sleep(SETTLE).await;
-    wait_until("the API server finds it well", async || {
+    wait_until("the APIService is available", async || {
         ensure_responds(client).await?;
         ensure_available(&services, &back).await
     })
@@ -182,12 +184,11 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
             back = name_of(&back)
         )
     })?;
-    println!("the API server finds it well");
+    println!("the APIService is available");
     Ok(())
 }
 
-/// Whether the API server gets an answer for whoever asks about external metrics. If not, it says
-/// why.
+/// Fails unless the API server gets a response from the provider of external metrics.
 async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     let path = format!("/apis/{}", api::external_metrics::API_VERSION);
     client
@@ -208,7 +209,7 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
         .with_context(|| format!("cannot read APIService {name}"))
 }
 
-/// The name of the upstream that is the old provider.
+/// Returns the upstream that forwards to the previous provider.
 async fn upstream(
     client: &Client,
     own: &OwnService,
@@ -241,7 +242,7 @@ async fn upstream(
     })
 }
 
-/// Those in a namespace, if they can be seen.
+/// Returns the Deployments of a namespace, or `None` if they cannot be listed.
 async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     match deployments.list(&ListParams::default()).await {
@@ -253,8 +254,7 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
     }
 }
 
-/// Whether every pod of the adapter is ready, uses its present file of routes, and has this
-/// upstream in it.
+/// Fails unless every pod of the adapter has loaded its current routes file with this upstream.
 async fn ensure_upstream_loaded(
     client: &Client,
     own: &OwnService,
@@ -298,12 +298,12 @@ async fn ensure_upstream_loaded(
         let has = |line: &str| metrics.lines().any(|one| one.starts_with(line));
         ensure!(
             has("plimsoll_adapter_routes_config_last_reload_successful 1"),
-            "pod {name} does not use the present file of routes"
+            "pod {name} has not loaded the current routes file"
         );
         let known = format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
         ensure!(
             has(&known),
-            "pod {name} does not know the upstream {upstream} yet"
+            "pod {name} has not loaded the upstream {upstream} yet"
         );
     }
     Ok(())
@@ -318,21 +318,21 @@ async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyho
         .map(|(service, _)| service);
     ensure!(
         leads.as_ref() == Some(own),
-        "somebody leads it to {} already",
+        "it points at {} by now",
         leads.as_ref().map(name_of).unwrap_or_default()
     );
     ensure!(is_available(&present), "it is not available");
     Ok(())
 }
 
-/// Waits until something holds.
+/// Waits until a condition is true.
 async fn wait_until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         match holds().await {
             Ok(()) => return Ok(()),
             Err(error) if began.elapsed() > TIMEOUT => {
-                return Err(error.context(format!("not so within {TIMEOUT:?}: {what}")));
+                return Err(error.context(format!("condition not met within {TIMEOUT:?}: {what}")));
             }
             Err(_) => tokio::time::sleep(POLL).await,
         }

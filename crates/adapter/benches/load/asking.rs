@@ -1,9 +1,9 @@
-//! Asks as the API server does for the autoscaler: a few connections with the front proxy's
-//! certificate, each request at its time.
+//! Sends requests as the API server does for the autoscaler: a few connections with the front
+//! proxy's certificate, each request at its time.
 //!
-//! Times are absolute, and each thread sleeps until shortly before its next one and then watches
-//! the clock: timers that fire a little late or several at once would send bursts that no
-//! autoscaler sends. A request that has to wait for its connection counts from when it was due.
+//! Times are absolute, and each thread sleeps until shortly before its next request and then
+//! watches the clock: late timers would send bursts that no autoscaler sends. The latency of a
+//! request counts from its scheduled time.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -18,16 +18,16 @@ use rustls_pki_types::ServerName;
 use crate::cluster::path;
 use crate::server::Server;
 
-/// As many as the autoscaler has workers.
+/// The number of the autoscaler's workers.
 const CONNECTIONS: usize = 5;
-/// The time before a request that is not slept through.
+/// The time before a request in which the thread does not sleep.
 const WATCH: Duration = Duration::from_micros(150);
 /// The HPA controller of a cluster.
 const CALLER: &str = "X-Remote-User: system:serviceaccount:kube-system:horizontal-pod-autoscaler\r\n\
                       X-Remote-Group: system:serviceaccounts\r\nX-Remote-Group: system:serviceaccounts:kube-system\r\n\
                       X-Remote-Group: system:authenticated\r\n";
 
-/// How long answers took.
+/// Latencies of responses.
 #[derive(Default)]
 pub(crate) struct Latencies(Vec<Duration>);
 
@@ -68,7 +68,7 @@ impl Asker {
         }
     }
 
-    /// Asks so many times per second; with none, without a pause.
+    /// Sends this number of requests per second; without a number, as many as possible.
     pub(crate) fn ask(&self, per_second: Option<f64>, duration: Duration) -> Result<Latencies> {
         let interval = per_second.map(|rate| Duration::from_secs_f64(1.0 / rate));
         let begin = Instant::now() + Duration::from_millis(100);
@@ -140,7 +140,7 @@ fn wait_until(due: Instant) {
     }
 }
 
-/// Reads one answer, which must have a number; gives whether the server ends the connection with it.
+/// Reads a response, which must have a value. Returns whether the server closes the connection.
 fn read_answer(
     connection: &mut StreamOwned<ClientConnection, TcpStream>,
     buffer: &mut [u8],

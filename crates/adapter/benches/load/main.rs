@@ -1,8 +1,8 @@
-//! The adapter under the load of 10,000 autoscalers, over real TLS on the loopback interface with
-//! the front proxy's certificate: one core answers, another one asks.
+//! The adapter under the load of 10,000 EHPAs, over real TLS on the loopback interface with the
+//! front proxy's certificate: one core serves, another one sends.
 //!
-//! First what 10,000 autoscalers ask every 15 seconds, each at its time, for long enough that all
-//! of them have asked; then as many questions as the server can take.
+//! The first run sends the requests of 10,000 EHPAs every 15 seconds, each at its time; the second
+//! one as many requests as the server can handle.
 
 mod asking;
 mod cluster;
@@ -18,12 +18,12 @@ use server::Server;
 
 /// The goal.
 const P99_MS: f64 = 5.0;
-/// How often each autoscaler asks.
+/// The interval of an autoscaler's requests.
 const PERIOD_SECONDS: f64 = 15.0;
 const WARM_UP: Duration = Duration::from_secs(3);
 const SECONDS: u64 = 45;
 const SATURATION: Duration = Duration::from_secs(5);
-/// What is still flat.
+/// The largest accepted growth of memory.
 const GROWTH_MIB: f64 = 8.0;
 
 fn main() -> Result<()> {

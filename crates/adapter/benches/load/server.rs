@@ -38,9 +38,9 @@ use crate::cluster::view;
 /// A running server, which ends with the process.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// What the API server would connect with.
+    /// The TLS configuration of the API server.
     pub(crate) client: Arc<ClientConfig>,
-    /// Where the kernel says how long its thread has run.
+    /// The file with the CPU time of the server's thread.
     schedule: PathBuf,
     _files: TempDir,
 }
@@ -99,7 +99,7 @@ impl Server {
         })
     }
 
-    /// How long the server has computed.
+    /// Returns the CPU time of the server.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(&self.schedule)?;
         Ok(Duration::from_nanos(
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-/// An API server that knows the front proxy's authority and lets everybody read metrics.
+/// An API server with the front proxy's CA that allows everybody to read metrics.
 fn api_server(authority: &str) -> Client {
     let trusted = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -177,7 +177,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
     match beginning() {
         Ok((runtime, address, listener, tls, auth, metrics, health)) => {
             let (_, view) = watch::channel(view(Timestamp::now()));
-            let surface = AdapterServer {
+            let server_state = AdapterServer {
                 auth,
                 providers: Providers {
                     predictions: Predictions::new(view, Duration::from_mins(5)),
@@ -192,7 +192,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             started.send(thread.map(|thread| (address, thread))).ok();
             runtime.block_on(serve(
                 listener,
-                surface.router(),
+                server_state.router(),
                 Some(tls.current()),
                 LIMITS,
                 CancellationToken::new(),

@@ -1,4 +1,4 @@
-//! Flags of predictions and windows of time.
+//! Flags of predictions and cron schedules.
 
 use feed::Reader;
 use runtime::{Chassis, GoDuration};
@@ -6,21 +6,21 @@ use serving::{FeedReaderArgs, FeedSource};
 
 use crate::predictions::Predictions;
 
-/// Flags of predictions and windows of time.
+/// Flags of predictions and cron schedules.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PredictionArgs {
-    /// How long the last complete answer of a prediction stands after the prediction has ceased to
-    /// cover its window, and how long what a watch saw last is relied on after it has broken. After
-    /// that there is no answer, and workloads keep their replicas.
+    /// Time for which a prediction that does not cover its window any more, or the last state of a
+    /// broken watch, is still used. After it, metrics have no value and workloads keep their
+    /// replicas.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     pub last_good_value_for: GoDuration,
-    /// Where the recommender tells its predictions sooner than it writes them.
+    /// Flags of the recommender's feed, which has predictions before they are written.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 }
 
 impl PredictionArgs {
-    /// Watches the cluster and hears the recommender, in tasks.
+    /// Starts the watches of the cluster and the subscription to the feed.
     pub fn start(self, chassis: &Chassis) -> anyhow::Result<Predictions> {
         let Self {
             last_good_value_for,

@@ -1,5 +1,5 @@
-//! Replicas that windows of time ask for: `crane_autoscaling_cron`. The autoscaler wants one of
-//! this per pod, and so as many pods.
+//! Replicas of cron schedules: `crane_autoscaling_cron`. The HPA's target is a value of one per
+//! pod, so the value is the number of pods.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,14 @@ use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MilliValue};
 
-/// What windows of time are called among the metrics of a workload.
+/// The `resourceIdentifier` of cron schedules.
 const IDENTIFIER: &str = "cron";
 
-/// More workloads than this are not asked for their sizes at once. An autoscaler asks about one.
+/// The largest number of workloads whose replicas one request may read. An autoscaler requests one.
 const MAX_IDLE: usize = 16;
 
-/// The workloads whose sizes [`values`] needs: nothing else scales them, and no window is open.
+/// Returns the workloads whose replicas [`values`] needs: those without an open window and without
+/// other metrics.
 pub(super) fn idle_targets(
     snapshot: &Snapshot,
     request: &ExternalMetricRequest,
@@ -42,8 +43,8 @@ pub(super) fn idle_targets(
     Ok(kept)
 }
 
-/// One value per workload that the selector means: what the windows of its autoscaler ask for.
-/// `sizes`: of those that keep what they have.
+/// Returns one value per workload that the selector matches. `sizes`: the replicas of the workloads
+/// without an open window.
 pub(super) fn values(
     snapshot: &Snapshot,
     request: &ExternalMetricRequest,
@@ -72,7 +73,8 @@ pub(super) fn values(
     Ok(found.into_iter().map(value).collect())
 }
 
-/// The autoscalers with windows that the selector means; of several for one workload only the one that scales it.
+/// Returns the EHPAs with schedules that the selector matches; of several for one workload, only
+/// the active one.
 fn matching<'a>(
     snapshot: &'a Snapshot,
     request: &ExternalMetricRequest,
@@ -100,7 +102,7 @@ fn matching<'a>(
         .collect())
 }
 
-/// How many replicas the windows of one autoscaler ask for.
+/// Returns the replicas of a schedule.
 fn replicas(
     snapshot: &Snapshot,
     timetable: &Timetable,
@@ -124,7 +126,8 @@ fn replicas(
 
 fn windows(timetable: &Timetable) -> Result<Vec<Window>, StatusError> {
     let of = &timetable.key;
-    // Where they cannot be read windows open on every day, as the condition of the object says.
+    // If the holidays cannot be parsed, windows open on every day, as the condition of the EHPA
+    // says.
     let holidays = timetable.holidays.as_deref().unwrap_or_default();
     let windows = timetable.crons.iter().enumerate().map(|(index, cron)| {
         Window::new(
@@ -139,16 +142,16 @@ fn windows(timetable: &Timetable) -> Result<Vec<Window>, StatusError> {
     windows.collect()
 }
 
-/// Whether a workload keeps what it has.
+/// Whether the workload keeps its replicas.
 fn is_idle(timetable: &Timetable, windows: &[Window], now: Timestamp) -> bool {
     !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now))
 }
 
-/// No answer makes the autoscaler keep what there is, too.
+/// Without a value, the autoscaler keeps the replicas too.
 fn size(target: &WorkloadRef, sizes: &[ScaleResult]) -> Result<i32, StatusError> {
     let size = match sizes.iter().find(|(of, _)| of == target) {
         Some((_, size)) => size.as_ref().copied().map_err(String::as_str),
-        None => Err("nobody was asked how many there are"),
+        None => Err("its replicas were not read"),
     };
     size.map_err(|why| {
         missing(

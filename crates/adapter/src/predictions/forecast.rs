@@ -1,25 +1,24 @@
-//! The number that a prediction is good for: the largest value of the window that begins now.
+//! The value of a prediction: the maximum of the window that begins now.
 //!
-//! While the prediction does not reach to the end of that window its last complete answer stands:
-//! the largest value of the last window that it covers whole.
-//! `as of = min(now, last sample - window)`, `age = now - as of`; beyond a limit there is no
-//! number.
+//! If the prediction does not reach the end of that window, the last window that it covers counts:
+//! `as of = min(now, last sample - window)`, `age = now - as of`. Beyond a limit of the age there
+//! is no value.
 
 use scaling::{NoPrediction, Predicted, window_maximum};
 use thiserror::Error;
 use view::PredictedMetric;
 
-/// The longest time between two samples that counts as such.
+/// The longest step between two samples that extends the limit.
 const LONGEST_STEP_SECONDS: i64 = 3600;
 
-/// A number, and when it was complete, in seconds since 1970.
+/// A value, and the start of its window in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Forecast {
     pub(super) value: f64,
     pub(super) at_seconds: i64,
 }
 
-/// Why a prediction is good for no number.
+/// The reason that a prediction has no value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum NoForecast {
     #[error("the TimeSeriesPrediction is not ready")]
@@ -37,7 +36,7 @@ pub(super) enum NoForecast {
     },
 }
 
-/// What a prediction says for the window of so many seconds from now on.
+/// Returns the value of a prediction for a window of `window_seconds`.
 pub(super) fn forecast(
     metric: &PredictedMetric,
     window_seconds: i32,
@@ -56,7 +55,7 @@ pub(super) fn forecast(
         .ok_or(NoForecast::NotReady)?;
     let at_seconds = now_seconds.min(last.saturating_sub(window_seconds.into()));
     let age_seconds = now_seconds.saturating_sub(at_seconds);
-    // Between two samples a prediction cannot be renewed.
+    // A prediction is not renewed between two of its samples.
     let limit_seconds = grace_seconds.max(step(samples));
     if age_seconds > limit_seconds {
         return Err(NoForecast::Stale {
@@ -72,8 +71,8 @@ pub(super) fn forecast(
     let window = at_seconds..=at_seconds.saturating_add(window_seconds.into());
     match window_maximum(&[predicted], &metric.identifier, at_seconds, window_seconds) {
         Ok(value) => Ok(Forecast { value, at_seconds }),
-        // Crane takes a prediction of nothing for none, and keeps the workload from shrinking in
-        // the quietest hours.
+        // Crane treats a prediction of zero as a missing one, and so keeps a workload from
+        // shrinking in the quietest hours.
         Err(NoPrediction::Outdated) if samples.iter().any(|(at, _)| window.contains(at)) => {
             Ok(Forecast {
                 value: 0.0,
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_complete_answer_stands_for_a_while() {
+    fn the_last_complete_window_counts_for_a_grace_period() {
         check(true, &[twenty_minutes()], 601, &Ok((3.0, 600)));
         check(true, &[twenty_minutes()], 900, &Ok((3.0, 600)));
         check(
@@ -149,8 +148,8 @@ mod tests {
                 limit_seconds: 300,
             }),
         );
-        // A peak that has just passed still counts in it: nothing shrinks because nobody renews the
-        // prediction.
+        // A peak that has just passed still counts, so a prediction that is not renewed shrinks
+        // nothing.
         let mut falling = vec![1.0; 11];
         falling[0] = 8.0;
         check(true, &[series(&falling)], 0, &Ok((8.0, 0)));
@@ -173,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_of_nothing_is_a_number() {
+    fn a_prediction_of_zero_has_a_value() {
         check(true, &[series(&[0.0; 21])], 0, &Ok((0.0, 0)));
         check(true, &[series(&[-1.0; 21])], 0, &Ok((0.0, 0)));
     }
 
     #[test]
-    fn without_exactly_one_ready_series_there_is_none() {
+    fn without_exactly_one_ready_series_there_is_no_value() {
         check(false, &[twenty_minutes()], 0, &Err(NoForecast::NotReady));
         check(true, &[], 0, &Err(NoForecast::NotReady));
         check(true, &[vec![]], 0, &Err(NoForecast::NotReady));

@@ -1,10 +1,9 @@
-//! Predicted CPU shared out among the pods of a workload: `crane_pod_cpu_usage`, the metric that
-//! Crane's documentation shows.
+//! Predicted CPU per pod: `crane_pod_cpu_usage`, the metric of Crane's documentation.
 //!
-//! The pods that run get equal shares, which add up to the prediction exactly; what does not divide
-//! by a thousandth goes to the first ones. So the autoscaler, which adds up and divides by the
-//! number of pods, comes to the same replicas as by the total. One pod alone has its share among
-//! those of the workload.
+//! Running pods get equal shares of the workload's prediction, which add up to it exactly; the
+//! first pods get the remaining thousandths. The autoscaler divides the sum by the number of pods,
+//! and so computes the same replicas as from the total. A request for a single pod returns its
+//! share among all pods of the workload.
 
 use std::time::Duration;
 
@@ -17,10 +16,10 @@ use crate::request::{CustomMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{DescribedObject, MetricValue, MilliValue};
 
-/// What the metric is called among those of a prediction.
+/// The `resourceIdentifier` of predicted CPU.
 const IDENTIFIER: &str = "resource.cpu";
 
-/// One value per running pod that is asked about.
+/// Returns one value per requested pod that runs.
 pub(super) fn values(
     snapshot: &Snapshot,
     namespace: &str,
@@ -34,7 +33,7 @@ pub(super) fn values(
         ObjectSelector::Labels(selector) => selector,
         ObjectSelector::Name(_) => pod_selector(snapshot, &prediction.target)?,
     };
-    // The others are not asked for work, and the autoscaler does not count them.
+    // Other pods get no work, and the autoscaler does not count them.
     let is_at_work =
         |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
     let pods: Vec<_> = snapshot
@@ -78,7 +77,7 @@ pub(super) fn values(
     }
 }
 
-/// What selects the pods of a workload.
+/// Returns the pod selector of a workload.
 fn pod_selector<'a>(
     snapshot: &Snapshot<'a>,
     target: &WorkloadRef,
@@ -99,8 +98,8 @@ fn pod_selector<'a>(
         .ok_or_else(unknown)
 }
 
-/// The only prediction that the metric's selector means: an effective autoscaler's has its uid as a
-/// label.
+/// Returns the only prediction that the metric selector matches; an EHPA's prediction has the
+/// EHPA's uid as a label.
 fn predicted<'a>(
     view: &'a View,
     namespace: &str,
@@ -111,7 +110,7 @@ fn predicted<'a>(
         .expected
         .starting_at(view::ObjectKey::new(namespace, ""));
     let here = here.take_while(|prediction| prediction.key.namespace == namespace);
-    // One of a workload elsewhere would tell of that one to whoever may read here.
+    // A prediction of a workload in another namespace would reveal that workload's usage.
     let here = here.filter(|prediction| prediction.target.namespace == namespace);
     let mut found = here
         .filter(|prediction| selector.matches(&prediction.labels))
@@ -135,7 +134,7 @@ fn predicted<'a>(
     }
 }
 
-/// So many parts of a total, which differ by a thousandth at most.
+/// Splits a total into parts that differ by at most a thousandth.
 fn shares(total: MilliValue, count: usize) -> impl Iterator<Item = MilliValue> {
     let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
     let (each, rest) = (total.milli() / count, total.milli() % count);

@@ -1,10 +1,9 @@
-//! How many replicas workloads are configured to have, asked of the API server at the moment. The
-//! autoscaler has just read that too, so an older answer, such as one from a watch that lags, would
-//! undo what somebody did in between.
+//! The replicas of workloads, read from the API server for each request. The autoscaler has just
+//! read them too, so an older value, such as one from a watch, would undo a change made in between.
 //!
-//! It holds the answer against the pods that are there, and sets the workload to their number where
-//! the two are within its tolerance: ten of eleven in the middle of a rollout become eleven. No
-//! answer says ten to it then, so there is none until both are the same.
+//! The autoscaler compares the value with the existing pods, and sets the replicas to their number
+//! if both are within its tolerance: in the middle of a rollout, ten of eleven pods would become
+//! eleven replicas. So there is no value until both numbers are equal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +20,15 @@ use view::WellKnown;
 
 use crate::flow::{Flow, FlowLimiter};
 
-/// Reads of scale subresources at the same time.
+/// The largest number of reads in flight.
 const CONCURRENCY: usize = 64;
-/// Less than whoever asks waits.
+/// The timeout of a read; shorter than that of a request.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The size of a workload, or why it is not known.
+/// The replicas of a workload, or the reason that they are unknown.
 pub(super) type ScaleResult = (WorkloadRef, Result<i32, String>);
 
-/// Asks for sizes.
+/// Reads scale subresources.
 #[derive(Clone)]
 pub(super) struct ScaleClient {
     client: Client,
@@ -44,7 +43,7 @@ impl ScaleClient {
         }
     }
 
-    /// The sizes of these workloads now.
+    /// Returns the replicas of workloads.
     pub(super) async fn read_all(
         &self,
         targets: Vec<WorkloadRef>,
@@ -63,9 +62,9 @@ impl ScaleClient {
             Ok(Err(Error::Api(status))) => Err(status.message.clone()),
             Ok(Err(error)) => {
                 tracing::debug!(%target, %error, "cannot read the size of a workload");
-                Err("the API server cannot be asked how many there are".to_owned())
+                Err("its replicas cannot be read from the API server".to_owned())
             }
-            Err(_) => Err("the API server does not say in time how many there are".to_owned()),
+            Err(_) => Err("the API server did not return its replicas in time".to_owned()),
         }
     }
 
@@ -87,9 +86,9 @@ impl std::fmt::Debug for ScaleClient {
     }
 }
 
-/// The size, once so many pods are there.
+/// Returns the replicas once that number of pods exists.
 fn settled_replicas(scale: &Scale) -> Result<i32, String> {
-    // The API server leaves zero out.
+    // The API server omits zero.
     let wanted = scale
         .spec
         .as_ref()
@@ -103,11 +102,11 @@ fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     if there == wanted {
         Ok(wanted)
     } else {
-        Err(format!("{there} of {wanted} replicas are there"))
+        Err(format!("{there} of {wanted} pods exist"))
     }
 }
 
-/// The resource of a kind that everybody knows, in the version that there is.
+/// Returns the resource of a well-known kind.
 fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
     let snapshot = WellKnown::of_kind(&target.kind)?;
     let there = GroupVersionKind::try_from(kube::core::TypeMeta {

@@ -1,6 +1,5 @@
-//! Which workloads a selector means. A series is told apart by four labels, as the native
-//! autoscaler of an effective one asks for it: the kind, name and namespace of the workload, and
-//! which of its metrics it is.
+//! The series that a selector matches. A series has four labels, which the HPA of an EHPA selects:
+//! kind, name and namespace of the workload, and the identifier of the metric.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ const NAME: &str = "targetName";
 const NAMESPACE: &str = "targetNamespace";
 const IDENTIFIER: &str = "resourceIdentifier";
 
-/// The labels of a series.
+/// Returns the labels of a series.
 pub(super) fn labels(target: &WorkloadRef, identifier: &str) -> BTreeMap<String, String> {
     [
         (KIND, &*target.kind),
@@ -25,7 +24,8 @@ pub(super) fn labels(target: &WorkloadRef, identifier: &str) -> BTreeMap<String,
     .into()
 }
 
-/// The objects that may be about what a selector means: with a workload named those about it, else all of the namespace.
+/// Returns candidates for a selector: the objects of the workload that it names, else all of the
+/// namespace.
 pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
     table: &'a Table<T>,
     namespace: &str,
@@ -37,7 +37,7 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
             .take_while(|object| object.key().namespace == namespace)
             .collect();
     };
-    // Nobody tells of workloads in namespaces but his own.
+    // An object may only target a workload in its own namespace.
     table
         .about(Workload {
             api_version: "",
@@ -49,7 +49,7 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
         .collect()
 }
 
-/// The only value that a label may have.
+/// Returns the only value that the selector allows for a label.
 pub(super) fn only<'a>(selector: &'a Selector, label: &str) -> Option<&'a str> {
     selector
         .requirements()

@@ -1,4 +1,4 @@
-//! What is known: the cluster as it was seen, and what the recommender tells.
+//! A snapshot of the cluster and of the recommender's feed.
 
 use std::time::Duration;
 
@@ -11,21 +11,22 @@ use super::missing;
 use crate::status_error::StatusError;
 use crate::value::MilliValue;
 
-/// Everything that an answer follows from.
+/// A snapshot that a request is answered from.
 #[derive(Clone, Copy)]
 pub(super) struct Snapshot<'a> {
     pub(super) view: &'a View,
     pub(super) feed: Option<&'a Subscription<FeedForecast>>,
-    /// The API server's time: predictions and windows of time go by it.
+    /// The API server's time, for predictions and schedules.
     pub(super) now: Timestamp,
-    /// This machine's time: watches go by it.
+    /// The machine's time, for the age of watches.
     pub(super) machine_now: Timestamp,
-    /// How long what was last known stands in for what should be.
+    /// The time for which an expired prediction, or the last state of a broken watch, is still
+    /// used.
     pub(super) grace: Duration,
 }
 
 impl Snapshot<'_> {
-    /// Refuses to answer from what was never seen, or was seen too long ago.
+    /// Fails if a resource is not synced, or its watch has been broken for longer than `grace`.
     pub(super) fn ensure_fresh(
         &self,
         resource: Resource,
@@ -46,7 +47,7 @@ impl Snapshot<'_> {
                 "{name} could not be read from the API server yet"
             )));
         }
-        // After the clock was put back it is as old as that is far.
+        // If the clock was set back, the state is as old as that step.
         let age = stale_since.map_or(0, |since| {
             self.machine_now
                 .duration_since(since)
@@ -63,9 +64,8 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// What is predicted of all pods of a workload together, and when that was complete. What the
-    /// recommender tells comes before what it wrote while it is heard, but what it wrote stands
-    /// while it is still good.
+    /// Returns the predicted total of a workload, and the start of its window. Prefers the feed
+    /// while it is connected; falls back to the status until that expires.
     pub(super) fn total(
         &self,
         prediction: &Prediction,
@@ -91,7 +91,7 @@ impl Snapshot<'_> {
                 })?,
         };
         let value = MilliValue::from_units(value)
-            .ok_or_else(|| refused("the value is no number".to_owned()))?;
+            .ok_or_else(|| refused("the value is not a number".to_owned()))?;
         let at = Timestamp::from_second(at_seconds).map_err(|error| refused(error.to_string()))?;
         Ok((value, at))
     }
@@ -110,7 +110,8 @@ impl Snapshot<'_> {
         )
     }
 
-    /// What a recommender that is heard tells of a metric, and what it says in words.
+    /// Returns the feed's prediction of a metric, with the recommender's message, while the feed is
+    /// connected.
     fn from_feed(
         &self,
         prediction: &Prediction,

@@ -13,13 +13,13 @@ use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 
-/// One value per series that the selector means. If one of them has none, there is no answer: the
-/// autoscaler adds them up.
+/// Returns one value per series that the selector matches. If a series has no value, the request
+/// fails, because the autoscaler adds them up.
 pub(super) fn values(
     snapshot: &Snapshot,
     request: &ExternalMetricRequest,
 ) -> Result<Vec<ExternalValue>, StatusError> {
-    // What it says carries its own times, so it matters only whether it was ever read.
+    // A prediction has its own expiry, so the age of the watch does not matter.
     snapshot.ensure_fresh(Resource::Predictions, PREDICTION, Duration::MAX)?;
     let mut candidates = series::candidates(
         &snapshot.view.expected,

@@ -1,5 +1,4 @@
-//! One question to another provider of the same API: `GET` on the path of
-//! `external.metrics.k8s.io`, in the adapter's own name.
+//! Requests to another provider of `external.metrics.k8s.io`, with the adapter's own identity.
 
 use std::path::Path;
 
@@ -23,16 +22,16 @@ use super::via::HEADER;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
 
-/// How such a provider is asked. Clones share everything.
+/// A client of the aggregated API. Clones share it.
 #[derive(Clone)]
 pub(super) struct Aggregated {
     client: Client,
-    /// What its certificate must come from, as its file said.
+    /// The CA bundle (PEM).
     authorities: Vec<u8>,
 }
 
 impl Aggregated {
-    /// `token`: the file with who we are.
+    /// `token`: the file with the adapter's service account token.
     pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
         let authorities = read(spec).await?;
         Ok(Self {
@@ -41,13 +40,13 @@ impl Aggregated {
         })
     }
 
-    /// Whether the authorities are those in its file.
+    /// Whether the CA file is unchanged.
     pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec) -> bool {
         read(spec).await.is_ok_and(|read| read == self.authorities)
     }
 
-    /// Asks once more if there was no connection, and not otherwise: then the question may have
-    /// been heard.
+    /// Sends a request, once more if the connection could not be established. Otherwise the
+    /// provider may have received it.
     pub(super) async fn exchange(
         &self,
         request: &ExternalMetricRequest,
@@ -94,7 +93,7 @@ fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Clien
     config.tls_server_name = Some(spec.server_name()?);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
-    // Read again every minute.
+    // kube reads the file every minute.
     config.auth_info = AuthInfo {
         token_file: Some(token.display().to_string()),
         ..AuthInfo::default()
@@ -121,7 +120,7 @@ async fn send(
         .await
 }
 
-/// Neither part holds white space that would be encoded differently in a path and in a query.
+/// Encodes spaces as `%20`, which means the same in a path and in a query.
 fn path(request: &ExternalMetricRequest) -> String {
     let encoded = |text: &str| {
         byte_serialize(text.as_bytes())
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_spelt_as_the_api_server_spells_it() {
+    fn a_path_is_encoded_as_by_the_api_server() {
         let base = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
         assert_eq!(path(&ask("queue", "")), format!("{base}/queue"));
         assert_eq!(
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_apart() {
+    fn errors_are_classified() {
         let status = |message: &str| format!(r#"{{"kind": "Status", "message": "{message}"}}"#);
         check(
             404,
@@ -244,13 +243,13 @@ mod tests {
         check(
             200,
             &item("?"),
-            &UpstreamError::Invalid("a value is no quantity".to_owned()),
+            &UpstreamError::Invalid("a value is not a quantity".to_owned()),
         );
         for number in ["-9223372036854775808m", "9223372036854775807m"] {
             check(
                 200,
                 &item(number),
-                &UpstreamError::NoValue("one is not a number".to_owned()),
+                &UpstreamError::NoValue("a value is not a number".to_owned()),
             );
         }
         let alive =
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_taken_as_they_are_with_their_time() {
+    fn values_keep_their_timestamps() {
         let body = r#"{"items": [{"metricName": "queue", "metricLabels": {"a": "b"}, "window": 60,
             "timestamp": "2026-01-01T00:00:00Z", "value": "0.1m"}]}"#;
         let found = values_in(&ask("queue", ""), body.as_bytes()).unwrap();

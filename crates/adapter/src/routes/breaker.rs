@@ -1,27 +1,27 @@
-//! A circuit breaker: after several failures in a row nothing is asked for a while, then one
-//! question tries whether that is over. Time is an argument.
+//! A circuit breaker: it opens after several failures in a row. After a pause, one request probes
+//! the provider. Time is an argument.
 
 use std::time::{Duration, Instant};
 
 use delegated_auth::coalescing_cache::Key;
 
-/// Failures in a row.
+/// The number of failures in a row that opens the circuit.
 const FAILURE_THRESHOLD: u32 = 5;
-/// How long nothing is asked.
+/// The pause before a probe.
 const OPEN_FOR: Duration = Duration::from_secs(5);
 
-/// One breaker.
+/// A circuit breaker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CircuitBreaker {
     failures: u32,
-    /// The namespaces among them whose answers did not come in time.
+    /// The namespaces of failed requests that timed out.
     late: Vec<Key>,
     open_until: Option<Instant>,
     is_probing: bool,
 }
 
 impl CircuitBreaker {
-    /// Whether to ask. Whoever does must say how it went.
+    /// Whether a request may be sent. Its result must be recorded.
     pub(super) fn allows_request(&mut self, now: Instant) -> bool {
         match self.open_until {
             None => true,
@@ -33,14 +33,12 @@ impl CircuitBreaker {
         }
     }
 
-    /// There was an answer.
     pub(super) fn record_success(&mut self) {
         *self = Self::default();
     }
 
-    /// There was none. `late`: the namespace of a question whose answer did not come in time. A
-    /// namespace counts once in a row, so that one tenant's slow questions cannot open the breaker
-    /// for others.
+    /// Records a failure. `late`: the namespace of a request that timed out. A namespace counts
+    /// once in a row, so that slow requests of one tenant cannot open the circuit for others.
     pub(super) fn record_failure(&mut self, now: Instant, late: Option<Key>) {
         if late.is_none_or(|question| !self.late.contains(&question)) {
             self.failures = self.failures.saturating_add(1);
@@ -53,7 +51,6 @@ impl CircuitBreaker {
         self.is_probing = false;
     }
 
-    /// Whether nothing is asked.
     pub(super) fn is_open(&self) -> bool {
         self.open_until.is_some()
     }
@@ -64,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_failures_in_a_row_it_rests_and_then_one_question_tries() {
+    fn failures_in_a_row_open_the_circuit_until_a_probe_succeeds() {
         let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         for _ in 0..FAILURE_THRESHOLD - 1 {
@@ -88,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_between_failures_keeps_it_closed() {
+    fn a_success_between_failures_keeps_the_circuit_closed() {
         let (mut breaker, now) = (CircuitBreaker::default(), Instant::now());
         for _ in 0..10 * FAILURE_THRESHOLD {
             breaker.record_failure(now, None);
@@ -99,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_are_always_late_count_once_each() {
+    fn timeouts_of_a_namespace_count_once() {
         let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
         let question = |number: u8| Some([number; 32]);
         for number in (0..4).cycle().take(100) {

@@ -1,4 +1,4 @@
-//! How another provider is asked, by what it speaks.
+//! The client of another provider, for the protocol of its kind.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use super::response::UpstreamError;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
 
-/// For a connection, so that there is time for a second one.
+/// The timeout of a connection. It leaves time for a second attempt.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// How another provider is asked. Clones share everything.
+/// The client of another provider. Clones share it.
 #[derive(Clone)]
 pub(super) enum UpstreamClient {
-    /// By the API that it answers.
+    /// The API `external.metrics.k8s.io`.
     Aggregated(Aggregated),
-    /// As KEDA asks its own operator.
+    /// The gRPC service of KEDA's operator.
     Keda(Keda),
 }
 
 impl UpstreamClient {
-    /// `token`: the file with who we are. Nobody is connected to before the first question.
+    /// `token`: the file with the adapter's service account token. The first request connects.
     pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
         match spec.kind {
             Kind::Aggregated => Aggregated::open(spec, token).await.map(Self::Aggregated),
@@ -33,7 +33,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Whether it goes on as it is, with what its files hold now.
+    /// Whether the client can be kept. Reloads certificates that can change without a new client.
     pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec) -> bool {
         match self {
             Self::Aggregated(aggregated) => aggregated.is_up_to_date(spec).await,
@@ -44,7 +44,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Whether such a question can be asked.
+    /// Rejects a request that the protocol cannot express.
     pub(super) fn validate(&self, request: &ExternalMetricRequest) -> Result<(), UpstreamError> {
         match self {
             Self::Aggregated(_) => Ok(()),
@@ -52,7 +52,7 @@ impl UpstreamClient {
         }
     }
 
-    /// Asks; the answer takes `time` at most.
+    /// Sends a request. The response may take `time`.
     pub(super) async fn exchange(
         &self,
         request: &ExternalMetricRequest,

@@ -1,9 +1,8 @@
-//! KEDA's operator, asked as KEDA's own provider asks it: gRPC over mutual TLS, one `ScaledObject`
-//! per question.
+//! Requests to KEDA's operator: gRPC over mutual TLS, as from KEDA's own provider. A request names
+//! one `ScaledObject`.
 //!
-//! No pings: the operator's library takes more than one in five minutes for an attack and closes
-//! the connection. A connection that is dead is found out by a question without an answer, after
-//! which there is another one.
+//! There are no keep-alive pings: the operator's library closes a connection with more than one
+//! ping in five minutes. A dead connection shows as a request that times out, and is then replaced.
 
 #[allow(missing_docs, unreachable_pub, clippy::pedantic)]
 mod proto {
@@ -32,13 +31,13 @@ use crate::value::ExternalValue;
 use proto::metrics_service_client::MetricsServiceClient;
 use proto::{ExternalMetricValueList, ScaledObjectRef};
 
-/// How the operator is asked. Clones share everything.
+/// A client of KEDA's operator. Clones share it.
 #[derive(Clone)]
 pub(super) struct Keda(Arc<Shared>);
 
 struct Shared {
     name: String,
-    /// `host:port`.
+    /// The address as `host:port`.
     address: String,
     server_name: ServerName<'static>,
     tls: ClientTls,
@@ -47,19 +46,19 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Connects with the first question, and again when it has lost the connection.
+    /// The channel, which connects with the first request and reconnects after a failure.
     channel: Option<Channel>,
-    /// What was last said about files that cannot be used.
+    /// The last logged error of the certificate files.
     said: Option<String>,
 }
 
 impl Keda {
-    /// Reads the files for the first time; they must fit together.
+    /// Loads the certificate files, which must be valid.
     pub(super) async fn open(spec: &UpstreamSpec) -> Result<Self, String> {
         let (Some(certificate), Some(private_key)) =
             (spec.cert_file.clone(), spec.key_file.clone())
         else {
-            return Err("there is no certificate for KEDA's operator".to_owned());
+            return Err("the client certificate of KEDA's operator is missing".to_owned());
         };
         let files = TlsFiles {
             certificate,
@@ -87,13 +86,12 @@ impl Keda {
         })))
     }
 
-    /// Takes over what has changed in the files. Those that cannot be used leave the old ones in
-    /// use.
+    /// Reloads the certificate files. If they are not valid, the old ones stay in use.
     pub(super) async fn follow_files(&self) {
         let trouble = match self.0.tls.reload().await {
             Reload::Unchanged => None,
             Reload::Replaced => {
-                tracing::info!(upstream = self.0.name, "using a new certificate");
+                tracing::info!(upstream = self.0.name, "loaded a new certificate");
                 self.reconnect();
                 None
             }
@@ -104,19 +102,19 @@ impl Keda {
             tracing::error!(
                 upstream = self.0.name,
                 error,
-                "keeping the old certificate: the new one cannot be used"
+                "cannot load a certificate; keeping the previous one"
             );
         }
         state.said = trouble;
     }
 
-    /// The next question has another connection; those under way keep theirs.
+    /// Opens a new connection with the next request; requests in flight keep theirs.
     pub(super) fn reconnect(&self) {
         self.state().channel = None;
     }
 
-    /// Asks once more if there was no connection, and not otherwise: then the question may have
-    /// been heard.
+    /// Sends a request, once more if the connection could not be established. Otherwise the
+    /// operator may have received it.
     pub(super) async fn exchange(
         &self,
         request: &ExternalMetricRequest,
@@ -168,7 +166,7 @@ impl Keda {
     }
 }
 
-/// Of which `ScaledObject` a metric is, as its selector says.
+/// Returns the `ScaledObject` that the selector names.
 pub(super) fn scaled_object(request: &ExternalMetricRequest) -> Result<&str, UpstreamError> {
     let named = request
         .selector
@@ -180,7 +178,7 @@ pub(super) fn scaled_object(request: &ExternalMetricRequest) -> Result<&str, Ups
         });
     let why = || {
         format!(
-            "the selector does not say which ScaledObject the metric {} is of: {KEDA_KEY}=NAME",
+            "the selector of the metric {} does not name a ScaledObject: {KEDA_KEY}=NAME",
             request.metric
         )
     };
@@ -208,16 +206,15 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Upstrea
     })
 }
 
-/// The operator answers with `UNKNOWN` when a scaler gives it no value: it is well, and other
-/// metrics have theirs. An `UNKNOWN` with something behind it is our own library's, as are the
-/// errors of the connection.
+/// Maps the operator's errors. It responds `UNKNOWN` if a scaler fails, which says nothing about
+/// other metrics. An `UNKNOWN` with a source comes from our own library, as do connection errors.
 fn refusal(status: &Status) -> UpstreamError {
     let message = truncated(status.message());
     match status.code() {
         Code::NotFound => UpstreamError::NotFound(message),
         Code::InvalidArgument => UpstreamError::BadRequest(message),
         Code::Unimplemented => {
-            UpstreamError::Invalid(format!("it does not know api.MetricsService: {message}"))
+            UpstreamError::Invalid(format!("it does not serve api.MetricsService: {message}"))
         }
         Code::OutOfRange => UpstreamError::Invalid(message),
         Code::Internal if status.source().is_none() => UpstreamError::Invalid(message),
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selector_says_which_scaled_object() {
+    fn the_selector_names_the_scaled_object() {
         for (selector, expected) in [
             ("scaledobject.keda.sh/name=orders", Some("orders")),
             ("a=b,scaledobject.keda.sh/name=orders", Some("orders")),
@@ -277,7 +274,7 @@ mod tests {
         let found = found
             .map(|values| values[0].value.milli())
             .map_err(|error| error.to_string());
-        let expected = expected.map_err(|why| format!("its answer cannot be used: {why}"));
+        let expected = expected.map_err(|why| format!("its response is not valid: {why}"));
         assert_eq!(found, expected, "{seconds}");
     }
 
@@ -297,33 +294,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_no_number() {
+    fn invalid_quantities_have_no_value() {
         for text in ["NaN", "+Inf", "", "many", "1e", "0x10"] {
-            check(Some(text), 0, Err("a value is no quantity"));
+            check(Some(text), 0, Err("a value is not a quantity"));
         }
-        check(None, 0, Err("a value is no quantity"));
+        check(None, 0, Err("a value is not a quantity"));
         check(Some("1"), i64::MAX, Err("a value has no time"));
     }
 
     #[test]
-    fn what_is_no_answer_is_told_apart() {
+    fn errors_are_classified() {
         for (status, expected, is_provider_alive) in [
             (Status::not_found("no"), "no", true),
+            (Status::unknown("scaler: down"), "scaler: down", true),
+            (Status::unavailable("gone"), "no response: gone", false),
             (
-                Status::unknown("scaler: down"),
-                "it has no value: scaler: down",
-                true,
+                Status::deadline_exceeded("late"),
+                "no response: late",
+                false,
             ),
-            (Status::unavailable("gone"), "no answer: gone", false),
-            (Status::deadline_exceeded("late"), "no answer: late", false),
             (
                 Status::unimplemented(""),
-                "its answer cannot be used: it does not know api.MetricsService: ",
+                "its response is not valid: it does not serve api.MetricsService: ",
                 true,
             ),
             (
                 Status::out_of_range("too large"),
-                "its answer cannot be used: too large",
+                "its response is not valid: too large",
                 true,
             ),
         ] {

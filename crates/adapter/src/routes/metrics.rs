@@ -1,4 +1,4 @@
-//! What is measured about questions that are left to other providers.
+//! Metrics of forwarded requests.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-/// The deadline is 1.8 s.
+/// Latency buckets in seconds; the longest timeout is 1.8 s.
 const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
-/// All metrics about routes. Clones share them.
+/// Metrics of routes. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
     requests: IntCounterVec,
@@ -18,23 +18,22 @@ pub(super) struct Metrics {
     config_valid: IntGauge,
 }
 
-/// What became of a question.
+/// The outcome of a forwarded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was answered.
+    /// The provider responded.
     Answered,
-    /// It was answered with what was said before.
+    /// The last known response replaced a missing one.
     Stale,
-    /// There is no such metric.
+    /// The metric does not exist.
     NotFound,
-    /// There was no answer.
+    /// There was no response.
     Failed,
-    /// It had been here before.
+    /// The request had passed this adapter before.
     Loop,
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let durations = HistogramOpts::new(
             "plimsoll_adapter_route_request_duration_seconds",
@@ -52,7 +51,7 @@ impl Metrics {
             circuit_open: IntGaugeVec::new(
                 Opts::new(
                     "plimsoll_adapter_upstream_circuit_open",
-                    "1 while an upstream provider is not asked because of repeated failures.",
+                    "1 while the circuit of an upstream provider is open after repeated failures.",
                 ),
                 &["upstream"],
             )?,
@@ -68,7 +67,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A question was dealt with.
+    /// Records a forwarded request.
     pub(super) fn forwarded(&self, route: &str, upstream: &str, outcome: Outcome, took: Duration) {
         let outcome = match outcome {
             Outcome::Answered => "answered",
@@ -85,20 +84,18 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Whether another provider, which could be, is not asked.
     pub(super) fn set_circuit_open(&self, upstream: &str, is_open: bool) {
         self.circuit_open
             .with_label_values(&[upstream])
             .set(is_open.into());
     }
 
-    /// Another provider is not there any more, or cannot be asked.
+    /// Removes the metrics of an upstream that is gone or has no valid client.
     pub(super) fn remove_upstream(&self, upstream: &str) {
-        // An error says that it was not there.
+        // The error means that there were none.
         drop(self.circuit_open.remove_label_values(&[upstream]));
     }
 
-    /// Whether the present file is in use.
     pub(super) fn set_config_valid(&self, is_valid: bool) {
         self.config_valid.set(is_valid.into());
     }

@@ -1,6 +1,6 @@
-//! What comes of one question to another provider, whatever it speaks. Bounded in time and size.
+//! Responses of other providers and their errors, bounded in size.
 //!
-//! The text of an error is for whoever asks, who may be any user with an autoscaler.
+//! The text of an error is shown to callers, so it contains no addresses.
 
 use std::time::Duration;
 
@@ -11,61 +11,60 @@ use sources::prometheus::Detail;
 use crate::request::ExternalMetricRequest;
 use crate::value::{ExternalValue, MilliValue};
 
-/// Of one answer.
+/// The largest size of a response.
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// Of one answer.
+/// The largest number of values of a response.
 const MAX_VALUES: usize = 1000;
-/// Of what another provider says about itself: the autoscaler shows it in an event.
+/// The largest length of a provider's message, which becomes part of an event.
 const MAX_CHARACTERS: usize = 200;
 
-/// Why there is no answer.
+/// The error of a request to another provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UpstreamError {
-    /// It says that it does not have the metric.
+    /// The provider does not have the metric.
     #[error("{0}")]
     NotFound(String),
-    /// It says that the question makes no sense.
+    /// The provider rejects the request as not valid.
     #[error("{0}")]
     BadRequest(String),
-    /// It has the metric, but no value of it.
-    #[error("it has no value: {0}")]
+    /// The provider has the metric, but no value.
+    #[error("{0}")]
     NoValue(String),
-    /// It lets us not ask.
-    #[error("it does not let the adapter's service account read ({code}): {message}")]
+    /// The provider denies access.
+    #[error("it denies access to the adapter's service account ({code}): {message}")]
     Denied {
-        /// The code.
+        /// The status code.
         code: u16,
-        /// What it says.
+        /// The provider's message.
         message: String,
     },
-    /// It answered with something else.
-    #[error("it answered {code}: {message}")]
+    /// The provider responded with another status code.
+    #[error("it responded {code}: {message}")]
     Code {
-        /// The code.
+        /// The status code.
         code: u16,
-        /// What it says.
+        /// The provider's message.
         message: String,
     },
-    /// The answer cannot be used.
-    #[error("its answer cannot be used: {0}")]
+    /// The response is not valid.
+    #[error("its response is not valid: {0}")]
     Invalid(String),
-    /// There was none. Callers see the text alone; addresses and names of the connection are in its
-    /// source, for the log.
-    #[error("no answer: {said}")]
+    /// There was no response. The source, with addresses, is for the log only.
+    #[error("no response: {said}")]
     Connection {
-        /// What it said, or the kind of the failure.
+        /// The provider's message, or the kind of the failure.
         said: String,
-        /// What only the log may have.
+        /// Details for the log.
         #[source]
         detail: Option<Detail>,
     },
-    /// There was none in time.
-    #[error("no answer within {0:?}")]
+    /// There was no response in time.
+    #[error("no response within {0:?}")]
     Timeout(Duration),
 }
 
 impl UpstreamError {
-    /// There was no connection, or it broke.
+    /// The connection failed.
     pub(super) fn connection(detail: String) -> Self {
         Self::Connection {
             said: "the connection failed".to_owned(),
@@ -73,8 +72,8 @@ impl UpstreamError {
         }
     }
 
-    /// Whether it is there at all. A single metric's trouble is no reason to ask about no other:
-    /// providers answer 500 when the query behind one fails.
+    /// Whether the provider works, so that other metrics can be requested. Providers respond 500 if
+    /// the query of a single metric fails.
     pub(super) fn is_provider_alive(&self) -> bool {
         match self {
             Self::NotFound(_)
@@ -82,14 +81,14 @@ impl UpstreamError {
             | Self::NoValue(_)
             | Self::Denied { .. }
             | Self::Invalid(_) => true,
-            // It has too much to do, or somebody in front of it answers in its place.
+            // The provider is overloaded, or a proxy responded in its place.
             Self::Code { code, .. } => !matches!(code, 429 | 502..=504),
             Self::Connection { .. } | Self::Timeout(_) => false,
         }
     }
 }
 
-/// The values of an answer, as they are served.
+/// Converts the values of a response.
 pub(super) fn values(
     request: &ExternalMetricRequest,
     items: Vec<ExternalMetricValue>,
@@ -101,7 +100,7 @@ pub(super) fn values(
         )));
     }
     if items.len() > MAX_VALUES {
-        let why = format!("{} values, at most {MAX_VALUES} are possible", items.len());
+        let why = format!("{} values, at most {MAX_VALUES} are allowed", items.len());
         return Err(UpstreamError::Invalid(why));
     }
     items.into_iter().map(|item| value(request, item)).collect()
@@ -119,9 +118,9 @@ fn value(
         value,
     } = item;
     let quantity =
-        value.ok_or_else(|| UpstreamError::Invalid("a value is no quantity".to_owned()))?;
+        value.ok_or_else(|| UpstreamError::Invalid("a value is not a quantity".to_owned()))?;
     if is_not_a_number(&quantity) {
-        return Err(UpstreamError::NoValue("one is not a number".to_owned()));
+        return Err(UpstreamError::NoValue("a value is not a number".to_owned()));
     }
     Ok(ExternalValue {
         metric: if metric_name.is_empty() {
@@ -136,13 +135,14 @@ fn value(
     })
 }
 
-/// What becomes of no number, and of infinity, in providers written in Go, prometheus-adapter and KEDA among them: the smallest count of thousandths on
-/// amd64, and of infinity the largest on arm64. There, no number becomes 0, which cannot be told from one that is.
+/// Whether a number encodes NaN or infinity. Go providers, prometheus-adapter and KEDA among them,
+/// encode both as the minimum int64 of thousandths on amd64, and infinity as the maximum on arm64.
+/// There NaN becomes 0, which cannot be detected.
 fn is_not_a_number(quantity: &Quantity) -> bool {
     quantity.milli_value() == i64::MIN || *quantity == Quantity::from_milli(i64::MAX)
 }
 
-/// So much of what another provider says as people are shown.
+/// Truncates a provider's message and removes control characters.
 pub(super) fn truncated(message: &str) -> String {
     message
         .chars()
@@ -151,7 +151,7 @@ pub(super) fn truncated(message: &str) -> String {
         .collect()
 }
 
-/// An error and those behind it.
+/// Returns an error and its sources.
 pub(super) fn sources<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {

@@ -1,4 +1,4 @@
-//! Another provider: who it is, whether it is well, and what it said last.
+//! An upstream provider: its client, its circuit breaker and its last responses.
 
 use parking_lot::Mutex;
 use std::path::Path;
@@ -21,18 +21,18 @@ use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 
-/// How long an answer serves others who ask the same.
+/// The time for which a response is shared by identical requests.
 const TTL: Duration = Duration::from_secs(1);
-/// Answers that may stand in.
+/// The largest number of last responses.
 const CAPACITY: u64 = 4096;
 
 type Answer = Result<Arc<[ExternalValue]>, Failure>;
 
-/// Another provider. Clones share everything.
+/// An upstream provider. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Upstream {
     spec: Arc<UpstreamSpec>,
-    /// Or why there is none.
+    /// The client, or the reason that there is none.
     client: Result<UpstreamClient, String>,
     breaker: Arc<Mutex<CircuitBreaker>>,
     answers: CoalescingCache<Answer>,
@@ -40,39 +40,40 @@ pub(super) struct Upstream {
     metrics: Metrics,
 }
 
-/// What was said last about a question.
+/// The last response to a request.
 #[derive(Debug, Clone)]
 struct LastResponse {
     values: Arc<[ExternalValue]>,
     at: Instant,
 }
 
-/// Why there is no answer.
+/// The reason that there is no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Failure {
-    /// It was asked.
+    /// The request failed.
     Exchange(UpstreamError),
-    /// It was not, because it has failed too often.
+    /// The circuit is open, so no request was sent.
     CircuitOpen,
-    /// It cannot be. The log says why.
+    /// There is no client. The log has the reason.
     NoClient,
 }
 
 impl Failure {
-    /// The text for whoever asks. Files and addresses are in the log alone.
+    /// The text for callers. Files and addresses are in the log only.
     fn text(&self) -> String {
         match self {
             Self::Exchange(error) => error.to_string(),
             Self::CircuitOpen => {
-                "it has failed too often and is not asked for some seconds".to_owned()
+                "its circuit is open for some seconds after repeated failures".to_owned()
             }
-            Self::NoClient => "its certificates or settings cannot be used".to_owned(),
+            Self::NoClient => "its certificates or settings are not valid".to_owned(),
         }
     }
 }
 
 impl Upstream {
-    /// One that is to be asked from now on, after that one. `token`: the file with who we are.
+    /// Creates the upstream of a specification; keeps the previous one if its client is up to date.
+    /// `token`: the file with the adapter's service account token.
     pub(super) async fn next(
         spec: &UpstreamSpec,
         before: Option<&Self>,
@@ -106,7 +107,7 @@ impl Upstream {
         next.after(before)
     }
 
-    /// It knows what that one said if it is in the same place.
+    /// Keeps the last responses if the address is unchanged.
     fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
             self.last = before.last.clone();
@@ -118,13 +119,13 @@ impl Upstream {
             tracing::warn!(
                 upstream = self.spec.name,
                 why,
-                "another provider cannot be asked"
+                "cannot create the client of an upstream"
             );
         }
         self
     }
 
-    /// A question that came back.
+    /// Rejects a request that has passed this adapter before.
     pub(super) fn loop_detected(
         &self,
         route: &str,
@@ -139,8 +140,7 @@ impl Upstream {
         ))
     }
 
-    /// What it says; what it said last, if it says nothing now and that is not too long ago; else
-    /// why not.
+    /// Sends a request. Without a response, returns the last one if it is recent enough.
     pub(super) async fn ask(
         &self,
         route: &str,
@@ -178,7 +178,7 @@ impl Upstream {
                 return (
                     Outcome::NotFound,
                     Err(StatusError::NotFound(format!(
-                        "{message} (asked of {})",
+                        "{message} (from {})",
                         self.spec.name
                     ))),
                 );
@@ -187,22 +187,22 @@ impl Upstream {
                 return (
                     Outcome::Failed,
                     Err(StatusError::BadRequest(format!(
-                        "{message} (asked of {})",
+                        "{message} (from {})",
                         self.spec.name
                     ))),
                 );
             }
             Some(Err(failure)) => failure.text(),
-            None => "too many questions at once".to_owned(),
+            None => "too many requests at once".to_owned(),
         };
         if let Some(values) = self.last_response(last) {
             return (Outcome::Stale, Ok(values.to_vec()));
         }
-        let text = format!("the provider {} gives no metric: {failure}", self.spec.name);
+        let text = format!("the provider {} has no value: {failure}", self.spec.name);
         (Outcome::Failed, Err(StatusError::Unavailable(text)))
     }
 
-    /// What was said last, which keeps the time that it is of.
+    /// Returns the last response, with its original timestamps.
     fn last_response(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
         let last = self.last.get(key)?;
         (last.at.elapsed() <= self.spec.max_stale).then_some(last.values)
@@ -257,10 +257,10 @@ impl Upstream {
                         upstream,
                         metric,
                         reason,
-                        "provider failed repeatedly and is not asked for some seconds"
+                        "provider failed repeatedly; opening the circuit for some seconds"
                     );
                 } else {
-                    tracing::debug!(upstream, metric, reason, "provider gives no metric");
+                    tracing::debug!(upstream, metric, reason, "provider has no value");
                 }
                 (Err(Failure::Exchange(error)), Duration::ZERO)
             }

@@ -1,25 +1,25 @@
-//! Through which adapters a question has come: two that leave the same metrics to each other must
-//! not do so for ever.
+//! The adapters that a request has passed. Two adapters that forward the same metrics to each other
+//! must not loop.
 
 use http::{HeaderMap, HeaderValue};
 
 /// The header with their names.
 pub(super) const HEADER: &str = "x-metrics-hop";
 
-/// The longest way.
+/// The largest number of adapters.
 const MAX_HOPS: usize = 4;
 
-/// Names of adapters, the first one first.
+/// Names of adapters, in the order in which the request passed them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Via(Vec<String>);
 
-/// A question that has gone round.
+/// A request that has passed this adapter before, or too many others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the request has passed this adapter before, by way of {0}")]
 pub(super) struct LoopDetected(String);
 
 impl Via {
-    /// Through which adapters a request has come, as far as that matters.
+    /// Parses the header.
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let texts = headers
             .get_all(HEADER)
@@ -32,8 +32,7 @@ impl Via {
         Self(names.take(MAX_HOPS).map(str::to_owned).collect())
     }
 
-    /// The same with this adapter as the last one, unless the question has been here, or has come
-    /// too far.
+    /// Appends this adapter and returns the new header.
     pub(super) fn append(&self, own: &str) -> Result<HeaderValue, LoopDetected> {
         let way = self.0.join(", ");
         if self.0.len() >= MAX_HOPS || self.0.iter().any(|name| name == own) {
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_goes_on_until_it_has_been_here() {
+    fn a_loop_is_detected() {
         check(&[], "a/adapter", Some("a/adapter"));
         check(&["b/adapter"], "a/adapter", Some("b/adapter, a/adapter"));
         check(
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_is_too_long_ends() {
+    fn too_many_hops_are_a_loop() {
         check(&["b,c,d,e"], "a", None);
         check(&["b,c,d,e,f,g", "h"], "a", None);
     }

@@ -1,8 +1,7 @@
-//! Which metrics there are, of which objects, and from which series each of them is made.
+//! The catalog of metrics: the objects of each metric, and the series that it is computed from.
 //!
-//! Rules should not overlap. Where they do, the last one in the file counts, and within a rule the
-//! last name of series, as upstream. Source: prometheus-adapter
-//! `pkg/custom-provider/series_registry.go`.
+//! If rules overlap, the last one in the file counts, and within a rule the last series, as in
+//! prometheus-adapter `pkg/custom-provider/series_registry.go`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,47 +11,45 @@ use sources::rules::{ApiResource, ApiResources, ObjectLabels, Rule, RuleError, R
 
 use crate::value::MetricNames;
 
-/// The most metrics of an API that are named to those who look around. They can be asked for all
-/// the same.
+/// The largest number of metrics of an API in discovery. All metrics can be requested.
 const MAX_NAMES: usize = 10_000;
 
-/// What the series queries found, by the query.
+/// The listed series by query.
 pub(super) type Listed = HashMap<String, Arc<Vec<SeriesShape>>>;
 
-/// All metrics.
+/// The catalog of metrics.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// What the cluster has.
+    /// The API resources of the cluster.
     pub(super) resources: ApiResources,
     custom: HashMap<String, Vec<MetricSource>>,
     external: HashMap<String, ExternalMetricSource>,
 }
 
-/// A metric of objects of one resource.
+/// The source of a metric of objects.
 #[derive(Debug)]
 pub(super) struct MetricSource {
-    /// What it is about.
+    /// The resource of the objects, and its labels.
     pub(super) object_labels: ObjectLabels,
     /// The name of the series.
     pub(super) series: String,
-    /// How to ask for them.
+    /// The rule with the query.
     pub(super) rule: Arc<Rule>,
 }
 
-/// A metric of no object.
+/// The source of an external metric.
 #[derive(Debug)]
 pub(super) struct ExternalMetricSource {
-    /// The label that has the namespace, where the rule says so.
+    /// The label of the namespace, if the rule has one.
     pub(super) namespace_label: Option<String>,
     /// The name of the series.
     pub(super) series: String,
-    /// How to ask for them.
+    /// The rule with the query.
     pub(super) rule: Arc<Rule>,
 }
 
 impl Catalog {
-    /// Puts rules, series and resources together; with complaints about resources that do not
-    /// exist.
+    /// Creates the catalog; also returns an error for each resource that does not exist.
     pub(super) fn of(
         rules: &RuleSet,
         listed: &Listed,
@@ -101,7 +98,7 @@ impl Catalog {
             .iter_mut()
             .find(|known| known.object_labels.resource == source.object_labels.resource)
         {
-            // Some series of one name may have other labels than the rest.
+            // Series of one name may differ in their labels.
             Some(known)
                 if known.series == source.series && Arc::ptr_eq(&known.rule, &source.rule) => {}
             Some(known) => *known = source,
@@ -109,7 +106,7 @@ impl Catalog {
         }
     }
 
-    /// A metric of the objects of a resource.
+    /// Returns the source of a metric of objects.
     pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&MetricSource> {
         self.custom
             .get(metric)?
@@ -117,12 +114,12 @@ impl Catalog {
             .find(|source| *source.object_labels.resource == *resource)
     }
 
-    /// An external metric.
+    /// Returns the source of an external metric.
     pub(super) fn external(&self, metric: &str) -> Option<&ExternalMetricSource> {
         self.external.get(metric)
     }
 
-    /// What they are called.
+    /// Returns the names of the metrics.
     pub(super) fn names(&self) -> MetricNames {
         let of_objects = self.custom.iter().flat_map(|(metric, sources_of_metric)| {
             sources_of_metric
@@ -145,7 +142,7 @@ impl Catalog {
         names
     }
 
-    /// How many metrics there are of objects, counted for each resource, and how many others.
+    /// Returns the numbers of custom metrics, counted per resource, and of external metrics.
     pub(super) fn len(&self) -> (usize, usize) {
         (
             self.custom.values().map(Vec::len).sum(),
@@ -154,7 +151,7 @@ impl Catalog {
     }
 }
 
-/// The metrics of a rule with the series that each is made from.
+/// Returns the metrics of a rule with their series.
 fn named<'a>(
     rule: &'a Rule,
     listed: &'a Listed,
@@ -163,7 +160,7 @@ fn named<'a>(
         .get(&rule.series_query)
         .into_iter()
         .flat_map(|shapes| shapes.iter());
-    // Other names would need quotes, which templates do not have room for.
+    // Other names need quotes, which templates do not support.
     let shapes = shapes.filter(|shape| is_metric_name(&shape.name));
     shapes.filter_map(|shape| Some((rule.naming.name(&shape.name)?, shape)))
 }
@@ -230,7 +227,7 @@ externalRules:
     }
 
     #[test]
-    fn a_metric_is_one_of_every_resource_that_a_label_names() {
+    fn a_metric_belongs_to_every_resource_that_a_label_names() {
         let catalog = catalog(
             vec![shape(
                 "requests_total",

@@ -1,5 +1,5 @@
-//! Keeps the catalog of metrics current: lists the series that rules are about and the resources of
-//! the cluster, and follows the rule file. A list that fails leaves what the one before found.
+//! Keeps the catalog current: lists the series of rules and the API resources of the cluster, and
+//! follows the rule file. If a listing fails, the previous result is kept.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -20,37 +20,36 @@ use super::Shared;
 use super::catalog::{Catalog, Listed};
 use super::rule_file::{LoggedWarnings, RuleFile};
 
-/// Lists at the same time.
+/// The largest number of listings in flight.
 const CONCURRENCY: usize = 4;
-/// For the resources of the cluster.
+/// The timeout of the API resources.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The pause after a list that failed.
+/// The pause after a failed listing.
 const RETRY: Duration = Duration::from_secs(10);
-/// A metric that nobody knows is reason to list again, but no more often than this.
+/// The shortest interval between listings for unknown metrics.
 const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How series are listed.
+/// The configuration of listings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RelistConfig {
-    /// How often.
+    /// The interval.
     pub(super) interval: Duration,
-    /// How old their last sample may be.
+    /// The largest age of the last sample of a listed series.
     pub(super) max_age: Duration,
 }
 
-/// What the loop knows.
+/// The loop that keeps the catalog current.
 pub(super) struct Relister {
     rules: RuleSet,
     file: RuleFile,
     lister: Lister,
 }
 
-/// What it takes to list.
+/// The state of listings.
 struct Lister {
     shared: Arc<Shared>,
     client: Client,
-    /// The API server's time, which is nearer to the store's than that of a machine whose clock is
-    /// off.
+    /// The API server's time: a machine's clock may be wrong.
     clock: ApiServerClock,
     relist: RelistConfig,
     listed: Listed,
@@ -58,7 +57,7 @@ struct Lister {
 }
 
 impl Relister {
-    /// Starts with the rules of a file, which must be good.
+    /// Loads the rule file, which must be valid.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: Client,
@@ -82,7 +81,7 @@ impl Relister {
         })
     }
 
-    /// Goes on for ever. A list of rules that stand no longer is broken off.
+    /// Runs the loop. A change of the rule file cancels a listing. Never returns.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.lister.shared);
         loop {
@@ -98,7 +97,7 @@ impl Relister {
             let pause = match listed {
                 Ok(()) => self.lister.relist.interval,
                 Err(error) => {
-                    tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; those known before stay");
+                    tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; keeping the previous ones");
                     RETRY.min(self.lister.relist.interval)
                 }
             };
@@ -111,11 +110,10 @@ impl Relister {
     }
 }
 
-/// Until it is time to list again: after the pause, when somebody wants what nobody knows, or when
-/// there is a change, which is given.
+/// Waits until the next listing: for the pause, for a request for an unknown metric, or for a
+/// change, which is returned.
 ///
-/// What is wanted is listened for from the beginning to the end, and whoever wanted something
-/// before was noted: no wish is lost.
+/// `Notify` remembers a request that came before the wait.
 async fn wait_for_relist<T>(
     began: Instant,
     pause: Duration,
@@ -182,7 +180,8 @@ mod tests {
 
     use super::*;
 
-    /// When the rest is over, in seconds, if somebody wants something at these.
+    /// `expected`: the end of the wait in seconds, with requests for unknown metrics at these
+    /// times.
     async fn check(wanted_at: &[u64], pause: Duration, expected: u64) {
         let (relist_requested, began) = (Notify::new(), Instant::now());
         let wishes = async {
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wish_is_kept_however_early_it_comes() {
+    async fn a_request_for_a_relist_is_not_lost() {
         let long = Duration::from_mins(10);
         check(&[], long, 600).await;
         check(&[2], long, 30).await;
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_wanted_while_a_list_was_made_counts_too() {
+    async fn a_request_during_a_listing_counts() {
         let (relist_requested, began) = (Notify::new(), Instant::now());
         relist_requested.notify_one();
         let long = Duration::from_mins(10);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wish_outlasts_looks_at_the_file() {
+    async fn a_request_survives_reloads_of_the_rule_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rules.yaml");
         std::fs::write(&path, "rules: []").expect("a file");

@@ -1,4 +1,4 @@
-//! What is measured about rules.
+//! Metrics of rules.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::query_cache::Source;
 
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 10.0];
 
-/// All metrics of rules. Clones share them.
+/// Metrics of rules. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
     queries: IntCounterVec,

@@ -1,23 +1,21 @@
-//! Names of objects that were listed, kept for a short time and within a bound on their memory.
-//! Time is an argument.
+//! A cache of listed object names, bounded in time and memory. Time is an argument.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A list is kept for this time.
+/// The time for which a list is cached.
 const TTL: Duration = Duration::from_secs(15);
-/// About the most memory that lists take. Whoever asks chooses selectors, and each has a list of
-/// its own.
+/// The approximate limit of memory. Callers choose selectors, and each selector has its own list.
 const MAX_BYTES: usize = 32 << 20;
-/// Of a list, and of each name, besides their texts.
+/// The overhead of a list, and of each name.
 const LIST_BYTES: usize = 256;
 const NAME_BYTES: usize = 32;
 
-/// A resource, a namespace and a selector, each as text.
+/// The resource, the namespace and the selector of a list.
 pub(super) type Key = (String, String, String);
 
-/// All lists.
+/// The cached lists.
 #[derive(Debug, Default)]
 pub(super) struct NameCache {
     lists: HashMap<Key, Entry>,
@@ -38,7 +36,7 @@ impl Entry {
 }
 
 impl NameCache {
-    /// The names, if they were listed a short time ago.
+    /// Returns the names of a list that has not expired.
     pub(super) fn get(&self, key: &Key, now: Instant) -> Option<Arc<[String]>> {
         self.lists
             .get(key)
@@ -46,7 +44,7 @@ impl NameCache {
             .map(|list| Arc::clone(&list.names))
     }
 
-    /// Keeps a list, if there is room for it.
+    /// Caches a list, if there is room.
     pub(super) fn insert(&mut self, key: Key, names: &Arc<[String]>, at: Instant) {
         let texts: usize = names.iter().map(|name| NAME_BYTES + name.len()).sum();
         let bytes = LIST_BYTES + key.0.len() + key.1.len() + key.2.len() + texts;
@@ -70,14 +68,14 @@ impl NameCache {
         }
     }
 
-    /// Forgets lists whose time is over.
+    /// Removes expired lists.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.lists.retain(|_, list| !list.is_expired(now));
         self.bytes = self.lists.values().map(|list| list.bytes).sum();
     }
 
-    /// Forgets the lists of the namespace that holds the most, unless it is this one: its lists do
-    /// not keep out those of others.
+    /// Removes the lists of the namespace with the most memory, unless it is `namespace`: one
+    /// namespace must not displace the lists of another.
     fn remove_largest_except(&mut self, namespace: &str) {
         let mut held: HashMap<&str, usize> = HashMap::new();
         for (key, list) in &self.lists {
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_kept_for_a_short_time() {
+    fn a_list_expires() {
         let (mut lists, start) = (NameCache::default(), Instant::now());
         lists.insert(key(1), &names(2), start);
         assert_eq!(lists.get(&key(1), start + TTL).as_deref(), Some(&*names(2)));
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_one_namespace_do_not_keep_out_those_of_another() {
+    fn lists_of_one_namespace_do_not_displace_those_of_another() {
         let (mut lists, start, names) = (NameCache::default(), Instant::now(), names(5000));
         for selector in 0..1000 {
             lists.insert(key(selector), &names, start);

@@ -1,5 +1,5 @@
-//! The names of the objects that a selector means. Pods are known from a watch; other objects are
-//! listed when somebody asks.
+//! The names of the objects that a selector matches. Pods come from a watch; other objects are
+//! listed on request.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use view::{Resource, View};
 use super::name_cache::NameCache;
 use crate::status_error::StatusError;
 
-/// For a list of objects that are not pods.
+/// The timeout of a list.
 const TIMEOUT: Duration = Duration::from_millis(1500);
-/// The most objects that one question may be about.
+/// The largest number of objects of a request.
 pub(super) const MAX_NAMES: usize = 5000;
 
-/// Finds objects.
+/// Finds objects by labels.
 pub(super) struct Objects {
     client: Client,
     view: watch::Receiver<View>,
@@ -38,7 +38,7 @@ impl Objects {
         }
     }
 
-    /// The names of the objects of a resource that a selector means, at most [`MAX_NAMES`].
+    /// Returns the names of the objects that a selector matches, at most [`MAX_NAMES`].
     pub(super) async fn names(
         &self,
         resource: &ApiResource,
@@ -58,7 +58,7 @@ impl Objects {
             ))),
             1..=MAX_NAMES => Ok(names),
             count => Err(StatusError::BadRequest(format!(
-                "{count} {plural} at once are too many: {MAX_NAMES} are the most"
+                "{count} {plural} in one request, at most {MAX_NAMES} are allowed"
             ))),
         }
     }
@@ -70,7 +70,7 @@ impl Objects {
             .is_some_and(|freshness| freshness.synced)
         {
             return Err(StatusError::Unavailable(
-                "the pods of the cluster are not known yet".to_owned(),
+                "the pods of the cluster are not synced yet".to_owned(),
             ));
         }
         let pods = view
@@ -105,20 +105,18 @@ impl Objects {
         let plural = &resource.resource;
         let list = timeout(TIMEOUT, api.list_metadata(&parameters)).await;
         let list = list.map_err(|_| {
-            StatusError::Timeout(format!(
-                "the list of {plural} takes longer than {TIMEOUT:?}"
-            ))
+            StatusError::Timeout(format!("listing {plural} takes longer than {TIMEOUT:?}"))
         })?;
         let list = list.map_err(|error| {
-            tracing::warn!(%error, resource = %plural, "cannot list the objects that a metric is asked of");
-            StatusError::Unavailable(format!("the list of {plural} cannot be had"))
+            tracing::warn!(%error, resource = %plural, "cannot list the objects of a metric");
+            StatusError::Unavailable(format!("cannot list {plural}"))
         })?;
         let names: Arc<[String]> = list.items.iter().map(kube::ResourceExt::name_any).collect();
         self.lists().insert(key, &names, Instant::now());
         Ok(names)
     }
 
-    /// Forgets lists whose time is over.
+    /// Removes expired lists.
     pub(super) fn sweep(&self, now: Instant) {
         self.lists().sweep(now);
     }

@@ -1,8 +1,12 @@
-//! What the store answered, kept for a short time, and for a bounded time beyond where the store
-//! fails.
+//! A cache of query results. A result is fresh for a few seconds; if the store fails, the last good
+//! result is served for a longer time.
 //!
-//! Of one query there is one question at a time; whoever else wants to know waits for its answer. A
-//! question goes on when nobody waits any more, so that the next one finds the answer.
+//! A query is in flight once at a time, and all requests for it share the result. It runs to its
+//! end even if all callers go away, so that the next caller finds the result.
+//!
+//! This cache is our own because it evicts by flow: the flow that holds the most memory makes room
+//! for others. `moka` coalesces requests and bounds memory, but evicts by entry, so one namespace
+//! would displace the entries of all others (`the_flow_that_holds_the_most_makes_room_for_others`).
 
 use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Reverse;
@@ -19,54 +23,54 @@ use tokio::time::timeout;
 use crate::flow::Flow;
 use crate::status_error::StatusError;
 
-/// The autoscaler has few workers, and one that waits holds up all that come after.
+/// The timeout of a request. The autoscaler has few workers, and a slow request blocks one of them.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
-/// An answer serves all autoscalers that ask for the same within this time.
+/// The time for which a result is fresh.
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
-/// After a failure the store is left alone for this time.
+/// The pause after a failed query.
 const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
-/// Queries that nobody asks for any more are forgotten after this time, or after that of the last
-/// good answer if it is longer.
+/// The time after which an unused query is removed, unless its last good result is valid for
+/// longer.
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
-/// Without room for another query, those are forgotten that were not used for this time. The
-/// autoscaler comes back after 15 s.
+/// The time after which an unused query makes room for another. The autoscaler repeats its requests
+/// after 15 s.
 const EVICT_AFTER: SignedDuration = SignedDuration::from_secs(20);
-/// The number of flows of one priority level for which room is made within a second. Each takes a
-/// look at all queries.
+/// The number of flows of a priority level that may evict entries per second. Each eviction scans
+/// all entries.
 const EVICTIONS_PER_SECOND: usize = 4;
-/// The most queries that are kept.
+/// The largest number of queries.
 const MAX_QUERIES: usize = 20_000;
-/// About the most memory that queries and their answers take. A query may name thousands of pods,
-/// and whoever asks chooses which.
+/// The approximate limit of memory for queries and results. Callers choose the pods in a query,
+/// which can be thousands.
 const MAX_BYTES: usize = 128 << 20;
-/// Of a sample, and of each of its labels, besides their texts.
+/// The overhead of a sample, and of each of its labels.
 const SAMPLE_BYTES: usize = 64;
 const LABEL_BYTES: usize = 64;
 
-/// The samples of one answer.
+/// The samples of a result.
 pub(super) type Samples = Arc<Vec<InstantSample>>;
 
-/// Where an answer came from.
+/// The source of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The store has just given it, or did a short time ago.
+    /// The store, at most a few seconds ago.
     Store,
-    /// It is the last good one, since the store fails.
+    /// The last good result, because the store fails.
     LastGood,
 }
 
-/// Why a query failed, in words that may be shown to whoever asked.
+/// The reason that a query failed, without details that callers may not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueryFailure {
     pub(super) why: String,
     pub(super) is_timeout: bool,
 }
 
-/// All answers.
+/// The cache.
 #[derive(Debug)]
 pub(super) struct QueryCache {
     entries: Mutex<Entries>,
-    /// Of all slots, those included that only somebody who waits still has.
+    /// The memory of all entries, including those that only a waiting caller holds.
     bytes: Arc<AtomicUsize>,
     max_bytes: usize,
     last_good_for: SignedDuration,
@@ -75,17 +79,17 @@ pub(super) struct QueryCache {
 #[derive(Debug, Default)]
 struct Entries {
     map: EntryMap,
-    /// The second in which room was made last, and the flows for which.
+    /// The last second with an eviction, and the flows that it was for.
     evicted_at: i64,
     evicted_for: HashSet<Flow>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// The flow that asked first, which the memory is charged to.
+    /// The flow that requested the query first, which is charged for the memory.
     flow: Flow,
     memory: MemoryUsage,
-    /// Held by the one that asks the store.
+    /// Held while the query is in flight.
     fetching: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
@@ -97,7 +101,7 @@ struct State {
     used: Timestamp,
 }
 
-/// The memory that a slot takes, which counts until it is gone.
+/// The memory of an entry, counted until the entry is dropped.
 #[derive(Debug)]
 struct MemoryUsage {
     query: usize,
@@ -134,7 +138,7 @@ impl Drop for MemoryUsage {
 }
 
 impl QueryCache {
-    /// None yet. The last good ones are given for so long when the store fails.
+    /// Creates a cache that serves the last good result for `last_good_for` if the store fails.
     pub(super) fn new(last_good_for: Duration) -> Self {
         let last_good_for = SignedDuration::try_from(last_good_for).unwrap_or(SignedDuration::MAX);
         Self {
@@ -145,8 +149,8 @@ impl QueryCache {
         }
     }
 
-    /// The answer to a query, which `ask` puts to the store if that is necessary. Memory is charged
-    /// to `flow`.
+    /// Returns the result of a query; runs `fetch` unless a fresh result is cached. Charges the
+    /// memory to `flow`.
     pub(super) async fn get(
         &self,
         query: &str,
@@ -157,14 +161,13 @@ impl QueryCache {
         let entry = self.entry(query, flow, now)?;
         if !entry.state().is_current(now) {
             let fetch = tokio::spawn(Arc::clone(&entry).fetch(now, fetch));
-            // Too late or not: the state says what came of it.
+            // After the timeout, the state has the last result.
             let _ = timeout(TIMEOUT, fetch).await;
         }
         entry.state().result(now, self.last_good_for)
     }
 
-    /// Forgets what nobody has asked for in a while, or what was asked for before the clock was put
-    /// back that far.
+    /// Removes unused entries, and those used after `now`: the clock was set back.
     pub(super) fn sweep(&self, now: Timestamp) {
         remove_unused(
             &mut self.lock().map,
@@ -203,9 +206,9 @@ impl QueryCache {
         Ok(entry)
     }
 
-    /// Takes room from the flows that hold the most, the answers first that were not used for
-    /// longest, until an eighth is free. For a flow only those make room whose priority level is
-    /// lower, or that hold more than it does, for as long as they do.
+    /// Evicts entries of the flows that hold the most memory, the least recently used ones first,
+    /// until an eighth is free. A flow may displace flows of a lower priority level, and flows that
+    /// hold more than it does.
     fn evict_for(&self, entries: &mut EntryMap, flow: &Flow) {
         if !self.is_full(entries) {
             return;
@@ -238,7 +241,7 @@ impl QueryCache {
             let Some((level, size, mut oldest_last)) = largest.pop() else {
                 return;
             };
-            // All that follow are of this level, and no larger.
+            // The remaining flows have this level and are not larger.
             if level == Reverse(flow.level) && size <= own {
                 return;
             }
@@ -251,8 +254,8 @@ impl QueryCache {
         }
     }
 
-    /// A slot's part of what may be kept, in bytes: a short query counts for its part of the number
-    /// of queries.
+    /// Returns the share of an entry in the limits, in bytes. A short query counts for its share of
+    /// the number of queries.
     fn size(&self, bytes: usize) -> usize {
         bytes.max(self.max_bytes / MAX_QUERIES)
     }
@@ -261,7 +264,6 @@ impl QueryCache {
         entries.len() >= MAX_QUERIES || self.bytes.load(Ordering::Relaxed) >= self.max_bytes
     }
 
-    /// How many queries are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().map.len()
@@ -272,10 +274,10 @@ impl QueryCache {
     }
 }
 
-/// By query.
+/// The entries by query.
 type EntryMap = HashMap<Arc<str>, Arc<Entry>>;
 
-/// The answers of one flow.
+/// The memory of a flow and its entries.
 #[derive(Debug, Default)]
 struct FlowUsage {
     size: usize,
@@ -283,8 +285,8 @@ struct FlowUsage {
 }
 
 impl Entries {
-    /// Whether to look at all slots for room now: once a second for each flow, for a few flows of
-    /// each priority level.
+    /// Whether to scan for entries to evict: once per second and flow, for a few flows of each
+    /// priority level.
     fn may_evict_for(&mut self, flow: &Flow, now: Timestamp) -> bool {
         let second = now.as_second();
         if self.evicted_at != second {
@@ -341,8 +343,8 @@ impl Entry {
 }
 
 impl State {
-    /// Whether the store need not be asked now. What is of a time to come is as old as that is far:
-    /// the clock was put back since.
+    /// Whether the result or the last failure is recent. A time in the future is as old as it is
+    /// far: the clock was set back.
     fn is_current(&self, now: Timestamp) -> bool {
         let is_within = |at: &Timestamp, time| now.duration_since(*at).abs() <= time;
         self.good
@@ -390,335 +392,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::flow::PriorityLevel;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).expect("in range")
-    }
-
-    fn one(value: f64) -> Vec<InstantSample> {
-        vec![InstantSample {
-            labels: BTreeMap::new(),
-            at: at(0),
-            value,
-        }]
-    }
-
-    fn failure(why: &str) -> QueryFailure {
-        QueryFailure {
-            why: why.to_owned(),
-            is_timeout: false,
-        }
-    }
-
-    /// Asks at a second; `answer` is what the store would say. Gives the value that is served.
-    async fn check(
-        answers: &QueryCache,
-        second: i64,
-        answer: Result<f64, &str>,
-        expected: Result<(f64, Source), &str>,
-    ) {
-        let answer = answer.map(one).map_err(failure);
-        let got = answers
-            .get("up", &Flow::default(), at(second), async move { answer })
-            .await;
-        let got = got
-            .map(|(samples, from)| (samples[0].value, from))
-            .map_err(|refusal| refusal.to_string());
-        assert_eq!(got, expected.map_err(str::to_owned), "at {second}");
-    }
-
-    #[tokio::test]
-    async fn answers_are_kept_for_a_short_time() {
-        let answers = QueryCache::new(Duration::from_mins(1));
-        check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
-        check(&answers, 4, Ok(2.0), Ok((1.0, Source::Store))).await;
-        check(&answers, 6, Ok(3.0), Ok((3.0, Source::Store))).await;
-    }
-
-    #[tokio::test]
-    async fn the_last_good_answer_stands_in_for_a_bounded_time() {
-        let answers = QueryCache::new(Duration::from_mins(1));
-        check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
-        check(&answers, 10, Err("gone"), Ok((1.0, Source::LastGood))).await;
-        check(&answers, 60, Err("gone"), Ok((1.0, Source::LastGood))).await;
-        check(
-            &answers,
-            62,
-            Err("gone"),
-            Err("gone (the last answer is 62s old, limit 60s)"),
-        )
-        .await;
-        check(&answers, 64, Ok(2.0), Ok((2.0, Source::Store))).await;
-    }
-
-    #[tokio::test]
-    async fn an_answer_is_old_also_after_the_clock_was_put_back() {
-        let answers = QueryCache::new(Duration::from_mins(1));
-        check(&answers, 3600, Ok(1.0), Ok((1.0, Source::Store))).await;
-        check(
-            &answers,
-            0,
-            Err("gone"),
-            Err("gone (the last answer is 3600s old, limit 60s)"),
-        )
-        .await;
-        check(&answers, 2, Ok(2.0), Ok((2.0, Source::Store))).await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn many_long_queries_and_answers_are_refused_until_some_are_forgotten() {
-        let answers = QueryCache {
-            max_bytes: 1000,
-            ..QueryCache::new(Duration::from_mins(1))
-        };
-        let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(200))]);
-        let fetch = async |query: String, second| {
-            let samples = vec![InstantSample {
-                labels: labels.clone(),
-                at: at(0),
-                value: 1.0,
-            }];
-            let answer = answers
-                .get(
-                    &query,
-                    &Flow::default(),
-                    at(second),
-                    async move { Ok(samples) },
-                )
-                .await;
-            answer.map(|(samples, _)| samples[0].value.to_string())
-        };
-        let mut refused = Vec::new();
-        for number in 0..10 {
-            refused.push(fetch(format!("{number}"), 0).await == Err(StatusError::TooManyRequests));
-        }
-        assert_eq!(
-            refused.iter().filter(|refused| **refused).count(),
-            6,
-            "{refused:?}"
-        );
-        assert_eq!(
-            fetch("0".to_owned(), 1).await,
-            Ok("1".to_owned()),
-            "what is known is answered"
-        );
-        answers.sweep(at(200));
-        assert_eq!(answers.bytes.load(Ordering::Relaxed), 0);
-        assert_eq!(fetch("x".repeat(2000), 200).await, Ok("1".to_owned()));
-        assert_eq!(
-            fetch("y".to_owned(), 200).await,
-            Err(StatusError::TooManyRequests)
-        );
-    }
-
-    #[tokio::test]
-    async fn where_there_is_no_room_it_is_made_by_those_that_nobody_asks_for() {
-        let answers = QueryCache {
-            max_bytes: 10_000,
-            ..QueryCache::new(Duration::from_mins(1))
-        };
-        let fetch = async |query: &str, second| {
-            let answer = answers
-                .get(query, &Flow::default(), at(second), async { Ok(one(1.0)) })
-                .await;
-            answer.map(|(samples, _)| samples.len())
-        };
-        assert_eq!(fetch("up", 0).await, Ok(1));
-        for number in 0..10 {
-            assert_eq!(
-                fetch(&format!("{number}{}", "x".repeat(1000)), 0).await,
-                Ok(1)
-            );
-        }
-        assert_eq!(
-            (fetch("full", 1).await, answers.len()),
-            (Err(StatusError::TooManyRequests), 11)
-        );
-        assert_eq!(fetch("up", 15).await, Ok(1));
-        assert_eq!(
-            (fetch("full", 16).await, answers.len()),
-            (Err(StatusError::TooManyRequests), 11)
-        );
-        assert_eq!(
-            (fetch("other", 21).await, answers.len()),
-            (Ok(1), 2),
-            "what is asked for stays"
-        );
-        assert!(answers.lock().map.contains_key("up"));
-    }
-
-    #[tokio::test]
-    async fn the_flow_that_holds_the_most_makes_room_for_others() {
-        let answers = QueryCache {
-            max_bytes: 100_000,
-            ..QueryCache::new(Duration::from_mins(1))
-        };
-        let namespaced = |namespace: &str| Flow {
-            namespace: namespace.into(),
-            ..Flow::default()
-        };
-        let cluster_wide = |namespace: &str| Flow {
-            level: PriorityLevel::ClusterWide,
-            namespace: namespace.into(),
-        };
-        let fetch_at = async |flow: &Flow, query: &str, second| {
-            let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(5000))]);
-            let samples = vec![InstantSample {
-                labels,
-                at: at(0),
-                value: 1.0,
-            }];
-            let query = format!("{}/{query}", flow.namespace);
-            answers
-                .get(&query, flow, at(second), async { Ok(samples) })
-                .await
-                .map(|_| ())
-        };
-        let fetch = async |flow: &Flow, query: &str| fetch_at(flow, query, 0).await;
-        let (hostile, shop) = (namespaced("hostile"), namespaced("shop"));
-        let refused = async |flow: &Flow| {
-            let mut refused = 0;
-            for number in 0..32 {
-                refused += usize::from(
-                    fetch(flow, &number.to_string()).await == Err(StatusError::TooManyRequests),
-                );
-            }
-            refused
-        };
-        assert_eq!(fetch(&shop, "first").await, Ok(()));
-        assert!(refused(&hostile).await > 10, "what it holds is used");
-        assert_eq!(fetch(&cluster_wide("hostile"), "new pods").await, Ok(()));
-        assert_eq!(fetch(&shop, "second").await, Ok(()));
-        assert!(answers.lock().map.contains_key("shop/first"));
-        // Autoscalers of many namespaces take all room of callers of one namespace, and none of
-        // each other.
-        for number in 0..64 {
-            let answer =
-                fetch_at(&cluster_wide(&number.to_string()), "query", 1 + number / 4).await;
-            assert!(answer.is_ok() || number > 15, "{number}");
-        }
-        assert!(answers.lock().map.contains_key("0/query"));
-        assert_eq!(
-            fetch(&hostile, "other").await,
-            Err(StatusError::TooManyRequests)
-        );
-        assert!(answers.bytes.load(Ordering::Relaxed) <= 110_000);
-    }
-
-    #[tokio::test]
-    async fn a_flow_makes_room_until_it_holds_no_more_than_the_one_that_asks() {
-        let answers = QueryCache {
-            max_bytes: 10_000,
-            ..QueryCache::new(Duration::from_mins(1))
-        };
-        let flow = |namespace: &str| Flow {
-            namespace: namespace.into(),
-            ..Flow::default()
-        };
-        let fetch = async |namespace: &str, number: usize, length: usize, second| {
-            let query = format!("{namespace}{number}{}", "x".repeat(length));
-            answers
-                .get(&query, &flow(namespace), at(second), async { Ok(one(1.0)) })
-                .await
-                .map(|_| ())
-        };
-        for namespace in ["a", "b", "c", "d"] {
-            for number in 0..5 {
-                let length = if namespace == "a" { 444 } else { 434 };
-                assert_eq!(fetch(namespace, number, length, 0).await, Ok(()));
-            }
-        }
-        let held = |namespace: &str| {
-            answers
-                .lock()
-                .map
-                .values()
-                .filter(|entry| entry.flow == flow(namespace))
-                .count()
-        };
-        assert_eq!(fetch("b", 5, 434, 1).await, Ok(()));
-        assert_eq!(["a", "b", "c", "d"].map(held), [4, 6, 5, 5]);
-    }
-
-    #[test]
-    fn room_is_made_for_a_few_flows_of_each_level_in_a_second() {
-        let mut entries = Entries::default();
-        for second in 0..2 {
-            for level in [PriorityLevel::Namespaced, PriorityLevel::ClusterWide] {
-                let flow = |number: usize| Flow {
-                    level,
-                    namespace: (number / 2).to_string().into(),
-                };
-                let made = (0..1000)
-                    .filter(|number| entries.may_evict_for(&flow(*number), at(second)))
-                    .count();
-                assert_eq!(made, EVICTIONS_PER_SECOND, "{level:?}");
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn after_a_failure_the_store_is_left_alone_for_a_moment() {
-        let answers = QueryCache::new(Duration::from_mins(1));
-        check(&answers, 0, Err("gone"), Err("gone")).await;
-        check(&answers, 1, Ok(1.0), Err("gone")).await;
-        check(&answers, 3, Ok(1.0), Ok((1.0, Source::Store))).await;
-    }
-
-    #[tokio::test]
-    async fn one_question_serves_all_who_ask_at_once() {
-        let answers = Arc::new(QueryCache::new(Duration::from_mins(1)));
-        let fetches = Arc::new(AtomicUsize::new(0));
-        let (open, opened) = tokio::sync::watch::channel(false);
-        let everybody = (0..50).map(|_| {
-            let (answers, asked, mut opened) =
-                (Arc::clone(&answers), Arc::clone(&fetches), opened.clone());
-            tokio::spawn(async move {
-                let fetch = async move {
-                    asked.fetch_add(1, Ordering::SeqCst);
-                    let _ = opened.wait_for(|open| *open).await;
-                    Ok(one(7.0))
-                };
-                answers
-                    .get("up", &Flow::default(), at(0), fetch)
-                    .await
-                    .expect("an answer")
-                    .0[0]
-                    .value
-            })
-        });
-        let everybody: Vec<_> = everybody.collect();
-        open.send(true).expect("somebody waits");
-        for one in everybody {
-            assert!((one.await.expect("no panic") - 7.0).abs() < f64::EPSILON);
-        }
-        assert_eq!(fetches.load(Ordering::SeqCst), 1);
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_ever() {
-        let answers = QueryCache::new(Duration::from_mins(1));
-        let got = answers
-            .get("up", &Flow::default(), at(0), std::future::pending())
-            .await;
-        assert!(matches!(got, Err(StatusError::Timeout(_))), "{got:?}");
-    }
-
-    #[tokio::test]
-    async fn queries_that_nobody_asks_for_are_forgotten() {
-        let answers = QueryCache::new(Duration::from_mins(1));
-        check(&answers, 0, Ok(1.0), Ok((1.0, Source::Store))).await;
-        answers.sweep(at(100));
-        assert_eq!(answers.lock().map.len(), 1);
-        answers.sweep(at(130));
-        assert_eq!(answers.lock().map.len(), 0);
-        check(&answers, 3600, Ok(1.0), Ok((1.0, Source::Store))).await;
-        answers.sweep(at(0));
-        assert_eq!(answers.lock().map.len(), 0, "the clock was put back");
-    }
-}
+mod tests;

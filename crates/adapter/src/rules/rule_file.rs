@@ -1,5 +1,4 @@
-//! The rule file, read again when it changes. One that cannot be read or used leaves the rules that
-//! stand.
+//! The rule file, reloaded when it changes. If it is not valid, the previous rules stay in use.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,27 +9,27 @@ use sources::rules::RuleSet;
 
 use super::metrics::Metrics;
 
-/// How often it is looked at.
+/// The interval at which it is read.
 const POLL: Duration = Duration::from_secs(5);
-/// The most complaints that are remembered.
+/// The largest number of remembered warnings.
 const MAX_WARNINGS: usize = 1000;
 
 /// A rule file.
 pub(super) struct RuleFile {
     path: PathBuf,
-    /// As it was read last, whether it could be used or not.
+    /// The text that was read last, valid or not.
     text: String,
     is_usable: bool,
     warnings: LoggedWarnings,
     metrics: Metrics,
 }
 
-/// Complaints that were made, which are not repeated.
+/// Warnings that were logged and are not repeated.
 #[derive(Debug, Default)]
 pub(super) struct LoggedWarnings(BTreeSet<String>);
 
 impl RuleFile {
-    /// Reads it for the first time, when it must be good.
+    /// Loads the file, which must be valid.
     pub(super) fn open(path: PathBuf, metrics: Metrics) -> anyhow::Result<(Self, RuleSet)> {
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -50,7 +49,7 @@ impl RuleFile {
         ))
     }
 
-    /// Waits for other rules. Nothing is lost when this is dropped before it ends.
+    /// Waits for new rules. Cancel safe.
     pub(super) async fn changed(&mut self) -> RuleSet {
         loop {
             tokio::time::sleep(POLL).await;
@@ -72,10 +71,10 @@ impl RuleFile {
         }
     }
 
-    /// The rules of a text, if they are others than those of the last one.
+    /// Returns the rules of a text, if it has changed and is valid.
     fn apply(&mut self, text: String) -> Option<RuleSet> {
         if text == self.text {
-            // It may have been gone in between.
+            // The file may have been missing in between.
             self.metrics.set_config_valid(self.is_usable);
             return None;
         }
@@ -85,12 +84,12 @@ impl RuleFile {
         self.metrics.set_config_valid(self.is_usable);
         match rules {
             Ok(rules) => {
-                tracing::info!(file = %self.path.display(), "there are new rules");
+                tracing::info!(file = %self.path.display(), "loaded rules");
                 warn(&rules);
                 Some(rules)
             }
             Err(error) => {
-                tracing::error!(%error, file = %self.path.display(), "the rule file has an error; the rules before it stand");
+                tracing::error!(%error, file = %self.path.display(), "cannot load the rule file; keeping the previous rules");
                 None
             }
         }
@@ -98,7 +97,7 @@ impl RuleFile {
 }
 
 impl LoggedWarnings {
-    /// Makes one.
+    /// Logs a warning that has not been logged before.
     pub(super) fn log(&mut self, complaint: &str) {
         if self.0.len() < MAX_WARNINGS && !self.0.contains(complaint) {
             tracing::warn!("{complaint}");
@@ -122,13 +121,13 @@ mod tests {
     const ONE: &str = "rules: [{seriesQuery: up, metricsQuery: x}]";
     const NONE: &str = "rules: []";
 
-    struct Stage {
+    struct Fixture {
         file: RuleFile,
         registry: Registry,
         folder: tempfile::TempDir,
     }
 
-    impl Stage {
+    impl Fixture {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let (registry, path) = (Registry::new(), folder.path().join("rules.yaml"));
@@ -144,8 +143,8 @@ mod tests {
             }
         }
 
-        /// What a look finds when this is written, or nothing is there: how many rules if they are
-        /// new, and whether the file is broken.
+        /// Writes or removes the file and reloads it. `expected`: the number of rules if they are
+        /// new, and whether the last reload failed.
         async fn check(&mut self, text: Option<&str>, expected: (Option<usize>, bool)) {
             let path = self.folder.path().join("rules.yaml");
             match text {
@@ -168,16 +167,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_whole_again_is_not_broken() {
-        let mut stage = Stage::new();
-        stage.check(Some(ONE), (None, false)).await;
-        stage.check(None, (None, true)).await;
-        stage.check(Some(ONE), (None, false)).await;
-        stage.check(Some("rules: ["), (None, true)).await;
-        stage.check(Some("rules: ["), (None, true)).await;
-        stage.check(None, (None, true)).await;
-        stage.check(Some("rules: ["), (None, true)).await;
-        stage.check(Some(ONE), (Some(1), false)).await;
-        stage.check(Some(NONE), (Some(0), false)).await;
+    async fn a_valid_file_after_an_invalid_one_is_loaded() {
+        let mut fixture = Fixture::new();
+        fixture.check(Some(ONE), (None, false)).await;
+        fixture.check(None, (None, true)).await;
+        fixture.check(Some(ONE), (None, false)).await;
+        fixture.check(Some("rules: ["), (None, true)).await;
+        fixture.check(Some("rules: ["), (None, true)).await;
+        fixture.check(None, (None, true)).await;
+        fixture.check(Some("rules: ["), (None, true)).await;
+        fixture.check(Some(ONE), (Some(1), false)).await;
+        fixture.check(Some(NONE), (Some(0), false)).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Sends queries to the store: few at once, each flow within its share, and none for a moment while
-//! the store is silent.
+//! Queries to the store: a limited number in flight, fairly between flows, and none during an
+//! outage.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
@@ -18,21 +18,21 @@ use super::query_cache::QueryFailure;
 use crate::flow::{Flow, FlowLimiter, Permit};
 use delegated_auth::coalescing_cache::{Key, key};
 
-/// Queries at the same time.
+/// The largest number of queries in flight.
 const CONCURRENCY: usize = 32;
-/// Less than those who ask wait, so that a silent store is noticed.
+/// The timeout of a query; shorter than that of a request, so that outages are detected.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(1500);
-/// After this number of queries in a row without an answer the store may be silent.
+/// The number of failures in a row that may mean an outage.
 const OUTAGE_AFTER: u32 = 3;
-/// The query that any store answers at once. Late answers may be those of expensive queries alone,
-/// so a late answer to this one decides whether the store is silent.
+/// A query that every store answers at once. Queries that time out may be expensive ones, so this
+/// one decides whether there is an outage.
 const PROBE: &str = "vector(1)";
-/// The answer to a namespace whose earlier queries took more than its share of the store's time.
+/// The error of a namespace whose queries have used its share of the store's time.
 const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
-/// A silent store is asked again after this time. Until then, nobody waits for it.
+/// The pause during an outage, in which requests fail at once.
 const OUTAGE_FOR: Duration = Duration::from_secs(3);
 
-/// The store, connected anew from time to time, so that tokens and certificates may be replaced.
+/// The store. Reconnects with each listing, so that tokens and certificates are reloaded.
 pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
@@ -45,21 +45,21 @@ pub(super) struct Store {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Outage {
     failures: u32,
-    /// Queries among them whose answer did not come in time.
+    /// Queries among the failures that timed out.
     late: Vec<Key>,
-    /// A probe is under way.
+    /// Whether a probe is in flight.
     is_probing: bool,
     until: Option<Instant>,
 }
 
-/// What was heard of a query.
+/// The outcome of a query.
 #[derive(Debug, Clone, Copy)]
 enum QueryOutcome {
-    /// Anything at all.
+    /// Any response.
     Response,
-    /// Nothing.
+    /// No connection.
     NoResponse,
-    /// Nothing in time, of this one. It counts once: with other queries there may be no trouble.
+    /// A timeout of this query. It counts once, since a single query may be expensive.
     Late(Key),
 }
 
@@ -68,8 +68,7 @@ impl Outage {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// Records the end of a query. Returns whether a probe is to decide if the store is silent,
-    /// which ends with [`Silence::probed`].
+    /// Records a query. Returns whether to send a probe, which ends with [`Outage::probed`].
     fn record(&mut self, heard: QueryOutcome, now: Instant) -> bool {
         match heard {
             QueryOutcome::Response => {
@@ -99,7 +98,7 @@ impl Outage {
         false
     }
 
-    /// Records the end of a probe.
+    /// Records the result of a probe.
     fn probed(&mut self, has_answer: bool, now: Instant) {
         *self = if has_answer {
             Self::default()
@@ -126,7 +125,7 @@ impl Store {
         }
     }
 
-    /// A new connection, with the files as they are now.
+    /// Connects with the current files.
     pub(super) async fn connect(&self) -> Result<Arc<Prometheus>, PrometheusError> {
         let metrics = self.metrics.clone();
         let observer: Observer =
@@ -136,8 +135,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Asks for the current values of a query. Of the labels only `label` is kept where one is
-    /// named.
+    /// Queries current values. Keeps only `label` of their labels if it is given.
     pub(super) fn ask(
         self: &Arc<Self>,
         query: String,
@@ -151,7 +149,7 @@ impl Store {
             }
             let _permit = store.permit(&flow).await?;
             let Some(prometheus) = store.current.load_full() else {
-                return Err(unavailable("there is no connection to Prometheus yet"));
+                return Err(unavailable("not connected to Prometheus yet"));
             };
             let answer = {
                 let _charge = store.budget.start(&flow);
@@ -159,7 +157,11 @@ impl Store {
             };
             store.heard(&query, &answer, prometheus);
             let mut samples = answer.map_err(|error| {
-                tracing::debug!(error = with_causes(&error), query, "a query failed");
+                tracing::debug!(
+                    error = with_causes(&error),
+                    query,
+                    "a query of rules failed"
+                );
                 public(&error)
             })?;
             if let Some(label) = label {
@@ -172,12 +174,12 @@ impl Store {
     }
 
     /// A place for a query, once the flow has one and its budget allows it. A flow without a budget
-    /// is refused after [`PATIENCE`] only, which paces clients that repeat requests at once.
+    /// is refused after [`QUERY_TIMEOUT`] only, which paces clients that repeat requests at once.
     async fn permit(&self, flow: &Flow) -> Result<Permit, QueryFailure> {
         let until = tokio::time::Instant::now() + QUERY_TIMEOUT;
         loop {
             let permit = self.limiter.acquire(flow).await;
-            let permit = permit.ok_or_else(|| unavailable("the adapter is ending"))?;
+            let permit = permit.ok_or_else(|| unavailable("the adapter is shutting down"))?;
             let now = tokio::time::Instant::now();
             let wait = self.budget.wait(flow, now);
             if wait.is_zero() {
@@ -228,9 +230,9 @@ fn unavailable(why: &str) -> QueryFailure {
     }
 }
 
-/// The text of an error says neither where the store is nor what it answered; that is in the log.
+/// Converts an error for callers, without the address and the response of the store.
 fn public(error: &PrometheusError) -> QueryFailure {
-    // Expressions are made of an administrator's rules, not by callers.
+    // Expressions contain rules of the administrator, not text of callers.
     QueryFailure {
         why: error.text_for_others(),
         is_timeout: matches!(error, PrometheusError::Timeout(_)),
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_store_is_left_alone_for_a_moment() {
+    fn an_outage_pauses_queries() {
         use QueryOutcome::{NoResponse, Response};
         let start = Instant::now();
         let mut outage = Outage::default();
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_that_are_always_late_count_once_each() {
+    fn repeated_timeouts_of_a_query_count_once() {
         let (start, mut outage) = (Instant::now(), Outage::default());
         let late = |number: u8| QueryOutcome::Late([number; 32]);
         for number in (0..2).cycle().take(100) {
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn expensive_queries_alone_are_no_silent_store() {
+    fn expensive_queries_alone_are_not_an_outage() {
         let (start, mut outage) = (Instant::now(), Outage::default());
         for number in 0..100 {
             if outage.record(QueryOutcome::Late([number; 32]), start) {
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_where_the_store_is() {
+    fn errors_do_not_contain_the_address_of_the_store() {
         let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
         assert_eq!(public(&error).why, "Prometheus cannot be reached");
         let error = PrometheusError::Refused {

@@ -1,5 +1,4 @@
-//! Values as the autoscaler takes them, from samples of the store. What is no number is no value;
-//! it is never zero.
+//! Values from samples of the store. A sample that is not a number has no value; it is never zero.
 
 use std::collections::HashMap;
 
@@ -10,11 +9,11 @@ use crate::request::{CustomMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 
-/// The most values of an external metric. The autoscaler adds them up.
+/// The largest number of values of an external metric. The autoscaler adds them up.
 const MAX_EXTERNAL: usize = 1000;
 
-/// The values of the objects with these names, as far as they have any. Of several series of one
-/// object the greatest counts: the query should have grouped them.
+/// Returns the values of these objects, as far as they exist. Of several series of an object the
+/// largest counts: the query should have aggregated them.
 pub(super) fn of_objects(
     request: &CustomMetricRequest,
     object_labels: &ObjectLabels,
@@ -69,8 +68,8 @@ pub(super) fn of_objects(
     Ok(found)
 }
 
-/// The values of an external metric. One that is no number leaves none, since the sum of the rest
-/// would be too small.
+/// Returns the values of an external metric. If a value is not a number, there are none: the sum of the
+/// others would be too small.
 pub(super) fn external(
     metric: &str,
     samples: &[InstantSample],
@@ -85,7 +84,7 @@ pub(super) fn external(
     }
     if samples.len() > MAX_EXTERNAL {
         return Err(refuse(&format!(
-            "there are {} series, the query should add them up",
+            "there are {} series; the query should aggregate them",
             samples.len()
         )));
     }
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_value() {
+    fn a_sample_that_is_not_a_number_has_no_value() {
         check(&[("a", f64::NAN), ("b", 1.0)], Ok(&[("b", "1")]));
         check(
             &[("a", f64::NAN), ("b", f64::INFINITY)],
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn external_values_are_all_there_or_none_is() {
+    fn an_external_metric_has_all_values_or_none() {
         let values = |found: &[(&str, f64)]| {
             let values = external("depth", &samples(found));
             values.map(|values| values.iter().map(|value| value.value.milli()).sum::<i64>())

@@ -1,9 +1,9 @@
-//! Which APIs there are, as Kubernetes asks: a list for each version, and one document with
-//! everything (aggregated discovery).
+//! API discovery: a resource list for each version, and aggregated discovery in one document.
 //!
-//! The list of a version names the metrics that rules make, for people who look there for them. The
-//! document names none: the autoscaler looks none up here, and every client would carry thousands
-//! along. A list that is empty would have clients warn about it, so one resource stands for all.
+//! A resource list contains the metrics of rules, for people who look there. The aggregated
+//! document does not: the autoscaler discovers no metrics, and every client would download
+//! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
+//! metrics.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -15,10 +15,10 @@ use super::status::json_response;
 use crate::api_version::ApiVersion;
 use crate::value::MetricNames;
 
-/// What a client accepts, and gets, that wants everything in one document.
+/// The media type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers what is asked, in the form that the headers ask for.
+/// Responds to a discovery request, in the format of its `Accept` header.
 pub(super) fn answer(asked: &Discovery, headers: &HeaderMap, names: &MetricNames) -> Response {
     match asked {
         Discovery::Groups if wants_aggregated(headers) => aggregated(headers),
@@ -33,7 +33,7 @@ fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// One group; where it stands alone it says what it is.
+/// Returns a group, with its kind if it is the whole document.
 fn group(name: &str, is_alone: bool) -> Value {
     let versions: Vec<_> = versions_of(name)
         .map(|version| json!({"groupVersion": version.name(), "version": version.version()}))
@@ -71,8 +71,7 @@ fn resources(version: ApiVersion, names: &MetricNames) -> Value {
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version.name(), "resources": resources})
 }
 
-/// Everything in one document. A version that is missing from it would be taken to have no
-/// resources.
+/// Returns the aggregated document. Clients take a missing version for one without resources.
 fn everything() -> Value {
     let items: Vec<_> = group_names()
         .map(|name| {
@@ -118,8 +117,7 @@ fn aggregated(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether any of the forms that the client takes is the one document, in the version that is
-/// spoken here.
+/// Whether the client accepts aggregated discovery in a supported version.
 fn wants_aggregated(headers: &HeaderMap) -> bool {
     let accepted = headers
         .get_all(header::ACCEPT)
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_those_that_kubernetes_expects() {
+    fn documents_have_the_format_of_kubernetes() {
         let none = MetricNames::default();
         check(
             &resources(ApiVersion::External, &none),
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_document_is_for_those_who_ask_for_it() {
+    fn aggregated_discovery_is_served_on_request() {
         let wanted = |values: &[&'static str]| wants_aggregated(&accepting(values));
         assert!(wanted(&[AGGREGATED]));
         assert!(wanted(&["application/json", AGGREGATED]));
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_document_does_not_get_it_again() {
+    fn an_unchanged_document_is_not_modified() {
         let mut headers = accepting(&[AGGREGATED]);
         let names = MetricNames::default();
         let first = answer(&Discovery::Groups, &headers, &names);

@@ -1,19 +1,19 @@
-//! From a query to its selectors. Parameters that are not known are passed over, and the first of
-//! several counts.
+//! The selectors in the query of a URL. Unknown parameters are ignored, and of repeated ones the
+//! first counts.
 
 use model::Selector;
 
 use crate::status_error::StatusError;
 
-/// Of one selector. It becomes a part of queries, which are kept.
+/// The largest length of a selector, which becomes part of a cached query.
 const MOST_BYTES: usize = 8 << 10;
 
-/// The selectors of a query; without one everything is selected.
+/// The selectors of a query. Without a parameter, a selector matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selectors {
-    /// `labelSelector`.
+    /// The parameter `labelSelector`.
     pub(super) labels: Selector,
-    /// `metricLabelSelector`.
+    /// The parameter `metricLabelSelector`.
     pub(super) metric: Selector,
 }
 

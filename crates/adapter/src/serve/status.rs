@@ -54,7 +54,7 @@ pub(super) fn json_response(code: StatusCode, body: &impl Serialize) -> Response
     let text = match serde_json::to_vec(body) {
         Ok(text) => text,
         Err(error) => {
-            tracing::error!(%error, "an answer cannot be written");
+            tracing::error!(%error, "cannot serialize a response");
             let headers = [(header::CONTENT_TYPE, "application/json")];
             return (
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_from_elsewhere_becomes_one_short_line() {
+    fn a_message_becomes_one_short_line() {
         assert_eq!(one_line("a\nb\tc\u{7}"), "a b c ");
         assert_eq!(one_line(&"ß".repeat(1000)).chars().count(), 300);
     }

@@ -1,6 +1,6 @@
-//! Who would soon take back an `APIService` that was taken over: those who installed it, and KEDA's
-//! operator, which puts its own authorities into the object whoever it leads to. From what the
-//! objects say; a pure question.
+//! Other tools that would revert the change of an adopted `APIService`: the tool that installed it,
+//! and KEDA's operator, which writes its own CA bundle into the object whatever Service it points
+//! at.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -8,17 +8,17 @@ use view::installations;
 
 use crate::registration::writers;
 
-/// Part of the image of KEDA's operator.
+/// A part of the image name of KEDA's operator.
 const KEDA_IMAGE: &str = "kedacore/keda";
-/// The name under which KEDA's operator writes.
+/// The field manager of KEDA's operator.
 const KEDA_WRITER: &str = "keda";
 
-/// Whoever would take back this object, in sentences. `deployments`: those beside its Service; none
-/// if they cannot be seen.
+/// Returns a warning for each tool that would revert the change. `deployments`: those in the
+/// namespace of its Service; `None` if they cannot be listed.
 pub(super) fn conflicts(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
     let mut conflicts: Vec<String> = installations(&present.metadata)
         .map(|installation| {
-            format!("it belongs to {installation}, which leads it back when it is next applied")
+            format!("it belongs to {installation}, which reverts it when it is next applied")
         })
         .collect();
     let patched = match deployments {
@@ -26,8 +26,8 @@ pub(super) fn conflicts(present: &APIService, deployments: Option<&[Deployment]>
         None => writers(present).any(|writer| writer == KEDA_WRITER),
     };
     if patched {
-        let why = "KEDA's operator puts its own authorities into it, and nobody would believe the adapter: \
-                   run that with --enable-apiservice-patching=false";
+        let why = "KEDA's operator writes its own caBundle into it, which does not verify the adapter's certificate: \
+                   run the operator with --enable-apiservice-patching=false";
         conflicts.push(why.to_owned());
     }
     conflicts
@@ -53,7 +53,7 @@ fn is_patching(deployment: &Deployment) -> bool {
     })
 }
 
-/// The value of a flag of Go's kind.
+/// Parses a boolean flag as Go does.
 fn is_on(words: &[&str], flag: &str, default: bool) -> bool {
     let value = words.iter().rev().find_map(|word| word.strip_prefix(flag));
     match value {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     const HELM: &str = "it belongs to the Helm release keda, which";
-    const KEDA: &str = "KEDA's operator puts its own authorities into it";
+    const KEDA: &str = "KEDA's operator writes its own caBundle into it";
 
     fn check(metadata: &Value, arguments: Option<&[&str]>, expected: &[&str]) {
         let present: APIService =
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_installed_it_takes_it_back() {
+    fn the_tool_that_installed_it_reverts_it() {
         check(&json!({}), Some(&[]), &[]);
         check(
             &json!({"annotations": {"meta.helm.sh/release-name": "keda"}}),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn kedas_operator_replaces_the_authorities_unless_it_is_told_not_to() {
+    fn kedas_operator_replaces_the_ca_bundle_unless_disabled() {
         let rotation = "--enable-cert-rotation=true";
         check(&json!({}), Some(&[rotation]), &[KEDA]);
         check(&json!({}), Some(&["--enable-cert-rotation"]), &[KEDA]);

@@ -1,4 +1,4 @@
-//! Whether an `APIService` is taken over, and what it becomes: a function of what was seen.
+//! The plans of `adopt` and `release`: pure functions of the objects that were read.
 
 use std::collections::BTreeMap;
 
@@ -7,63 +7,57 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, A
 use crate::registration::{INJECTED, Standing, standing};
 use crate::service_ref::OwnService;
 
-/// Where what an object was before is kept.
+/// The annotation with the previous spec.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
 
-/// Why nothing is done.
+/// The reason that a command does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AdoptionError {
-    /// There is nothing to take over.
-    #[error(
-        "it is not there, so nobody is to be replaced: apply deploy/base, which brings one that leads to the adapter"
-    )]
+    /// The `APIService` does not exist.
+    #[error("it does not exist: apply deploy/base, which creates it for the adapter")]
     Missing,
-    /// It is the API server's own.
-    #[error("it leads to no Service")]
+    /// The `APIService` is served by the API server itself.
+    #[error("it points at no Service")]
     Local,
-    /// It would not be told whom to trust.
-    #[error(
-        "cert-manager puts authorities into it that are not the adapter's: take away its annotation {0} first"
-    )]
+    /// cert-manager would replace the CA bundle.
+    #[error("cert-manager would replace its caBundle: remove its annotation {0} first")]
     Injected(String),
-    /// The adapter is not known to answer.
+    /// The adapter is not known to be reachable.
     #[error(
-        "no APIService of custom.metrics.k8s.io leads to {service} and is available, so that there are no authorities to go by: {found}"
+        "no APIService of custom.metrics.k8s.io points at {service} and is available, so its caBundle is unknown: {found}"
     )]
     Unproven {
         /// The adapter's Service.
         service: String,
-        /// What there is.
+        /// The `APIService` objects of the adapter's other API.
         found: String,
     },
-    /// It was not taken over.
-    #[error("it has no annotation {ADOPTED_FROM}: it was not taken over")]
+    /// The `APIService` has not been adopted.
+    #[error("it has no annotation {ADOPTED_FROM}: it was not adopted")]
     NotAdopted,
-    /// The annotation is not ours.
+    /// The annotation is not valid.
     #[error("its annotation {ADOPTED_FROM} cannot be read: {0}")]
     Unreadable(String),
-    /// Somebody else has it.
-    #[error(
-        "it leads to the Service {0} by now, which it would be taken from: --force does it all the same"
-    )]
+    /// The `APIService` points at another Service by now.
+    #[error("it points at the Service {0} by now: use --force to proceed")]
     Elsewhere(String),
 }
 
-/// What it takes.
+/// The change that `adopt` makes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AdoptionPlan {
-    /// Whose it has been.
+    /// The Service of the previous provider.
     pub(super) from: OwnService,
-    /// Where the Service of those was reached.
+    /// The port of that Service.
     pub(super) port: i32,
-    /// Annotations that it gets.
+    /// Annotations to add.
     pub(super) annotations: BTreeMap<String, String>,
-    /// What the API server is to trust.
+    /// The CA bundle of the adapter.
     pub(super) bundle: String,
 }
 
-/// What taking over `present` takes; nothing if it leads to the adapter. `custom`: the objects of
-/// the adapter's other API, by which it is known to answer, and with which authorities.
+/// Plans the adoption of an `APIService`; `None` if it points at the adapter. `custom`: the objects
+/// of the adapter's other API, which prove that the adapter is reachable and have its CA bundle.
 pub(super) fn plan_adoption(
     present: Option<&APIService>,
     custom: &[(String, Option<APIService>)],
@@ -94,7 +88,7 @@ pub(super) fn plan_adoption(
     }))
 }
 
-/// What `present` is to be again. `force`: also if it leads to somebody else by now.
+/// Plans the release of an `APIService`. `force`: even if it points at another Service by now.
 pub(super) fn plan_release(
     present: Option<&APIService>,
     own: &OwnService,
@@ -122,7 +116,7 @@ pub(super) fn plan_release(
     Ok(released)
 }
 
-/// To which Service an object leads, and at which port.
+/// Returns the Service and the port of an `APIService`.
 pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
     let service = spec.service.clone()?;
     let (namespace, name) = (
@@ -136,8 +130,8 @@ fn before(spec: &APIServiceSpec) -> String {
     serde_json::to_string(spec).unwrap_or_default()
 }
 
-/// What the API server trusts when it asks the adapter for the other API, and what has cert-manager
-/// look after that.
+/// Returns the CA bundle with which the API server reaches the adapter in its other API, and the
+/// annotations that have cert-manager maintain it.
 fn verified_bundle(
     custom: &[(String, Option<APIService>)],
     own: &OwnService,
@@ -158,11 +152,11 @@ fn verified_bundle(
                             .collect(),
                     ));
                 }
-                "has no authorities".to_owned()
+                "has no caBundle".to_owned()
             }
             Standing::Ours(_) | Standing::Injected(_) => "is not available".to_owned(),
-            Standing::Missing => "is not there".to_owned(),
-            Standing::Elsewhere(service) => format!("leads to {service}"),
+            Standing::Missing => "does not exist".to_owned(),
+            Standing::Elsewhere(service) => format!("points at {service}"),
             Standing::Insecure => "has insecureSkipTLSVerify".to_owned(),
         };
         found.push(format!("{name} {why}"));
@@ -211,12 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_over_and_released_is_what_it_was() {
+    fn release_restores_the_adopted_object() {
         let old = object("keda/metrics", "theirs", "True", &json!({"a": "b"}));
         let ours = custom(object("suite/adapter", "ours", "True", &json!({})));
         let adoption = plan_adoption(Some(&old), &ours, &own())
             .expect("nothing against it")
-            .expect("it leads elsewhere");
+            .expect("it points at another Service");
         assert_eq!(
             (
                 adoption.from.name.as_str(),
@@ -251,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_the_adapter_stays_as_it_is() {
+    fn an_object_of_the_adapter_is_not_adopted() {
         let ours = object("suite/adapter", "ours", "True", &json!({}));
         assert_eq!(plan_adoption(Some(&ours), &[], &own()), Ok(None));
     }
@@ -264,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_over_that_would_not_work() {
+    fn an_adoption_that_would_not_work_is_refused() {
         let available = || object("suite/adapter", "ours", "True", &json!({}));
         let old = object("keda/metrics", "theirs", "True", &json!({}));
-        check_refused(None, available(), "it is not there");
+        check_refused(None, available(), "it does not exist");
         let mut local = old.clone();
         local.spec.as_mut().expect("a spec").service = None;
-        check_refused(Some(&local), available(), "it leads to no Service");
+        check_refused(Some(&local), available(), "it points at no Service");
         let injected = object(
             "keda/metrics",
             "x",
@@ -280,30 +274,30 @@ mod tests {
         check_refused(
             Some(&injected),
             available(),
-            "take away its annotation cert-manager.io/inject-ca-from",
+            "remove its annotation cert-manager.io/inject-ca-from",
         );
         let ill = object("suite/adapter", "ours", "False", &json!({}));
         check_refused(
             Some(&old),
             ill,
-            "first is not there, second is not available",
+            "first does not exist, second is not available",
         );
         check_refused(
             Some(&old),
             object("suite/adapter", "", "True", &json!({})),
-            "second has no authorities",
+            "second has no caBundle",
         );
-        check_refused(Some(&old), old.clone(), "second leads to keda/metrics");
+        check_refused(Some(&old), old.clone(), "second points at keda/metrics");
     }
 
     #[test]
-    fn cert_manager_goes_on_looking_after_the_adapters_authorities() {
+    fn cert_manager_keeps_injecting_the_adapters_ca_bundle() {
         let injecting = json!({"cert-manager.io/inject-ca-from": "suite/adapter"});
         let old = object("keda/metrics", "theirs", "True", &json!({}));
         let ours = custom(object("suite/adapter", "ours", "True", &injecting));
         let adoption = plan_adoption(Some(&old), &ours, &own())
             .expect("nothing against it")
-            .expect("it leads elsewhere");
+            .expect("it points at another Service");
         assert_eq!(
             adoption.annotations["cert-manager.io/inject-ca-from"],
             "suite/adapter"

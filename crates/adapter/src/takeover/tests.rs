@@ -1,4 +1,4 @@
-//! Giving back, before an API server of one object.
+//! The command `release` against an API server with one object.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Where the old provider's certificate is from.
+/// The CA of the previous provider's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Authority {
-    /// The one that the object named before.
+    /// The CA in the previous spec.
     SameAsBefore,
-    /// Another one since.
+    /// A new CA.
     Another,
 }
 
@@ -25,7 +25,7 @@ fn spec(service: &str) -> Value {
     })
 }
 
-/// The object once it was adopted from `keda/metrics`.
+/// The object after the adoption from `keda/metrics`.
 fn adopted() -> Value {
     let before: APIServiceSpec = serde_json::from_value(spec("keda/metrics")).expect("a spec");
     let before = serde_json::to_string(&before).expect("text");
@@ -37,8 +37,8 @@ fn adopted() -> Value {
     })
 }
 
-/// Has the object and the Service `keda/metrics`, and asks that one for metrics where the object
-/// leads to it.
+/// An API server with the object and the Service `keda/metrics`, which gets requests for metrics if
+/// the object points at it.
 fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
     let object = Arc::new(Mutex::new(adopted()));
     let known = Arc::clone(&object);
@@ -92,7 +92,7 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
     (Client::new(tower::service_fn(answer), "default"), object)
 }
 
-/// What giving back says, after which the object is what it was.
+/// Runs `release`; checks that the object is restored.
 async fn given_back(authority: Authority) -> Result<(), String> {
     let (client, object) = api_server(authority);
     let target = TargetArgs {
@@ -108,12 +108,12 @@ async fn given_back(authority: Authority) -> Result<(), String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_provider_has_it_again_once_the_api_server_finds_it_well() {
+async fn release_waits_until_the_previous_provider_is_available() {
     assert_eq!(given_back(Authority::SameAsBefore).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn authorities_that_are_out_of_date_are_told_with_what_to_do() {
+async fn the_error_of_an_outdated_ca_bundle_says_what_to_do() {
     let error = given_back(Authority::Another)
         .await
         .expect_err("it does not answer");

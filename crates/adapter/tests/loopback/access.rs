@@ -1,16 +1,16 @@
-//! What the API server is asked about callers, and how often.
+//! Access reviews: their attributes and their number.
 
 use delegated_auth::{Attributes, AuthMethod, User};
 use serde_json::{Value, json};
 
-use crate::stage::{QUEUE, Stage};
+use crate::fixture::{Fixture, QUEUE};
 
 fn metric(name: usize) -> String {
     format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/metric-{name}")
 }
 
-async fn read(stage: &Stage, user: &str, metrics: usize) -> Vec<u16> {
-    let mut proxy = stage.proxy().await;
+async fn read(fixture: &Fixture, user: &str, metrics: usize) -> Vec<u16> {
+    let mut proxy = fixture.proxy().await;
     let said = format!("X-Remote-User: {user}");
     let mut codes = Vec::new();
     for name in 0..metrics {
@@ -22,47 +22,49 @@ async fn read(stage: &Stage, user: &str, metrics: usize) -> Vec<u16> {
 }
 
 #[tokio::test]
-async fn whoever_may_read_everything_is_asked_about_once() {
-    let stage = Stage::new(&[]).await;
-    assert_eq!(read(&stage, "hpa", 50).await, [404]);
-    let asked = stage.api.reviews();
+async fn a_user_with_access_to_all_metrics_is_reviewed_once() {
+    let fixture = Fixture::new(&[]).await;
+    assert_eq!(read(&fixture, "hpa", 50).await, [404]);
+    let asked = fixture.api.reviews();
     assert_eq!(asked.len(), 1, "{asked:?}");
     let everything = json!({"group": "external.metrics.k8s.io", "resource": "*", "verb": "list", "version": "*"});
     assert_eq!(asked[0]["resourceAttributes"], everything);
 }
 
 #[tokio::test]
-async fn whoever_may_not_is_asked_about_for_each_thing() {
-    let stage = Stage::new(&[]).await;
-    assert_eq!(read(&stage, "reader", 5).await, [404]);
-    let asked = stage.api.reviews();
+async fn other_users_are_reviewed_for_each_metric() {
+    let fixture = Fixture::new(&[]).await;
+    assert_eq!(read(&fixture, "reader", 5).await, [404]);
+    let asked = fixture.api.reviews();
     assert_eq!(asked.len(), 6, "{asked:?}");
     let own = json!({
         "group": "external.metrics.k8s.io", "resource": "metric-4", "verb": "list", "version": "v1beta1", "namespace": "shop",
     });
     assert_eq!(asked[5]["resourceAttributes"], own);
-    assert_eq!(read(&stage, "reader", 5).await, [404]);
+    assert_eq!(read(&fixture, "reader", 5).await, [404]);
     assert_eq!(
-        stage.api.reviews(),
+        fixture.api.reviews(),
         Vec::<Value>::new(),
         "all of it is remembered"
     );
-    assert_eq!(read(&stage, "nobody", 1).await, [403]);
+    assert_eq!(read(&fixture, "nobody", 1).await, [403]);
 }
 
 #[tokio::test]
-async fn everything_by_itself_means_so() {
-    let stage = Stage::new(&["--authorization-mode=sar"]).await;
-    assert_eq!(read(&stage, "hpa", 20).await, [404]);
-    assert_eq!(stage.api.reviews().len(), 20);
+async fn mode_sar_reviews_each_metric() {
+    let fixture = Fixture::new(&["--authorization-mode=sar"]).await;
+    assert_eq!(read(&fixture, "hpa", 20).await, [404]);
+    assert_eq!(fixture.api.reviews().len(), 20);
 }
 
 #[tokio::test]
-async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_on() {
-    let stage = Stage::new(&["--authorization-mode=trust-front-proxy"]).await;
-    assert_eq!(read(&stage, "nobody", 5).await, [404]);
-    assert_eq!(stage.api.reviews(), Vec::<Value>::new());
-    let mut direct = stage.connect(Some(&stage.clients.client("nobody"))).await;
+async fn mode_trust_front_proxy_reviews_only_forwarded_requests() {
+    let fixture = Fixture::new(&["--authorization-mode=trust-front-proxy"]).await;
+    assert_eq!(read(&fixture, "nobody", 5).await, [404]);
+    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
+    let mut direct = fixture
+        .connect(Some(&fixture.clients.client("nobody")))
+        .await;
     assert_eq!(direct.queue(&[]).await, 403, "trust is for the proxy only");
     let user = User {
         name: "nobody".to_owned(),
@@ -78,7 +80,7 @@ async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_o
         subresource: None,
         name: None,
     };
-    let refusal = stage
+    let refusal = fixture
         .auth
         .ensure_reviewed(&user, &attributes)
         .await
@@ -91,9 +93,9 @@ async fn where_the_proxy_is_trusted_nothing_is_asked_until_something_is_passed_o
 }
 
 #[tokio::test]
-async fn administrators_are_not_asked_about() {
-    let stage = Stage::new(&[]).await;
-    let code = stage
+async fn masters_are_not_reviewed() {
+    let fixture = Fixture::new(&[]).await;
+    let code = fixture
         .proxy()
         .await
         .queue(&[
@@ -101,14 +103,14 @@ async fn administrators_are_not_asked_about() {
             "X-Remote-Group: system:masters",
         ])
         .await;
-    assert_eq!((code, stage.api.reviews()), (404, Vec::new()));
+    assert_eq!((code, fixture.api.reviews()), (404, Vec::new()));
 }
 
 #[tokio::test]
-async fn an_api_server_that_does_not_answer_lets_nobody_in_and_nothing_is_remembered() {
-    let stage = Stage::new(&[]).await;
-    stage.api.known.hangs.send_replace(true);
-    let (code, body) = stage
+async fn a_failed_review_denies_and_is_not_cached() {
+    let fixture = Fixture::new(&[]).await;
+    fixture.api.known.hangs.send_replace(true);
+    let (code, body) = fixture
         .proxy()
         .await
         .get(QUEUE, &["X-Remote-User: hpa"])
@@ -120,9 +122,9 @@ async fn an_api_server_that_does_not_answer_lets_nobody_in_and_nothing_is_rememb
         message.ends_with("no answer from the API server within 3s"),
         "{message}"
     );
-    stage.api.known.hangs.send_replace(false);
+    fixture.api.known.hangs.send_replace(false);
     assert_eq!(
-        stage.proxy().await.queue(&["X-Remote-User: hpa"]).await,
+        fixture.proxy().await.queue(&["X-Remote-User: hpa"]).await,
         404
     );
 }

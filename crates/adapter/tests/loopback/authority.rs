@@ -1,4 +1,4 @@
-//! Authorities and the certificates that they sign.
+//! CAs and the certificates that they sign.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,23 +8,23 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// An authority.
+/// A CA.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,
-    /// Itself and those between it and the first one, which a client must show too.
+    /// The CA and its intermediates, which a client must present too.
     between: Vec<CertificateDer<'static>>,
 }
 
-/// What a client shows.
+/// The credentials of a client.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    /// Its own certificate and the key.
+    /// The client's certificate and key.
     pub(crate) pem: (String, String),
 }
 
-/// What a certificate says.
+/// The contents of a certificate.
 pub(crate) struct Says<'a> {
     pub(crate) common_name: &'a str,
     pub(crate) organizations: &'a [&'a str],
@@ -55,7 +55,7 @@ impl Authority {
         }
     }
 
-    /// An authority that this one vouches for.
+    /// Issues an intermediate CA.
     pub(crate) fn below(&self, name: &str) -> Self {
         let (params, key) = (authority_params(name), KeyPair::generate().unwrap());
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -75,7 +75,7 @@ impl Authority {
         self.certificate.der()
     }
 
-    /// For a client with this name.
+    /// Issues a client certificate with this name.
     pub(crate) fn client(&self, common_name: &str) -> Identity {
         self.issue(&Says {
             common_name,

@@ -1,5 +1,4 @@
-//! A stranger that opens as many connections as it can keeps neither the API server nor probes from
-//! their answers.
+//! A client that opens as many connections as it can blocks neither the API server nor probes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -9,17 +8,16 @@ use serving::serve::{Limits, raise_connection_limit};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use crate::stage::{Connection, Stage, usual};
+use crate::fixture::{Connection, Fixture, usual};
 
-/// More than the adapter has.
+/// More connections than the adapter accepts.
 const CROWD: usize = 3000;
-/// Connections with a handshake, of which each costs both sides some work; more than strangers
-/// have.
+/// More authenticated handshakes than the adapter has unauthenticated connections.
 const GREETED: usize = 1100;
 
 const HPA: &str = "X-Remote-User: hpa";
 
-/// So patient that nobody who waits for others to be shown out is ever answered.
+/// Timeouts so long that a request succeeds only if idle connections are evicted.
 const PATIENT: Limits = {
     let long = Duration::from_hours(1);
     Limits {
@@ -30,14 +28,14 @@ const PATIENT: Limits = {
     }
 };
 
-/// The API server and others who come after the crowd.
-async fn check_answers(stage: &Stage) {
-    let proxy = stage.proxies.client("front-proxy-client");
+/// Checks that the API server and probes get responses.
+async fn check_answers(fixture: &Fixture) {
+    let proxy = fixture.proxies.client("front-proxy-client");
     for number in 0..20 {
-        // Behind one address there may be both.
+        // Both may share an address.
         for from in [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 1, number)] {
             assert_eq!(
-                stage
+                fixture
                     .connect_from(from, Some(&proxy))
                     .await
                     .queue(&[HPA])
@@ -46,7 +44,7 @@ async fn check_answers(stage: &Stage) {
                 "{from}"
             );
             assert_eq!(
-                stage
+                fixture
                     .connect_from(from, None)
                     .await
                     .get("/livez", &[])
@@ -60,29 +58,29 @@ async fn check_answers(stage: &Stage) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_with_three_thousand_connections_keeps_nobody_waiting() {
-    // Both ends of each are in this process.
+async fn three_thousand_connections_of_one_client_block_no_other() {
+    // Both ends of each connection are in this process.
     raise_connection_limit(2 * (CROWD + GREETED)).unwrap();
-    let stage = Stage::within(PATIENT, &[], |proxies, clients| {
+    let fixture = Fixture::within(PATIENT, &[], |proxies, clients| {
         Some(usual(proxies, clients))
     })
     .await;
-    let mut before = stage.proxy().await;
+    let mut before = fixture.proxy().await;
     assert_eq!(before.queue(&[HPA]).await, 404);
 
     let mut crowd = Vec::new();
     for _ in 0..CROWD {
-        crowd.push(TcpStream::connect(stage.address).await.unwrap());
+        crowd.push(TcpStream::connect(fixture.address).await.unwrap());
     }
-    check_answers(&stage).await;
+    check_answers(&fixture).await;
 
     let mut greeted: Vec<Connection> = Vec::new();
     for _ in 0..GREETED {
-        let mut connection = stage.connect(None).await;
+        let mut connection = fixture.connect(None).await;
         assert_eq!(connection.get("/livez", &[]).await.0, 200);
         greeted.push(connection);
     }
-    check_answers(&stage).await;
+    check_answers(&fixture).await;
 
     assert_eq!(
         before.queue(&[HPA]).await,
@@ -90,7 +88,7 @@ async fn a_stranger_with_three_thousand_connections_keeps_nobody_waiting() {
         "the API server's connection is still there"
     );
     let mut first = crowd.swap_remove(0);
-    // An end, or a reset.
+    // EOF or a reset.
     assert_eq!(
         first.read(&mut [0; 1]).await.unwrap_or_default(),
         0,

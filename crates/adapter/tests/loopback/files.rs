@@ -1,4 +1,4 @@
-//! Whom to trust comes from files, in the place of what the API server says or beside it.
+//! CA files in place of the API server's settings, or in addition to them.
 
 use adapter::metrics::PREFIX;
 use std::os::unix::fs::symlink;
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use crate::api_server::ApiServer;
 use crate::authority::{Authority, Identity};
 use crate::configuration::becomes;
-use crate::stage::{Stage, flags};
+use crate::fixture::{Fixture, flags};
 
-/// A mounted Secret as a kubelet keeps it: the file is a link through `..data`, which is moved in
-/// one step.
+/// A mounted Secret as the kubelet updates it: the file is a link through `..data`, which is
+/// replaced atomically.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -45,10 +45,10 @@ impl Mounted {
     }
 }
 
-/// Asks, and gives the code and whom the API server was asked about.
-async fn taken_for(stage: &Stage, shown: &Identity, headers: &[&str]) -> (u16, String) {
-    let code = stage.connect(Some(shown)).await.queue(headers).await;
-    let asked = stage.api.reviews();
+/// Sends a request; returns its status code and the user of the access review.
+async fn taken_for(fixture: &Fixture, shown: &Identity, headers: &[&str]) -> (u16, String) {
+    let code = fixture.connect(Some(shown)).await.queue(headers).await;
+    let asked = fixture.api.reviews();
     (
         code,
         asked
@@ -58,9 +58,9 @@ async fn taken_for(stage: &Stage, shown: &Identity, headers: &[&str]) -> (u16, S
     )
 }
 
-async fn check(stage: &Stage, shown: &Identity, headers: &[&str], expected: (u16, &str)) {
+async fn check(fixture: &Fixture, shown: &Identity, headers: &[&str], expected: (u16, &str)) {
     assert_eq!(
-        taken_for(stage, shown, headers).await,
+        taken_for(fixture, shown, headers).await,
         (expected.0, expected.1.to_owned())
     );
 }
@@ -76,7 +76,7 @@ async fn flags_about_the_proxy_replace_all_that_the_api_server_says_of_it_and_no
         "--requestheader-group-headers=X-Team",
         "--requestheader-extra-headers-prefix=X-More-",
     ];
-    let stage = Stage::new(&words).await;
+    let fixture = Fixture::new(&words).await;
     let proxy = own.client("aggregator");
     let said = [
         "X-Who: joe",
@@ -85,8 +85,8 @@ async fn flags_about_the_proxy_replace_all_that_the_api_server_says_of_it_and_no
         "X-More-Scopes: one",
         "X-Remote-Group: system:masters",
     ];
-    assert_eq!(stage.connect(Some(&proxy)).await.queue(&said).await, 403);
-    let asked = stage.api.reviews();
+    assert_eq!(fixture.connect(Some(&proxy)).await.queue(&said).await, 403);
+    let asked = fixture.api.reviews();
     let spec = asked.last().unwrap();
     assert_eq!(spec["user"], "joe");
     assert_eq!(
@@ -94,26 +94,39 @@ async fn flags_about_the_proxy_replace_all_that_the_api_server_says_of_it_and_no
         serde_json::json!(["a", "b", "system:authenticated"])
     );
     assert_eq!(spec["extra"], serde_json::json!({"scopes": ["one"]}));
-    // The names are the flags', too, and what the API server says of its proxy counts no more.
-    check(&stage, &own.client("front-proxy-client"), &said, (401, "")).await;
+    // The allowed names come from the flags as well, and the API server's front proxy CA is not
+    // used.
     check(
-        &stage,
-        &stage.proxies.client("front-proxy-client"),
+        &fixture,
+        &own.client("front-proxy-client"),
+        &said,
+        (401, ""),
+    )
+    .await;
+    check(
+        &fixture,
+        &fixture.proxies.client("front-proxy-client"),
         &["X-Remote-User: joe"],
         (401, ""),
     )
     .await;
-    // Clients are the API server's.
-    check(&stage, &stage.clients.client("jane"), &said, (403, "jane")).await;
+    // The client CA is the API server's.
+    check(
+        &fixture,
+        &fixture.clients.client("jane"),
+        &said,
+        (403, "jane"),
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn with_a_file_the_usual_headers_and_any_name_are_believed() {
+async fn with_a_front_proxy_ca_file_the_default_headers_and_any_name_are_accepted() {
     let own = Authority::new("own proxies");
     let file = Mounted::new(&own.pem());
-    let stage = Stage::new(&[&file.flag("requestheader-client-ca-file")]).await;
+    let fixture = Fixture::new(&[&file.flag("requestheader-client-ca-file")]).await;
     check(
-        &stage,
+        &fixture,
         &own.client("anybody"),
         &["X-Remote-User: joe"],
         (403, "joe"),
@@ -122,21 +135,21 @@ async fn with_a_file_the_usual_headers_and_any_name_are_believed() {
 }
 
 #[tokio::test]
-async fn a_file_of_clients_authorities_leaves_the_proxy_to_the_api_server() {
+async fn a_client_ca_file_does_not_override_the_front_proxy() {
     let own = Authority::new("own clients");
     let file = Mounted::new(&own.pem());
-    let stage = Stage::new(&[&file.flag("client-ca-file")]).await;
+    let fixture = Fixture::new(&[&file.flag("client-ca-file")]).await;
     check(
-        &stage,
+        &fixture,
         &own.client("jane"),
         &["X-Remote-User: joe"],
         (403, "jane"),
     )
     .await;
-    check(&stage, &stage.clients.client("jane"), &[], (401, "")).await;
+    check(&fixture, &fixture.clients.client("jane"), &[], (401, "")).await;
     check(
-        &stage,
-        &stage.proxies.client("front-proxy-client"),
+        &fixture,
+        &fixture.proxies.client("front-proxy-client"),
         &["X-Remote-User: joe"],
         (403, "joe"),
     )
@@ -144,13 +157,13 @@ async fn a_file_of_clients_authorities_leaves_the_proxy_to_the_api_server() {
 }
 
 #[tokio::test]
-async fn files_change_under_connections_that_live_and_nonsense_in_them_changes_nothing() {
+async fn file_changes_apply_to_open_connections_unless_they_are_invalid() {
     let (first, next) = (Authority::new("first"), Authority::new("next"));
     let file = Mounted::new(&first.pem());
-    let stage = Stage::new(&[&file.flag("client-ca-file")]).await;
+    let fixture = Fixture::new(&[&file.flag("client-ca-file")]).await;
     let (mut old, mut new) = (
-        stage.connect(Some(&first.client("jane"))).await,
-        stage.connect(Some(&next.client("jane"))).await,
+        fixture.connect(Some(&first.client("jane"))).await,
+        fixture.connect(Some(&next.client("jane"))).await,
     );
     assert_eq!((old.queue(&[]).await, new.queue(&[]).await), (403, 401));
     file.replace("2", &(first.pem() + &next.pem()));
@@ -158,7 +171,11 @@ async fn files_change_under_connections_that_live_and_nonsense_in_them_changes_n
     assert_eq!(old.queue(&[]).await, 403);
     file.replace("3", "nonsense");
     let report = eventually("nonsense is told", Pace::WITHIN, async || {
-        let (_, report) = stage.connect(None).await.get("/readyz?verbose", &[]).await;
+        let (_, report) = fixture
+            .connect(None)
+            .await
+            .get("/readyz?verbose", &[])
+            .await;
         ensure!(report.contains("client-ca-file: no usable"), "{report}");
         Ok(())
     });
@@ -173,22 +190,22 @@ async fn files_change_under_connections_that_live_and_nonsense_in_them_changes_n
 async fn without_a_lookup_only_files_count() {
     let own = Authority::new("own proxies");
     let file = Mounted::new(&own.pem());
-    let stage = Stage::new(&[
+    let fixture = Fixture::new(&[
         "--authentication-skip-lookup",
         &file.flag("requestheader-client-ca-file"),
     ])
     .await;
     check(
-        &stage,
+        &fixture,
         &own.client("proxy"),
         &["X-Remote-User: joe"],
         (403, "joe"),
     )
     .await;
-    // Nobody says who signs for clients, so their certificates say nothing, and are wrong as a
+    // Without a client CA, client certificates are not valid, neither as a client's nor as a front
     // proxy's.
-    check(&stage, &stage.clients.client("jane"), &[], (401, "")).await;
-    let nobody = Stage::new(&["--authentication-skip-lookup"]).await;
+    check(&fixture, &fixture.clients.client("jane"), &[], (401, "")).await;
+    let nobody = Fixture::new(&["--authentication-skip-lookup"]).await;
     check(
         &nobody,
         &nobody.proxies.client("front-proxy-client"),
@@ -198,7 +215,7 @@ async fn without_a_lookup_only_files_count() {
     .await;
 }
 
-/// Whether an adapter with these flags starts where it may not read the `ConfigMap`.
+/// The result of starting an adapter with these flags if access to the `ConfigMap` is denied.
 async fn begins(words: &[&str]) -> Result<(), String> {
     runtime::client::install_crypto_provider();
     let api = ApiServer::start(None).await;
@@ -215,7 +232,7 @@ async fn begins(words: &[&str]) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_looked_up_need_not_be_there() {
+async fn without_a_lookup_the_config_map_need_not_be_readable() {
     let file = Mounted::new(&Authority::new("both").pem());
     let (clients, proxies) = (
         file.flag("client-ca-file"),
@@ -235,7 +252,7 @@ async fn what_is_not_to_be_looked_up_need_not_be_there() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_used_is_named_at_the_start() {
+async fn the_error_of_an_invalid_file_names_its_flag() {
     let error = begins(&["--client-ca-file=/nowhere/ca.crt"])
         .await
         .unwrap_err();

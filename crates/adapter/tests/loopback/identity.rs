@@ -1,4 +1,4 @@
-//! Who is believed to be whom. What the API server is then asked shows as whom a caller is taken.
+//! Authentication. The user in the access review shows the result.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,17 +8,17 @@ use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
 use crate::authority::{Authority, Identity, Says};
-use crate::stage::{QUEUE, Stage, configuration};
+use crate::fixture::{Fixture, QUEUE, configuration};
 
-/// Headers with which somebody claims to be an administrator.
+/// Headers that claim to be an administrator.
 const CLAIM: [&str; 2] = [
     "X-Remote-User: system:admin",
     "X-Remote-Group: system:masters",
 ];
 
-/// The user and the groups that the API server was asked about last.
-fn taken_for(stage: &Stage) -> (String, Vec<String>) {
-    let asked = stage.api.reviews();
+/// Returns the user and the groups of the last access review.
+fn taken_for(fixture: &Fixture) -> (String, Vec<String>) {
+    let asked = fixture.api.reviews();
     let spec = asked.last().expect("nothing was asked");
     let groups = spec["groups"]
         .as_array()
@@ -32,18 +32,18 @@ fn taken_for(stage: &Stage) -> (String, Vec<String>) {
 }
 
 async fn check_taken_for(
-    stage: &Stage,
+    fixture: &Fixture,
     shown: Option<&Identity>,
     headers: &[&str],
     user: &str,
     groups: &[&str],
 ) {
     assert_eq!(
-        stage.connect(shown).await.queue(headers).await,
+        fixture.connect(shown).await.queue(headers).await,
         403,
         "{user}"
     );
-    let (name, belongs_to) = taken_for(stage);
+    let (name, belongs_to) = taken_for(fixture);
     assert_eq!(
         (
             name.as_str(),
@@ -53,44 +53,44 @@ async fn check_taken_for(
     );
 }
 
-async fn check_refused(stage: &Stage, shown: &Identity, headers: &[&str]) {
-    let (code, body) = stage.connect(Some(shown)).await.get(QUEUE, headers).await;
+async fn check_refused(fixture: &Fixture, shown: &Identity, headers: &[&str]) {
+    let (code, body) = fixture.connect(Some(shown)).await.get(QUEUE, headers).await;
     assert_eq!(code, 401, "{body}");
     let status: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(
         (&status["kind"], &status["reason"]),
         (&json!("Status"), &json!("Unauthorized"))
     );
-    assert_eq!(stage.api.reviews(), Vec::<Value>::new());
+    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
 }
 
 #[tokio::test]
-async fn whoever_shows_nothing_is_nobody_whatever_the_headers_claim() {
-    let stage = Stage::new(&[]).await;
+async fn a_caller_without_credentials_is_anonymous_whatever_its_headers() {
+    let fixture = Fixture::new(&[]).await;
     check_taken_for(
-        &stage,
+        &fixture,
         None,
         &CLAIM,
         "system:anonymous",
         &["system:unauthenticated"],
     )
     .await;
-    let stage = Stage::new(&["--anonymous-auth=false"]).await;
-    assert_eq!(stage.connect(None).await.queue(&CLAIM).await, 401);
-    assert_eq!(stage.api.reviews(), Vec::<Value>::new());
+    let fixture = Fixture::new(&["--anonymous-auth=false"]).await;
+    assert_eq!(fixture.connect(None).await.queue(&CLAIM).await, 401);
+    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
 }
 
 #[tokio::test]
-async fn an_ordinary_client_is_who_its_certificate_says_whatever_the_headers_claim() {
-    let stage = Stage::new(&[]).await;
+async fn a_client_is_the_subject_of_its_certificate_whatever_its_headers() {
+    let fixture = Fixture::new(&[]).await;
     let says = Says {
         common_name: "jane",
         organizations: &["team-a"],
         ..Says::default()
     };
-    let jane = stage.clients.issue(&says);
+    let jane = fixture.clients.issue(&says);
     check_taken_for(
-        &stage,
+        &fixture,
         Some(&jane),
         &CLAIM,
         "jane",
@@ -100,8 +100,8 @@ async fn an_ordinary_client_is_who_its_certificate_says_whatever_the_headers_cla
 }
 
 #[tokio::test]
-async fn where_one_authority_signs_for_both_the_name_tells_them_apart() {
-    let stage = Stage::with(&[], |proxies, _| {
+async fn with_a_shared_ca_the_common_name_identifies_front_proxies() {
+    let fixture = Fixture::with(&[], |proxies, _| {
         Some(configuration(
             &proxies.pem(),
             &proxies.pem(),
@@ -109,9 +109,9 @@ async fn where_one_authority_signs_for_both_the_name_tells_them_apart() {
         ))
     })
     .await;
-    let jane = stage.proxies.client("jane");
+    let jane = fixture.proxies.client("jane");
     check_taken_for(
-        &stage,
+        &fixture,
         Some(&jane),
         &CLAIM,
         "jane",
@@ -119,9 +119,9 @@ async fn where_one_authority_signs_for_both_the_name_tells_them_apart() {
     )
     .await;
     let proxied = ["X-Remote-User: joe"];
-    let proxy = stage.proxies.client("front-proxy-client");
+    let proxy = fixture.proxies.client("front-proxy-client");
     check_taken_for(
-        &stage,
+        &fixture,
         Some(&proxy),
         &proxied,
         "joe",
@@ -131,14 +131,14 @@ async fn where_one_authority_signs_for_both_the_name_tells_them_apart() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_proxies_authority_with_another_name_is_refused() {
-    let stage = Stage::new(&[]).await;
-    check_refused(&stage, &stage.proxies.client("somebody"), &CLAIM).await;
-    // Unless the caller has something else to show.
+async fn a_certificate_of_the_front_proxy_ca_with_another_name_is_rejected() {
+    let fixture = Fixture::new(&[]).await;
+    check_refused(&fixture, &fixture.proxies.client("somebody"), &CLAIM).await;
+    // Unless the caller has another valid credential.
     let token = ["Authorization: Bearer token-of-joe", CLAIM[0]];
-    let somebody = stage.proxies.client("somebody");
+    let somebody = fixture.proxies.client("somebody");
     check_taken_for(
-        &stage,
+        &fixture,
         Some(&somebody),
         &token,
         "joe",
@@ -148,14 +148,14 @@ async fn a_certificate_of_the_proxies_authority_with_another_name_is_refused() {
 }
 
 #[tokio::test]
-async fn any_name_will_do_where_none_is_listed() {
-    let stage = Stage::with(&[], |proxies, clients| {
+async fn without_allowed_names_any_name_is_accepted() {
+    let fixture = Fixture::with(&[], |proxies, clients| {
         Some(configuration(&proxies.pem(), &clients.pem(), "[]"))
     })
     .await;
-    let somebody = stage.proxies.client("somebody");
+    let somebody = fixture.proxies.client("somebody");
     check_taken_for(
-        &stage,
+        &fixture,
         Some(&somebody),
         &["X-Remote-User: joe"],
         "joe",
@@ -165,8 +165,8 @@ async fn any_name_will_do_where_none_is_listed() {
 }
 
 #[tokio::test]
-async fn certificates_that_prove_nothing_are_refused() {
-    let stage = Stage::new(&[]).await;
+async fn invalid_certificates_are_rejected() {
+    let fixture = Fixture::new(&[]).await;
     let named = Says {
         common_name: "front-proxy-client",
         ..Says::default()
@@ -180,43 +180,42 @@ async fn certificates_that_prove_nothing_are_refused() {
         ),
         (
             "over",
-            stage.proxies.issue(&Says {
+            fixture.proxies.issue(&Says {
                 has_ended: true,
                 ..named
             }),
         ),
         (
             "for servers",
-            stage.proxies.issue(&Says {
+            fixture.proxies.issue(&Says {
                 purposes: &[ExtendedKeyUsagePurpose::ServerAuth],
                 ..named
             }),
         ),
         (
             "a client that is over",
-            stage.clients.issue(&Says {
+            fixture.clients.issue(&Says {
                 has_ended: true,
                 ..named
             }),
         ),
     ] {
         println!("{why}");
-        check_refused(&stage, &identity, &CLAIM).await;
+        check_refused(&fixture, &identity, &CLAIM).await;
     }
 }
 
 #[tokio::test]
-async fn a_certificate_that_does_not_say_what_it_is_for_and_one_with_another_between_are_accepted()
-{
-    let stage = Stage::new(&[]).await;
+async fn a_certificate_without_key_usage_and_one_with_an_intermediate_are_accepted() {
+    let fixture = Fixture::new(&[]).await;
     let named = Says {
         common_name: "front-proxy-client",
         ..Says::default()
     };
-    let between = stage.proxies.below("below").issue(&named);
+    let between = fixture.proxies.below("below").issue(&named);
     for (identity, user) in [
         (
-            stage.proxies.issue(&Says {
+            fixture.proxies.issue(&Says {
                 purposes: &[],
                 ..named
             }),
@@ -226,7 +225,7 @@ async fn a_certificate_that_does_not_say_what_it_is_for_and_one_with_another_bet
     ] {
         let said = format!("X-Remote-User: {user}");
         check_taken_for(
-            &stage,
+            &fixture,
             Some(&identity),
             &[&said],
             user,
@@ -237,8 +236,8 @@ async fn a_certificate_that_does_not_say_what_it_is_for_and_one_with_another_bet
 }
 
 #[tokio::test]
-async fn groups_and_all_else_that_the_proxy_says_reach_the_api_server() {
-    let stage = Stage::new(&[]).await;
+async fn groups_uid_and_extra_headers_reach_the_review() {
+    let fixture = Fixture::new(&[]).await;
     let said = [
         "X-REMOTE-USER: joe",
         "x-remote-uid: 17",
@@ -246,8 +245,8 @@ async fn groups_and_all_else_that_the_proxy_says_reach_the_api_server() {
         "x-Remote-group: b",
         "X-Remote-Extra-Authentication.kubernetes.io%2fcredential-Id: JTI=1",
     ];
-    assert_eq!(stage.proxy().await.queue(&said).await, 403);
-    let asked = stage.api.reviews();
+    assert_eq!(fixture.proxy().await.queue(&said).await, 403);
+    let asked = fixture.api.reviews();
     let spec = asked.last().unwrap();
     assert_eq!(spec["user"], "joe");
     assert_eq!(spec["uid"], "17");
@@ -259,22 +258,22 @@ async fn groups_and_all_else_that_the_proxy_says_reach_the_api_server() {
 }
 
 #[tokio::test]
-async fn headers_of_http_2_are_the_same_in_small_letters() {
-    let stage = Stage::new(&[]).await;
+async fn http_2_headers_in_lower_case_are_accepted() {
+    let fixture = Fixture::new(&[]).await;
     let request = http::Request::get(format!("https://localhost{QUEUE}"))
         .header("x-remote-user", "joe")
         .header("x-remote-group", "a")
         .header("x-remote-group", "b");
-    assert_eq!(ask_by_http2(&stage, request).await, 403);
+    assert_eq!(ask_by_http2(&fixture, request).await, 403);
     let groups = ["a", "b", "system:authenticated"]
         .map(str::to_owned)
         .to_vec();
-    assert_eq!(taken_for(&stage), ("joe".to_owned(), groups));
+    assert_eq!(taken_for(&fixture), ("joe".to_owned(), groups));
 }
 
 #[tokio::test]
-async fn whoever_is_in_a_thousand_groups_is_asked_about_with_all_of_them() {
-    let stage = Stage::new(&[]).await;
+async fn a_thousand_groups_reach_the_review() {
+    let fixture = Fixture::new(&[]).await;
     let groups: Vec<String> = (0..1015)
         .map(|number| format!("CN=a group of the directory,OU={number:040}"))
         .collect();
@@ -287,21 +286,21 @@ async fn whoever_is_in_a_thousand_groups_is_asked_about_with_all_of_them() {
             .map(|group| format!("X-Remote-Group: {group}")),
     );
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
-    assert_eq!(stage.proxy().await.queue(&said).await, 403);
-    assert_eq!(taken_for(&stage), ("joe".to_owned(), expected.clone()));
+    assert_eq!(fixture.proxy().await.queue(&said).await, 403);
+    assert_eq!(taken_for(&fixture), ("joe".to_owned(), expected.clone()));
     let mut request =
         http::Request::get(format!("https://localhost{QUEUE}")).header("x-remote-user", "jane");
     for group in &groups {
         request = request.header("x-remote-group", group);
     }
-    assert_eq!(ask_by_http2(&stage, request).await, 403);
-    assert_eq!(taken_for(&stage), ("jane".to_owned(), expected));
+    assert_eq!(ask_by_http2(&fixture, request).await, 403);
+    assert_eq!(taken_for(&fixture), ("jane".to_owned(), expected));
 }
 
-/// The code of the answer to a front proxy's question.
-async fn ask_by_http2(stage: &Stage, request: http::request::Builder) -> u16 {
-    let identity = stage.proxies.client("front-proxy-client");
-    let stream = TokioIo::new(stage.open(Some(&identity), b"h2").await);
+/// Returns the status code of a front proxy's request.
+async fn ask_by_http2(fixture: &Fixture, request: http::request::Builder) -> u16 {
+    let identity = fixture.proxies.client("front-proxy-client");
+    let stream = TokioIo::new(fixture.open(Some(&identity), b"h2").await);
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
             .await
@@ -319,10 +318,10 @@ async fn ask_by_http2(stage: &Stage, request: http::request::Builder) -> u16 {
 }
 
 #[tokio::test]
-async fn a_proxy_that_names_nobody_is_nobody() {
-    let stage = Stage::new(&[]).await;
+async fn a_front_proxy_without_a_user_is_unauthorized() {
+    let fixture = Fixture::new(&[]).await;
     assert_eq!(
-        stage
+        fixture
             .proxy()
             .await
             .queue(&["X-Remote-Group: system:masters"])
@@ -332,10 +331,10 @@ async fn a_proxy_that_names_nobody_is_nobody() {
 }
 
 #[tokio::test]
-async fn tokens_are_asked_about_once_and_wrong_ones_are_refused() {
-    let stage = Stage::new(&[]).await;
+async fn tokens_are_reviewed_once_and_invalid_ones_are_rejected() {
+    let fixture = Fixture::new(&[]).await;
     let asking = (0..8).map(|_| async {
-        let mut connection = stage.connect(None).await;
+        let mut connection = fixture.connect(None).await;
         connection
             .queue(&["Authorization: Bearer token-of-reader", CLAIM[0], CLAIM[1]])
             .await
@@ -343,10 +342,10 @@ async fn tokens_are_asked_about_once_and_wrong_ones_are_refused() {
     for code in futures::future::join_all(asking).await {
         assert!(![401, 403].contains(&code), "{code}");
     }
-    assert_eq!(stage.api.tokens(), ["token-of-reader"]);
+    assert_eq!(fixture.api.tokens(), ["token-of-reader"]);
     for _ in 0..2 {
         assert_eq!(
-            stage
+            fixture
                 .connect(None)
                 .await
                 .queue(&["Authorization: Bearer made-up"])
@@ -355,11 +354,11 @@ async fn tokens_are_asked_about_once_and_wrong_ones_are_refused() {
         );
     }
     assert_eq!(
-        stage.api.tokens(),
+        fixture.api.tokens(),
         ["made-up"],
         "that it is wrong is remembered too"
     );
-    let metrics = stage.metrics();
+    let metrics = fixture.metrics();
     assert!(
         metrics.contains(r#"authentication_attempts{result="failure"} 2"#),
         "{metrics}"
@@ -371,28 +370,28 @@ async fn tokens_are_asked_about_once_and_wrong_ones_are_refused() {
 }
 
 #[tokio::test]
-async fn probes_need_not_say_who_they_are() {
-    let stage = Stage::new(&[]).await;
+async fn probes_need_no_credentials() {
+    let fixture = Fixture::new(&[]).await;
     let stranger = Authority::new("strangers").client("somebody");
     for shown in [None, Some(&stranger)] {
-        let (code, body) = stage.connect(shown).await.get("/livez", &[]).await;
+        let (code, body) = fixture.connect(shown).await.get("/livez", &[]).await;
         assert_eq!(code, 200, "{body}");
     }
 }
 
 #[tokio::test]
-async fn certificates_of_callers_begin_and_end_by_the_api_servers_time() {
-    let stage = Stage::new(&[]).await;
+async fn client_certificates_are_valid_by_the_api_servers_time() {
+    let fixture = Fixture::new(&[]).await;
     let hours = |hours| Duration::from_hours(hours);
     let ended = || {
-        stage.proxies.issue(&Says {
+        fixture.proxies.issue(&Says {
             common_name: "front-proxy-client",
             has_ended: true,
             ..Says::default()
         })
     };
     let asks = async |identity: Identity| {
-        stage
+        fixture
             .connect(Some(&identity))
             .await
             .queue(&["X-Remote-User: hpa"])
@@ -400,15 +399,15 @@ async fn certificates_of_callers_begin_and_end_by_the_api_servers_time() {
     };
     assert_eq!(asks(ended()).await, 401);
     let own = SystemTime::now();
-    stage.clock.observe(own - hours(24), own, Instant::now());
+    fixture.clock.observe(own - hours(24), own, Instant::now());
     assert_eq!(
         asks(ended()).await,
         404,
         "this machine's clock is a day ahead"
     );
-    stage.clock.observe(own + hours(48), own, Instant::now());
+    fixture.clock.observe(own + hours(48), own, Instant::now());
     assert_eq!(
-        asks(stage.proxies.client("front-proxy-client")).await,
+        asks(fixture.proxies.client("front-proxy-client")).await,
         401,
         "it is two days behind"
     );

@@ -1,4 +1,4 @@
-//! A replica that is asked to end answers for some seconds, by the cluster as it is then.
+//! A terminating replica serves for some seconds, from the current state of the cluster.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -23,13 +23,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::Says;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 const CRON: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/crane_autoscaling_cron";
 const KIND: &str = "effectivehorizontalpodautoscalers";
 
-/// Lists of one autoscaler with a window of time and of nothing else, and a watch of the former
-/// that sends these events.
+/// An API server with one EHPA with a cron schedule, and a watch of EHPAs with these events.
 fn cluster(events: mpsc::UnboundedReceiver<Value>) -> Client {
     let events = Arc::new(Mutex::new(Some(events)));
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -84,15 +83,15 @@ fn autoscaler() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
-    let mut stage = Stage::new(&[]).await;
-    let identity = stage.servers.issue(&Says {
+    let mut fixture = Fixture::new(&[]).await;
+    let identity = fixture.servers.issue(&Says {
         common_name: "localhost",
         purposes: &[],
         ..Says::default()
     });
     let (certificate, key) = (
-        stage.write("own.crt", &identity.pem.0),
-        stage.write("own.key", &identity.pem.1),
+        fixture.write("own.crt", &identity.pem.0),
+        fixture.write("own.key", &identity.pem.1),
     );
     let [certificate, key] = [&certificate, &key].map(|path| path.to_str().context("a path"));
     let words = [
@@ -119,10 +118,10 @@ async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
         activity: Activity::default(),
         shutdown: shutdown.clone(),
         tasks: tasks.clone(),
-        config: stage.api.config.clone(),
+        config: fixture.api.config.clone(),
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    stage.address = listener.local_addr()?;
+    fixture.address = listener.local_addr()?;
     let port = async { Ok(Port::on(listener, LIMITS)) };
     let running = tokio::spawn(adapter::run_on(port, args, chassis));
 
@@ -131,7 +130,11 @@ async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
             format!("the answer is a {expected}"),
             Pace::WITHIN,
             async || {
-                let (code, body) = stage.proxy().await.get(CRON, &["X-Remote-User: hpa"]).await;
+                let (code, body) = fixture
+                    .proxy()
+                    .await
+                    .get(CRON, &["X-Remote-User: hpa"])
+                    .await;
                 ensure!(code == expected, "{code} {body}");
                 Ok(())
             },

@@ -1,5 +1,4 @@
-//! The adapter over real TLS on the loopback interface: who is believed to be whom, what the API
-//! server is asked about callers, and what is left to other providers.
+//! The adapter over real TLS on the loopback interface: authentication, authorization and routes.
 
 mod access;
 mod api_server;
@@ -7,11 +6,11 @@ mod authority;
 mod configuration;
 mod crowd;
 mod files;
+mod fixture;
 mod identity;
 mod keda;
 mod leaving;
 mod operator;
 mod provider;
 mod providers;
-mod stage;
-mod surface;
+mod server;

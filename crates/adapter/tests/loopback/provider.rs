@@ -1,4 +1,4 @@
-//! Another provider of external metrics: answers as it is told, hangs, dies and comes back.
+//! Another provider of external metrics. It returns configured results, hangs, dies and comes back.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,22 +18,22 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::authority::{Authority, Says};
-use crate::stage::tls;
+use crate::fixture::tls;
 
-/// What it does with a question.
+/// The behaviour of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
-    /// Answers with this value.
+    /// Returns this value.
     Says(i64),
-    /// Answers with this code.
+    /// Returns this status code.
     Refuses(u16),
-    /// Does not answer.
+    /// Never responds.
     Hangs,
-    /// Is not there: connections are closed at once.
+    /// Closes connections at once.
     IsDead,
 }
 
-/// A question as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) uri: String,
@@ -45,7 +45,7 @@ struct Known {
     asked: Mutex<Vec<Asked>>,
 }
 
-/// A running one; it ends when dropped.
+/// A running provider. It ends when dropped.
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Authority,
@@ -86,12 +86,12 @@ impl Provider {
         self.known.does.send_replace(does);
     }
 
-    /// The questions since the last time.
+    /// Takes the requests since the last call.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.known.asked.lock().unwrap())
     }
 
-    /// Connections since the last time.
+    /// Takes the number of connections since the last call.
     pub(crate) fn connections(&self) -> usize {
         self.door.connections.swap(0, Ordering::Relaxed)
     }
@@ -127,12 +127,12 @@ async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
     }
 }
 
-/// Where connections to a server of these tests come in. It ends when dropped.
+/// A proxy in front of a server, which ends when dropped.
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
-    /// Whether there are connections at all; those that live end with it.
+    /// Whether connections are accepted. Open ones are closed if not.
     pub(crate) is_open: watch::Sender<bool>,
-    /// Those that were tried.
+    /// The number of attempts.
     connections: Arc<AtomicUsize>,
     tasks: Vec<AbortHandle>,
 }

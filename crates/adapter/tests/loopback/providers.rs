@@ -1,13 +1,12 @@
-//! What is left to other providers: in whose name they are asked, and what happens when they hang,
-//! die, come back or ask us.
+//! Requests that are forwarded to other providers: identity, timeouts, failures and loops.
 
 use anyhow::{bail, ensure};
 use eventually::{Pace, eventually};
 use futures::future::{join, join_all};
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, QUEUE};
 use crate::provider::{Does, Provider};
-use crate::stage::{QUEUE, Stage};
 
 pub(crate) const HPA: &str = "X-Remote-User: hpa";
 
@@ -22,11 +21,11 @@ fn upstream(
     format!("{{name: {name}, url: 'https://{address}', serverName: localhost, caFile: {ca}{more}}}")
 }
 
-/// Leaves everything to the provider.
-async fn leave_all(stage: &Stage, provider: &Provider, more: &str) {
-    let authority = stage.write("provider.crt", &provider.authority.pem());
+/// Makes the provider the default upstream.
+async fn leave_all(fixture: &Fixture, provider: &Provider, more: &str) {
+    let authority = fixture.write("provider.crt", &provider.authority.pem());
     let upstream = upstream("another", provider.address, &authority, more);
-    stage
+    fixture
         .leave(&format!(
             "upstreams: [{upstream}]\ndefaultUpstream: another"
         ))
@@ -34,9 +33,9 @@ async fn leave_all(stage: &Stage, provider: &Provider, more: &str) {
         .unwrap();
 }
 
-/// What the adapter says, as the value or the message.
-pub(crate) async fn ask(stage: &Stage, path: &str) -> (u16, String) {
-    let (code, body) = stage.proxy().await.get(path, &[HPA]).await;
+/// Returns the status code and the value or the message of a response.
+pub(crate) async fn ask(fixture: &Fixture, path: &str) -> (u16, String) {
+    let (code, body) = fixture.proxy().await.get(path, &[HPA]).await;
     let body: Value = serde_json::from_str(&body).unwrap();
     let text = if code == 200 {
         &body["items"][0]["value"]
@@ -49,12 +48,12 @@ pub(crate) async fn ask(stage: &Stage, path: &str) -> (u16, String) {
     )
 }
 
-pub(crate) async fn becomes(stage: &Stage, path: &str, expected: (u16, &str)) {
+pub(crate) async fn becomes(fixture: &Fixture, path: &str, expected: (u16, &str)) {
     let asking = eventually(
         format!("the answer is {expected:?}"),
         Pace::WITHIN,
         async || {
-            let (code, text) = ask(stage, path).await;
+            let (code, text) = ask(fixture, path).await;
             ensure!((code, text.as_str()) == expected, "{code} {text}");
             Ok(())
         },
@@ -63,16 +62,19 @@ pub(crate) async fn becomes(stage: &Stage, path: &str, expected: (u16, &str)) {
 }
 
 #[tokio::test]
-async fn a_question_is_left_to_its_owner_in_our_own_name() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(42)).await);
-    let authority = stage.write("provider.crt", &provider.authority.pem());
+async fn a_request_is_forwarded_with_the_adapters_identity() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Does::Says(42)).await,
+    );
+    let authority = fixture.write("provider.crt", &provider.authority.pem());
     let upstream = upstream("keda", provider.address, &authority, "");
-    stage
+    fixture
         .leave(&format!("upstreams: [{upstream}]"))
         .await
         .unwrap();
     let path = format!("{QUEUE}?labelSelector=scaledobject.keda.sh%2Fname%3Dorders");
-    let (code, body) = stage
+    let (code, body) = fixture
         .proxy()
         .await
         .get(&path, &[HPA, "Authorization: Bearer mine"])
@@ -93,96 +95,102 @@ async fn a_question_is_left_to_its_owner_in_our_own_name() {
             .starts_with("plimsoll/")
     );
     assert!(!asked[0].headers.contains_key("x-remote-user"));
-    // Without the selector it is nobody's.
-    assert_eq!(ask(&stage, QUEUE).await.0, 404);
+    // Without the selector no route matches.
+    assert_eq!(ask(&fixture, QUEUE).await.0, 404);
     assert_eq!(provider.asked().len(), 0);
-    let metrics = stage.metrics();
+    let metrics = fixture.metrics();
     let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
     assert!(metrics.contains(line), "{metrics}");
 }
 
 #[tokio::test]
-async fn whoever_may_not_know_does_not_learn_it_from_another_provider() {
+async fn an_unauthorized_caller_gets_no_metric_of_another_provider() {
     for mode in ["sar", "sar-wildcard", "trust-front-proxy"] {
-        let stage = Stage::new(&[&format!("--authorization-mode={mode}")]).await;
+        let fixture = Fixture::new(&[&format!("--authorization-mode={mode}")]).await;
         let provider = Provider::start(Does::Says(42)).await;
-        leave_all(&stage, &provider, "").await;
+        leave_all(&fixture, &provider, "").await;
         assert_eq!(
-            stage.proxy().await.queue(&["X-Remote-User: nobody"]).await,
+            fixture
+                .proxy()
+                .await
+                .queue(&["X-Remote-User: nobody"])
+                .await,
             403,
             "{mode}"
         );
         assert_eq!(provider.asked().len(), 0, "{mode}");
-        assert_eq!(ask(&stage, QUEUE).await, (200, "42".to_owned()), "{mode}");
+        assert_eq!(ask(&fixture, QUEUE).await, (200, "42".to_owned()), "{mode}");
     }
 }
 
 #[tokio::test]
-async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alone_until_it_is_back()
-{
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(1)).await);
-    leave_all(&stage, &provider, ", timeout: 200ms, maxStale: 10m").await;
-    assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
+async fn while_a_provider_hangs_its_last_response_counts_and_then_the_circuit_opens() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Does::Says(1)).await,
+    );
+    leave_all(&fixture, &provider, ", timeout: 200ms, maxStale: 10m").await;
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "1".to_owned()));
     provider.now(Does::Hangs);
     let unheard = QUEUE.replace("queue", "unheard");
     becomes(
-        &stage,
+        &fixture,
         &unheard,
         (
             503,
-            "the provider another gives no metric: no answer within 200ms",
+            "the provider another has no value: no response within 200ms",
         ),
     )
     .await;
-    let resting = "the provider another gives no metric: it has failed too often and is not asked for some seconds";
-    ask_until_it_rests(
-        &stage,
+    let circuit_open = "the provider another has no value: its circuit is open for some seconds after repeated failures";
+    request_until_the_circuit_opens(
+        &fixture,
         |namespace| QUEUE.replace("shop", namespace),
-        resting,
+        circuit_open,
     )
     .await;
     assert!(
-        stage
+        fixture
             .metrics()
             .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="another"} 1"#),
         "{}",
-        stage.metrics()
+        fixture.metrics()
     );
-    assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "1".to_owned()));
     let stood_in = r#"plimsoll_adapter_route_requests_total{outcome="stale",route="default",upstream="another"}"#;
-    // What was said is shared for a second, and stands in after that.
+    // A response is shared for a second; afterwards it replaces missing ones.
     let asking = eventually("the old answer stands in", Pace::WITHIN, async || {
-        let metrics = stage.metrics();
+        let metrics = fixture.metrics();
         if metrics.contains(stood_in) {
             return Ok(());
         }
-        assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
+        assert_eq!(ask(&fixture, QUEUE).await, (200, "1".to_owned()));
         bail!("{metrics}")
     });
     asking.await.unwrap();
     provider.now(Does::Says(2));
-    becomes(&stage, QUEUE, (200, "2")).await;
+    becomes(&fixture, QUEUE, (200, "2")).await;
     assert!(
-        stage
+        fixture
             .metrics()
             .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="another"} 0"#),
         "{}",
-        stage.metrics()
+        fixture.metrics()
     );
 }
 
 #[tokio::test]
-async fn metrics_that_are_broken_do_not_keep_others_from_theirs() {
-    let (stage, provider) = (
-        Stage::new(&[]).await,
+async fn errors_of_some_metrics_do_not_affect_others() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
         Provider::start(Does::Refuses(500)).await,
     );
-    leave_all(&stage, &provider, ", timeout: 200ms").await;
-    let broken = "the provider another gives no metric: it answered 500: none of that";
+    leave_all(&fixture, &provider, ", timeout: 200ms").await;
+    let broken = "the provider another has no value: it responded 500: none of that";
     for number in 0..10 {
         let path = QUEUE.replace("queue", &format!("broken{number}"));
         assert_eq!(
-            ask(&stage, &path).await,
+            ask(&fixture, &path).await,
             (503, broken.to_owned()),
             "{number}"
         );
@@ -191,27 +199,35 @@ async fn metrics_that_are_broken_do_not_keep_others_from_theirs() {
     provider.now(Does::Hangs);
     for number in 0..8 {
         let path = QUEUE.replace("queue", &format!("late{number}"));
-        let (code, message) = ask(&stage, &path).await;
+        let (code, message) = ask(&fixture, &path).await;
         assert!(
-            code == 503 && message.ends_with("no answer within 200ms"),
+            code == 503 && message.ends_with("no response within 200ms"),
             "{number}: {code} {message}"
         );
     }
     provider.now(Does::Says(1));
-    assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "1".to_owned()));
     provider.now(Does::Refuses(503));
-    let resting = "the provider another gives no metric: it has failed too often and is not asked for some seconds";
-    becomes(&stage, &QUEUE.replace("queue", "unheard"), (503, resting)).await;
+    let circuit_open = "the provider another has no value: its circuit is open for some seconds after repeated failures";
+    becomes(
+        &fixture,
+        &QUEUE.replace("queue", "unheard"),
+        (503, circuit_open),
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn slow_questions_of_one_namespace_take_no_place_of_the_autoscaler() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(42)).await);
-    leave_all(&stage, &provider, ", timeout: 1s").await;
+async fn slow_requests_of_one_namespace_take_no_place_of_the_autoscaler() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Does::Says(42)).await,
+    );
+    leave_all(&fixture, &provider, ", timeout: 1s").await;
     let tenant = ["X-Remote-User: reader"];
     let mut connections = Vec::new();
     for _ in 0..60 {
-        let mut connection = stage.proxy().await;
+        let mut connection = fixture.proxy().await;
         // A connection without a request is closed after some seconds.
         assert_eq!(connection.queue(&tenant).await, 200);
         connections.push(connection);
@@ -230,44 +246,47 @@ async fn slow_questions_of_one_namespace_take_no_place_of_the_autoscaler() {
     );
     let asked = async {
         let waiting = eventually("the tenant's share is used up", Pace::WITHIN, async || {
-            let (code, body) = stage
+            let (code, body) = fixture
                 .proxy()
                 .await
                 .get(&QUEUE.replace("queue", "one-more"), &tenant)
                 .await;
             ensure!(
-                code == 429 || body.contains("too many questions at once"),
+                code == 429 || body.contains("too many requests at once"),
                 "{code} {body}"
             );
             Ok(())
         });
         waiting.await.unwrap();
         provider.now(Does::Says(42));
-        (ask(&stage, QUEUE).await, provider.now(Does::Hangs))
+        (ask(&fixture, QUEUE).await, provider.now(Does::Hangs))
     };
     let (codes, (answer, ())) = join(slow, asked).await;
     assert_eq!(answer, (200, "42".to_owned()));
     assert!(codes.contains(&429) && !codes.contains(&403), "{codes:?}");
 }
 
-/// Asks in namespaces in which nothing was asked before until the provider is left alone.
-pub(crate) async fn ask_until_it_rests(
-    stage: &Stage,
+/// Requests metrics in new namespaces until the circuit is open.
+pub(crate) async fn request_until_the_circuit_opens(
+    fixture: &Fixture,
     path: impl Fn(&str) -> String,
-    resting: &str,
+    circuit_open: &str,
 ) {
     for number in 0..5 {
-        assert_eq!(ask(stage, &path(&format!("unheard{number}"))).await.0, 503);
+        assert_eq!(
+            ask(fixture, &path(&format!("unheard{number}"))).await.0,
+            503
+        );
     }
-    becomes(stage, &path("unheard"), (503, resting)).await;
+    becomes(fixture, &path("unheard"), (503, circuit_open)).await;
 }
 
 #[tokio::test]
-async fn a_provider_that_is_gone_is_tried_twice_and_found_again() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::IsDead).await);
-    leave_all(&stage, &provider, "").await;
-    let (code, message) = ask(&stage, QUEUE).await;
-    let public = "the provider another gives no metric: no answer: the connection failed";
+async fn a_lost_provider_is_tried_twice_and_reconnected() {
+    let (fixture, provider) = (Fixture::new(&[]).await, Provider::start(Does::IsDead).await);
+    leave_all(&fixture, &provider, "").await;
+    let (code, message) = ask(&fixture, QUEUE).await;
+    let public = "the provider another has no value: no response: the connection failed";
     assert_eq!(
         (code, message.as_str()),
         (503, public),
@@ -275,70 +294,77 @@ async fn a_provider_that_is_gone_is_tried_twice_and_found_again() {
     );
     assert_eq!(provider.connections(), 2);
     provider.now(Does::Says(3));
-    assert_eq!(ask(&stage, QUEUE).await, (200, "3".to_owned()));
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "3".to_owned()));
     provider.now(Does::IsDead);
-    // Its last word stands in for thirty seconds.
-    becomes(&stage, &QUEUE.replace("queue", "unheard"), (503, &message)).await;
-    assert_eq!(ask(&stage, QUEUE).await, (200, "3".to_owned()));
+    // The last response replaces missing ones for thirty seconds.
+    becomes(
+        &fixture,
+        &QUEUE.replace("queue", "unheard"),
+        (503, &message),
+    )
+    .await;
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "3".to_owned()));
 }
 
 #[tokio::test]
-async fn a_provider_that_cannot_be_connected_to_is_refused_without_naming_files() {
-    let stage = Stage::new(&[]).await;
-    let missing = stage.write("empty.crt", "");
+async fn errors_of_an_invalid_upstream_do_not_name_files() {
+    let fixture = Fixture::new(&[]).await;
+    let missing = fixture.write("empty.crt", "");
     let upstream = upstream("another", "127.0.0.1:1".parse().unwrap(), &missing, "");
-    stage
+    fixture
         .leave(&format!(
             "upstreams: [{upstream}]\ndefaultUpstream: another"
         ))
         .await
         .unwrap();
-    let public =
-        "the provider another gives no metric: its certificates or settings cannot be used";
-    assert_eq!(ask(&stage, QUEUE).await, (503, public.to_owned()));
+    let public = "the provider another has no value: its certificates or settings are not valid";
+    assert_eq!(ask(&fixture, QUEUE).await, (503, public.to_owned()));
 }
 
 #[tokio::test]
-async fn an_old_word_stands_in_no_longer_than_it_may() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(3)).await);
-    leave_all(&stage, &provider, ", maxStale: 0s").await;
-    assert_eq!(ask(&stage, QUEUE).await, (200, "3".to_owned()));
+async fn the_last_response_expires() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Does::Says(3)).await,
+    );
+    leave_all(&fixture, &provider, ", maxStale: 0s").await;
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "3".to_owned()));
     provider.now(Does::Refuses(500));
     becomes(
-        &stage,
+        &fixture,
         QUEUE,
         (
             503,
-            "the provider another gives no metric: it answered 500: none of that",
+            "the provider another has no value: it responded 500: none of that",
         ),
     )
     .await;
 }
 
 #[tokio::test]
-async fn that_there_is_no_such_metric_is_an_answer() {
-    let (stage, provider) = (
-        Stage::new(&[]).await,
+async fn not_found_is_a_response() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
         Provider::start(Does::Refuses(404)).await,
     );
-    leave_all(&stage, &provider, "").await;
+    leave_all(&fixture, &provider, "").await;
     for _ in 0..10 {
         assert_eq!(
-            ask(&stage, QUEUE).await,
-            (404, "none of that (asked of another)".to_owned())
+            ask(&fixture, QUEUE).await,
+            (404, "none of that (from another)".to_owned())
         );
     }
     assert_eq!(provider.asked().len(), 10, "it is not left alone for that");
     provider.now(Does::Refuses(403));
-    let refused = "the provider another gives no metric: it does not let the adapter's service account read (403): none of that";
-    assert_eq!(ask(&stage, QUEUE).await, (503, refused.to_owned()));
+    let refused = "the provider another has no value: it denies access to the adapter's service account (403): none of that";
+    assert_eq!(ask(&fixture, QUEUE).await, (503, refused.to_owned()));
 }
 
 #[tokio::test]
-async fn many_who_ask_the_same_are_one_question() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Hangs).await);
-    leave_all(&stage, &provider, "").await;
-    let asking = futures::future::join_all((0..10).map(|_| ask(&stage, QUEUE)));
+async fn identical_requests_are_sent_once() {
+    let (fixture, provider) = (Fixture::new(&[]).await, Provider::start(Does::Hangs).await);
+    leave_all(&fixture, &provider, "").await;
+    let asking = futures::future::join_all((0..10).map(|_| ask(&fixture, QUEUE)));
     let answering = async {
         let is_asked = async || {
             ensure!(!provider.asked().is_empty(), "it is not");
@@ -360,68 +386,71 @@ async fn many_who_ask_the_same_are_one_question() {
 }
 
 #[tokio::test]
-async fn only_a_provider_with_the_right_certificate_is_asked() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(5)).await);
-    let authority = stage.write("provider.crt", &stage.servers.pem());
+async fn only_a_provider_with_a_valid_certificate_gets_requests() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Does::Says(5)).await,
+    );
+    let authority = fixture.write("provider.crt", &fixture.servers.pem());
     let wrong = upstream("another", provider.address, &authority, "");
-    stage
+    fixture
         .leave(&format!("upstreams: [{wrong}]\ndefaultUpstream: another"))
         .await
         .unwrap();
-    let (code, message) = ask(&stage, QUEUE).await;
+    let (code, message) = ask(&fixture, QUEUE).await;
     assert_eq!(
         (code, message.as_str()),
         (
             503,
-            "the provider another gives no metric: no answer: the connection failed"
+            "the provider another has no value: no response: the connection failed"
         )
     );
     assert_eq!(provider.asked().len(), 0);
-    stage.write("provider.crt", &provider.authority.pem());
-    stage.routes.reload().await.unwrap();
-    assert_eq!(ask(&stage, QUEUE).await, (200, "5".to_owned()));
+    fixture.write("provider.crt", &provider.authority.pem());
+    fixture.routes.reload().await.unwrap();
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "5".to_owned()));
     let named = wrong.replace("serverName: localhost", "serverName: somebody.else.svc");
-    stage
+    fixture
         .leave(&format!("upstreams: [{named}]\ndefaultUpstream: another"))
         .await
         .unwrap();
-    let (code, message) = ask(&stage, &QUEUE.replace("queue", "unheard")).await;
+    let (code, message) = ask(&fixture, &QUEUE.replace("queue", "unheard")).await;
     assert_eq!(
         (code, message.as_str()),
         (
             503,
-            "the provider another gives no metric: no answer: the connection failed"
+            "the provider another has no value: no response: the connection failed"
         )
     );
 }
 
 #[tokio::test]
-async fn a_file_with_a_mistake_leaves_the_old_one_in_use() {
-    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(6)).await);
-    leave_all(&stage, &provider, "").await;
-    let error = stage
+async fn an_invalid_file_keeps_the_previous_one() {
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Does::Says(6)).await,
+    );
+    leave_all(&fixture, &provider, "").await;
+    let error = fixture
         .leave("routes: [{name: a, metrics: ['*'], upstream: nobody}]")
         .await
         .unwrap_err();
-    assert_eq!(
-        error,
-        "routes[0].upstream: no upstream is called \"nobody\""
-    );
+    assert_eq!(error, "routes[0].upstream: there is no upstream \"nobody\"");
     assert!(
-        stage
+        fixture
             .metrics()
             .contains("plimsoll_adapter_routes_config_last_reload_successful 0"),
         "{}",
-        stage.metrics()
+        fixture.metrics()
     );
-    assert_eq!(ask(&stage, QUEUE).await, (200, "6".to_owned()));
-    stage.leave("").await.unwrap();
-    assert_eq!(ask(&stage, QUEUE).await.0, 404);
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "6".to_owned()));
+    fixture.leave("").await.unwrap();
+    assert_eq!(ask(&fixture, QUEUE).await.0, 404);
 }
 
 #[tokio::test]
-async fn two_adapters_that_leave_the_same_to_each_other_find_out() {
-    let (one, two) = (Stage::new(&[]).await, Stage::new(&[]).await);
+async fn two_adapters_that_forward_to_each_other_detect_the_loop() {
+    let (one, two) = (Fixture::new(&[]).await, Fixture::new(&[]).await);
     for (own, other, name) in [(&one, &two, "two"), (&two, &one, "one")] {
         let authority = own.write("other.crt", &other.servers.pem());
         let upstream = upstream(name, other.address, &authority, "");
@@ -435,10 +464,7 @@ async fn two_adapters_that_leave_the_same_to_each_other_find_out() {
         message.starts_with("the metric queue is forwarded to the provider two, but the request has passed this adapter before"),
         "{message}"
     );
-    assert!(
-        message.ends_with("(asked of one) (asked of two)"),
-        "{message}"
-    );
+    assert!(message.ends_with("(from one) (from two)"), "{message}");
     let line =
         r#"plimsoll_adapter_route_requests_total{outcome="loop",route="default",upstream="two"} 1"#;
     assert!(one.metrics().contains(line), "{}", one.metrics());

@@ -1,5 +1,5 @@
-//! A workload that keeps what it has keeps it under a real autoscaler, which reads both sizes of
-//! the workload itself.
+//! A workload without an open window keeps its replicas under the HPA controller, which reads both
+//! replica counts itself.
 
 use jiff::SignedDuration;
 use scaling::hpa::{
@@ -9,8 +9,8 @@ use scaling::hpa::{
 
 use super::{cron, external, now, shop, timetable};
 
-/// What the adapter says of a workload of this size outside all windows: thousandths, or why
-/// nothing.
+/// Returns the adapter's value for a workload of this size outside all windows in thousandths, or
+/// the error.
 fn answer(wanted: i32, there: i32) -> Result<i64, String> {
     let name = format!("size-{wanted}-{there}");
     let mut view = shop();
@@ -29,7 +29,7 @@ fn answer(wanted: i32, there: i32) -> Result<i64, String> {
         .sum())
 }
 
-/// How many replicas the autoscaler sets.
+/// Returns the replicas that the autoscaler sets.
 fn set(wanted: i32, there: i32) -> i32 {
     let workload = Workload {
         pods: &[],
@@ -55,7 +55,7 @@ fn set(wanted: i32, there: i32) -> i32 {
 }
 
 #[test]
-fn a_workload_keeps_its_size_while_another_number_of_pods_is_there() {
+fn a_workload_keeps_its_size_while_another_number_of_pods_exists() {
     for wanted in [2, 8, 10, 21, 105, 999] {
         for there in (wanted - wanted / 7 - 1)..=(wanted + wanted / 7 + 1) {
             assert_eq!(set(wanted, there), wanted, "{there} of {wanted}");
@@ -63,6 +63,6 @@ fn a_workload_keeps_its_size_while_another_number_of_pods_is_there() {
     }
     assert_eq!(answer(10, 10), Ok(10_000));
     let why = "the server could not find the metric crane_autoscaling_cron: no window is open, Deployment shop/size-10-11 keeps its \
-               replicas: 11 of 10 replicas are there";
+               replicas: 11 of 10 pods exist";
     assert_eq!(answer(10, 11), Err(why.to_owned()));
 }

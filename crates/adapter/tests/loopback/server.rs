@@ -1,5 +1,4 @@
-//! The adapter's endpoint which knows nothing by itself: whoever is let in is told that there is no
-//! such metric.
+//! The adapter's endpoint without metrics: an authorized request gets a 404.
 
 use adapter::metrics::Metrics;
 use adapter::providers::Providers;

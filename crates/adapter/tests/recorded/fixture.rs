@@ -1,4 +1,4 @@
-//! This adapter before the recorded cluster and the recorded store.
+//! The adapter with the recorded cluster and the recorded store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use crate::api_server::{self, Rights};
 use crate::recording::{Recording, the_cluster};
 use crate::store::Store;
 
-/// What is listed where there is no metric yet.
+/// The placeholder in discovery without metrics.
 const PLACEHOLDERS: [&str; 2] = ["custommetrics", "externalmetrics"];
-/// Larger answers are not expected.
+/// The largest expected response.
 const LARGEST: usize = 1 << 20;
 
-/// A running adapter; it ends when dropped.
-pub(crate) struct Stage {
+/// A running adapter. It ends when dropped.
+pub(crate) struct Fixture {
     router: Router,
     store: Arc<Store>,
     shutdown: CancellationToken,
@@ -43,19 +43,19 @@ pub(crate) struct Stage {
     _folder: TempDir,
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
 }
 
-impl Stage {
-    /// An error where the rule file is wrong.
+impl Fixture {
+    /// Fails if the rule file is not valid.
     pub(crate) async fn new(recording: &Recording) -> anyhow::Result<Self> {
         Self::with(recording, Rights::Everywhere).await
     }
 
-    /// The same where callers have these rights.
+    /// Starts with callers that have these rights.
     pub(crate) async fn with(recording: &Recording, rights: Rights) -> anyhow::Result<Self> {
         let (store, address) = Store::start(recording).await;
         let folder = tempfile::tempdir().expect("a folder");
@@ -122,7 +122,7 @@ impl Stage {
         })
     }
 
-    /// The code and the body of the answer to a path.
+    /// Returns the status code and the body of a response.
     pub(crate) async fn ask(&self, path: &str) -> (u16, Value) {
         let request = Request::get(path).body(Body::empty()).expect("a request");
         let Ok(response) = self.router.clone().oneshot(request).await;
@@ -136,7 +136,7 @@ impl Stage {
         )
     }
 
-    /// The names of the metrics that an API lists, and whether they are of something in namespaces.
+    /// Returns the metrics in the discovery of an API, and whether their objects are namespaced.
     pub(crate) async fn listed(&self, api: &str) -> Vec<(String, bool)> {
         let (code, body) = self.ask(&format!("/apis/{api}")).await;
         assert_eq!(code, 200, "{api}: {body}");
@@ -154,7 +154,7 @@ impl Stage {
         listed.collect()
     }
 
-    /// Waits until an API lists metrics in place of the one name that stands for all.
+    /// Waits until discovery contains metrics instead of the placeholder.
     pub(crate) async fn knows_its_metrics(&self, api: &str) {
         let known = eventually(
             "the metrics of the rules are listed",
@@ -171,7 +171,7 @@ impl Stage {
         known.await.expect("metrics");
     }
 
-    /// The queries that reached the store.
+    /// Returns the queries that the store received.
     pub(crate) fn queries(&self) -> BTreeSet<String> {
         self.store.asked()
     }

@@ -1,4 +1,4 @@
-//! The adapter's own endpoint over real TLS, with authentication that asks the API server of these tests.
+//! The adapter's endpoint over real TLS, with authentication by the API server of these tests.
 
 use adapter::metrics::PREFIX;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,23 +27,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api_server::{ApiServer, Data};
 use crate::authority::{Authority, Identity, Says};
-use crate::surface;
+use crate::server;
 
-/// A question for an external metric, to which `list` is the verb.
+/// A request for an external metric; its verb is `list`.
 pub(crate) const QUEUE: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue";
 
-/// Everything that a test needs; it ends when dropped.
-pub(crate) struct Stage {
+/// The fixture. It ends when dropped.
+pub(crate) struct Fixture {
     pub(crate) api: ApiServer,
     pub(crate) auth: DelegatedAuth,
-    /// The API server's time as authentication knows it; at first that of this machine.
+    /// The API server's time as authentication knows it; initially the machine's.
     pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
-    /// Signs the certificates of front proxies.
+    /// The CA of front proxies.
     pub(crate) proxies: Authority,
-    /// Signs the certificates of ordinary clients.
+    /// The CA of clients.
     pub(crate) clients: Authority,
-    /// What it leaves to others; nothing at first.
+    /// The routes; initially none.
     pub(crate) routes: Routes,
     pub(crate) servers: Authority,
     pub(crate) address: SocketAddr,
@@ -51,7 +51,7 @@ pub(crate) struct Stage {
     tasks: Vec<AbortHandle>,
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
     }
@@ -63,7 +63,7 @@ struct Flags {
     auth: AuthArgs,
 }
 
-/// Flags about callers.
+/// Parses flags of authentication and authorization.
 pub(crate) fn flags(words: &[&str]) -> AuthArgs {
     let program = Program {
         name: "adapter",
@@ -76,7 +76,7 @@ pub(crate) fn flags(words: &[&str]) -> AuthArgs {
     flags.auth
 }
 
-/// What an API server writes into the `ConfigMap`.
+/// Returns the entries that an API server writes into the `ConfigMap`.
 pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -> Data {
     Data::from([
         ("client-ca-file", clients.to_owned()),
@@ -101,13 +101,13 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
     ])
 }
 
-/// What an API server usually writes.
+/// Returns the usual entries.
 pub(crate) fn usual(proxies: &Authority, clients: &Authority) -> Data {
     configuration(&proxies.pem(), &clients.pem(), r#"["front-proxy-client"]"#)
 }
 
-impl Stage {
-    /// With the usual configuration.
+impl Fixture {
+    /// Starts with the usual entries.
     pub(crate) async fn new(words: &[&str]) -> Self {
         Self::with(words, |proxies, clients| Some(usual(proxies, clients))).await
     }
@@ -119,7 +119,7 @@ impl Stage {
         Self::within(LIMITS, words, configuration).await
     }
 
-    /// With other limits than the program's.
+    /// Starts with other limits than the program's.
     pub(crate) async fn within(
         limits: Limits,
         words: &[&str],
@@ -153,10 +153,10 @@ impl Stage {
         let tls = tls(&folder, &identity).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let surface = surface::router(auth.clone(), Some(routes.clone()), &registry, readiness);
+        let router = server::router(auth.clone(), Some(routes.clone()), &registry, readiness);
         let server = tokio::spawn(serving::serve::serve(
             listener,
-            surface,
+            router,
             Some(tls.current()),
             limits,
             CancellationToken::new(),
@@ -177,12 +177,12 @@ impl Stage {
         }
     }
 
-    /// A file beside those that it reads.
+    /// Writes a file next to the routes file.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         write(&self.folder, name, text)
     }
 
-    /// Leaves this to others from now on.
+    /// Replaces the routes file.
     pub(crate) async fn leave(&self, text: &str) -> Result<(), String> {
         self.write("routes.yaml", text);
         self.routes
@@ -191,13 +191,13 @@ impl Stage {
             .map_err(|error| format!("{error:#}"))
     }
 
-    /// A front proxy's connection.
+    /// Opens a front proxy's connection.
     pub(crate) async fn proxy(&self) -> Connection {
         self.connect(Some(&self.proxies.client("front-proxy-client")))
             .await
     }
 
-    /// A connection on which this is shown.
+    /// Opens a connection with these credentials.
     pub(crate) async fn connect(&self, identity: Option<&Identity>) -> Connection {
         Connection(self.open(identity, b"http/1.1").await)
     }
@@ -211,7 +211,7 @@ impl Stage {
             .await
     }
 
-    /// A connection from another address, on which this is shown.
+    /// Opens a connection from another address with these credentials.
     pub(crate) async fn connect_from(
         &self,
         from: Ipv4Addr,
@@ -220,7 +220,7 @@ impl Stage {
         Connection(self.open_from(from, identity, b"http/1.1").await)
     }
 
-    /// Every address that begins with 127 is this machine's.
+    /// Every address that begins with 127 is local.
     async fn open_from(
         &self,
         from: Ipv4Addr,
@@ -252,7 +252,7 @@ impl Stage {
             .unwrap()
     }
 
-    /// The metrics.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> String {
         prometheus::TextEncoder::new()
             .encode_to_string(&self.registry.gather())
@@ -266,7 +266,7 @@ fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Each adapter of these tests is a Service of its own name.
+/// Each adapter of these tests has its own Service name.
 async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
     let args = RoutesArgs {
         routes_file: Some(write(folder, "routes.yaml", "")),
@@ -290,7 +290,7 @@ pub(crate) async fn tls(folder: &TempDir, identity: &Identity) -> ServingTls {
     tls_for(folder, identity, None).await
 }
 
-/// With authorities of clients, for nobody who has not a certificate from them.
+/// With a client CA, connections without a certificate from it are rejected.
 pub(crate) async fn tls_for(
     folder: &TempDir,
     identity: &Identity,
@@ -309,11 +309,12 @@ pub(crate) async fn tls_for(
     ServingTls::load_with(files, profile).await.unwrap()
 }
 
-/// A connection that is kept.
+/// An open connection.
 pub(crate) struct Connection(TlsStream<TcpStream>);
 
 impl Connection {
-    /// Asks with these header lines, and gives the code and the body of the answer.
+    /// Sends a request with these header lines; returns the status code and the body of the
+    /// response.
     pub(crate) async fn get(&mut self, path: &str, headers: &[&str]) -> (u16, String) {
         let mut lines = vec![format!("GET {path} HTTP/1.1"), "Host: localhost".to_owned()];
         lines.extend(headers.iter().map(|line| (*line).to_owned()));
@@ -352,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Asks for an external metric; gives the code.
+    /// Requests an external metric; returns the status code.
     pub(crate) async fn queue(&mut self, headers: &[&str]) -> u16 {
         self.get(QUEUE, headers).await.0
     }
