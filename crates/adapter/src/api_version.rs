@@ -19,7 +19,7 @@ impl ApiVersion {
     pub fn of(group: &str, version: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|known| known.group() == group && known.version() == version)
+            .find(|other| other.group() == group && other.version() == version)
     }
 
     /// Parses a name such as `external.metrics.k8s.io/v1beta1`.

@@ -1,8 +1,8 @@
 //! The metrics adapter: serves `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which the
 //! horizontal pod autoscaler reads through API aggregation.
 //!
-//! * [`args`]: flags.
-//! * [`run`]: wiring.
+//! * [`args`]: the flags.
+//! * [`run`]: the wiring.
 //! * [`serve`]: the HTTPS endpoint. Callers are authenticated and authorized by [`delegated_auth`].
 //! * [`request`] and [`value`]: requests for metrics and their values; [`status_error`]: errors.
 //! * [`providers`]: the choice of the provider of a metric.

@@ -116,14 +116,14 @@ impl Routes {
     /// Reloads the file whenever it, or a file that it names, has changed. Logs an error once.
     /// Never returns.
     pub async fn follow(self) {
-        let mut said = None;
+        let mut logged = None;
         loop {
             tokio::time::sleep(PERIOD).await;
-            let trouble = self.reload().await.err().map(|error| format!("{error:#}"));
-            if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
+            let error = self.reload().await.err().map(|error| format!("{error:#}"));
+            if let Some(error) = error.as_ref().filter(|_| error != logged) {
                 tracing::error!(error, file = %self.file.display(), "cannot load the routes file; keeping the previous routes");
             }
-            said = trouble;
+            logged = error;
         }
     }
 

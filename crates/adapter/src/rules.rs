@@ -359,7 +359,7 @@ mod tests {
             metrics,
         };
         let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is there"))
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server"))
         });
         let client = kube::Client::new(nowhere, "default");
         let objects = Arc::new(Objects::new(client, watch::channel(View::default()).1));

@@ -22,10 +22,10 @@ use delegated_auth::DelegatedAuth;
 
 /// The time for which a terminating replica still accepts requests: the API server learns of the
 /// termination with a delay. Requests in flight get the rest of the 20 s grace period.
-const LEAVING: Duration = Duration::from_secs(10);
+const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// The longest interval between two checks of certificates and `APIService` objects. A longer one
 /// fails the liveness probe.
-const ATTENDANCE: Duration = Duration::from_mins(3);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(3);
 
 /// Runs the adapter until shutdown.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
@@ -57,21 +57,21 @@ pub async fn run_on(
     let source = serving.source(chassis.client.clone(), &own);
 
     // After the shutdown, these tasks go on until the last request has its response.
-    let answered = CancellationToken::new();
-    let _end = answered.clone().drop_guard();
-    let answering = chassis.until(answered);
-    let Some(auth) = DelegatedAuth::start(auth, &answering, metrics::PREFIX).await? else {
+    let last_response = CancellationToken::new();
+    let _end = last_response.clone().drop_guard();
+    let serving_tasks = chassis.until(last_response);
+    let Some(auth) = DelegatedAuth::start(auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
     let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
     if let Some(routes) = &routes {
-        answering
+        serving_tasks
             .tasks
             .spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let predictions = predictions.start(&answering)?;
+    let predictions = predictions.start(&serving_tasks)?;
     let rules = rules
-        .map(|settings| Rules::start(settings, predictions.view(), &answering))
+        .map(|settings| Rules::start(settings, predictions.view(), &serving_tasks))
         .transpose()?;
     let providers = Providers {
         predictions,
@@ -107,11 +107,13 @@ pub async fn run_on(
         server_state.router(),
         certificates.current(),
         chassis.shutdown.clone(),
-        LEAVING,
+        DRAIN_TIME,
     );
     chassis.readiness.condition("serving").ready();
 
-    chassis.activity.expect_every(ATTENDANCE, Instant::now());
+    chassis
+        .activity
+        .expect_every(MAX_CHECK_INTERVAL, Instant::now());
     let services = Api::all(chassis.client.clone());
     let events = Events::new(chassis.client.clone());
     let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;

@@ -149,7 +149,7 @@ impl Handler {
             return Err(StatusError::MethodNotAllowed);
         }
         let route = match route {
-            Route::OpenApi(asked) => return Ok(openapi::answer(asked)),
+            Route::OpenApi(document) => return Ok(openapi::respond(document)),
             other => other,
         };
         let Some(attributes) = route.attributes(request.uri().path()) else {
@@ -163,8 +163,8 @@ impl Handler {
             .await?;
         match operation {
             Operation::Health => self.health(Request::from_parts(parts, body)).await,
-            Operation::Discovery(asked) => Ok(discovery::answer(
-                &asked,
+            Operation::Discovery(document) => Ok(discovery::respond(
+                &document,
                 &parts.headers,
                 &self.server.providers.names(),
             )),
@@ -278,7 +278,7 @@ impl Operation {
                 ));
             }
             Route::Health => Self::Health,
-            Route::Discovery(asked) => Self::Discovery(asked),
+            Route::Discovery(document) => Self::Discovery(document),
             Route::Custom {
                 version,
                 objects,
@@ -287,7 +287,7 @@ impl Operation {
                 let Selectors {
                     labels,
                     metric: metric_selector,
-                } = Selectors::of(query)?;
+                } = Selectors::parse(query)?;
                 let (namespace, resource, objects) = match objects {
                     Objects::Of {
                         namespace,
@@ -315,7 +315,7 @@ impl Operation {
             Route::External { namespace, metric } => {
                 let Selectors {
                     labels: selector, ..
-                } = Selectors::of(query)?;
+                } = Selectors::parse(query)?;
                 Self::Metric(
                     ApiVersion::External,
                     MetricRequest::External(ExternalMetricRequest {

@@ -178,9 +178,9 @@ async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<(
     .await
     .with_context(|| {
         format!(
-            "APIService {EXTERNAL} leads to {back} again, with the authorities that it had before `adopt`. If {back} has others by now, whoever looks \
-             after them must put them into it: start KEDA's operator again with --enable-apiservice-patching=true, or install the provider \
-             again. `adopt` leads it to the adapter until then",
+            "APIService {EXTERNAL} points at {back} again, with its caBundle of before `adopt`. If the CA of {back} has changed since, \
+             update caBundle: restart KEDA's operator with --enable-apiservice-patching=true, or reinstall the provider. \
+             Until then, `adopt` points it at the adapter",
             back = name_of(&back)
         )
     })?;
@@ -232,10 +232,10 @@ async fn upstream(
     } = &plan.from;
     found.with_context(|| {
         format!(
-            "routes.yaml in ConfigMap {name} leaves nothing to {namespace}/{service}, whose metrics nobody would answer. Put into it:\n\
+            "routes.yaml in ConfigMap {name} has no route to {namespace}/{service}, whose metrics would be missing. Add to it:\n\
              upstreams:\n- name: previous\n  service: {{namespace: {namespace}, name: {service}, port: {port}}}\n  \
              caFile: previous.crt\ndefaultUpstream: previous\n\
-             and beside it, as previous.crt:\n\
+             and to the ConfigMap, as previous.crt:\n\
              kubectl get apiservice {EXTERNAL} -o jsonpath='{{.spec.caBundle}}' | base64 -d",
             port = plan.port
         )
@@ -300,9 +300,10 @@ async fn ensure_upstream_loaded(
             has("plimsoll_adapter_routes_config_last_reload_successful 1"),
             "pod {name} has not loaded the current routes file"
         );
-        let known = format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
+        let circuit_metric =
+            format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
         ensure!(
-            has(&known),
+            has(&circuit_metric),
             "pod {name} has not loaded the upstream {upstream} yet"
         );
     }
@@ -311,15 +312,15 @@ async fn ensure_upstream_loaded(
 
 async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
-    let leads = present
+    let service = present
         .spec
         .as_ref()
         .and_then(service_of)
         .map(|(service, _)| service);
     ensure!(
-        leads.as_ref() == Some(own),
+        service.as_ref() == Some(own),
         "it points at {} by now",
-        leads.as_ref().map(name_of).unwrap_or_default()
+        service.as_ref().map(name_of).unwrap_or_default()
     );
     ensure!(is_available(&present), "it is not available");
     Ok(())

@@ -92,7 +92,7 @@ impl Authorizer {
         let reason = match decision {
             Decision::Allowed => return Ok(AuthorizedScope::Request),
             Decision::Denied(reason) => reason,
-            Decision::Unknown(error) => format!("the API server could not be asked: {error}"),
+            Decision::Unknown(error) => format!("the access review failed: {error}"),
         };
         let message = ForbiddenMessage {
             user: &user.name,

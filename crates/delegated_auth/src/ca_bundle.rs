@@ -82,7 +82,7 @@ impl CaBundle {
         })
     }
 
-    /// Verifies that a chain leads to one of the certificates, is valid at this time and, if it
+    /// Verifies that a chain is signed by one of the certificates, is valid at this time and, if it
     /// limits its use, is for clients.
     pub(crate) fn verify(
         &self,

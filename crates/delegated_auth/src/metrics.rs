@@ -41,7 +41,7 @@ impl Metrics {
             reviews: IntCounterVec::new(reviews, &["review", "source"])?,
             front_proxy_configured: IntGauge::new(
                 format!("{prefix}_front_proxy_configured"),
-                "1 if the CA of front proxies is known, so that requests through API aggregation can be authenticated.",
+                "1 if the CA of front proxies is configured, so that requests through API aggregation can be authenticated.",
             )?,
             token_reviews: RequestMetrics::register(registry, "authn")?,
             access_reviews: RequestMetrics::register(registry, "authz")?,

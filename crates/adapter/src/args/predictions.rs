@@ -26,20 +26,20 @@ impl PredictionArgs {
             last_good_value_for,
             feed,
         } = self;
-        let heard = feed.source(chassis)?.map(
+        let subscription = feed.source(chassis)?.map(
             |FeedSource {
                  leaders,
                  tls,
                  server_name,
              }| {
-                let (heard, reading) = Reader {
+                let (subscription, reader) = Reader {
                     leaders,
                     tls,
                     server_name,
                 }
                 .subscribe();
-                chassis.tasks.spawn_until_shutdown("feed", reading);
-                heard
+                chassis.tasks.spawn_until_shutdown("feed", reader);
+                subscription
             },
         );
         let (predictions, mut watches) =
@@ -47,6 +47,8 @@ impl PredictionArgs {
         chassis
             .tasks
             .spawn_until_shutdown("watches", async move { watches.ended().await });
-        Ok(predictions.with_clock(chassis.clock()).with_feed(heard))
+        Ok(predictions
+            .with_clock(chassis.clock())
+            .with_feed(subscription))
     }
 }

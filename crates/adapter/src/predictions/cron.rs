@@ -27,20 +27,20 @@ pub(super) fn idle_targets(
     snapshot: &Snapshot,
     request: &ExternalMetricRequest,
 ) -> Result<Vec<WorkloadRef>, StatusError> {
-    let mut kept = Vec::new();
+    let mut targets = Vec::new();
     for timetable in matching(snapshot, request)? {
         if is_idle(timetable, &windows(timetable)?, snapshot.now)
-            && !kept.contains(&timetable.target)
+            && !targets.contains(&timetable.target)
         {
-            kept.push(timetable.target.clone());
+            targets.push(timetable.target.clone());
         }
     }
-    if kept.len() > MAX_IDLE {
+    if targets.len() > MAX_IDLE {
         let why =
             format!("more than {MAX_IDLE} workloads keep their replicas: select fewer of them");
         return Err(missing(CRON, why));
     }
-    Ok(kept)
+    Ok(targets)
 }
 
 /// Returns one value per workload that the selector matches. `sizes`: the replicas of the workloads

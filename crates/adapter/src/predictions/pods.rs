@@ -85,7 +85,7 @@ fn pod_selector<'a>(
     let unknown = || {
         missing(
             POD_CPU,
-            format_args!("the pods of {target} are not snapshot: select them by labels"),
+            format_args!("the pods of {target} are unknown: select them by labels"),
         )
     };
     let kind = WellKnown::of_kind(&target.kind).ok_or_else(unknown)?;

@@ -89,34 +89,33 @@ impl std::fmt::Debug for ScaleClient {
 /// Returns the replicas once that number of pods exists.
 fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     // The API server omits zero.
-    let wanted = scale
+    let desired = scale
         .spec
         .as_ref()
         .and_then(|spec| spec.replicas)
         .unwrap_or_default();
-    let there = scale
+    let current = scale
         .status
         .as_ref()
         .map(|status| status.replicas)
         .unwrap_or_default();
-    if there == wanted {
-        Ok(wanted)
+    if current == desired {
+        Ok(desired)
     } else {
-        Err(format!("{there} of {wanted} pods exist"))
+        Err(format!("{current} of {desired} pods exist"))
     }
 }
 
 /// Returns the resource of a well-known kind.
 fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
-    let snapshot = WellKnown::of_kind(&target.kind)?;
-    let there = GroupVersionKind::try_from(kube::core::TypeMeta {
-        api_version: snapshot.api_version().to_owned(),
+    let kind = WellKnown::of_kind(&target.kind)?;
+    let resource = GroupVersionKind::try_from(kube::core::TypeMeta {
+        api_version: kind.api_version().to_owned(),
         kind: target.kind.clone(),
-    });
-    let there = there
-        .ok()
-        .filter(|there| there.group == of_kind(target).group)?;
-    Some(ApiResource::from_gvk_with_plural(&there, snapshot.plural()))
+    })
+    .ok()?;
+    (resource.group == of_kind(target).group)
+        .then(|| ApiResource::from_gvk_with_plural(&resource, kind.plural()))
 }
 
 fn of_kind(target: &WorkloadRef) -> GroupVersionKind {

@@ -70,20 +70,24 @@ impl Snapshot<'_> {
         &self,
         prediction: &Prediction,
         metric: &PredictedMetric,
-        asked_as: &str,
+        requested_metric: &str,
     ) -> Result<(MilliValue, Timestamp), StatusError> {
         let (identifier, target) = (&metric.identifier, &prediction.target);
-        let refused =
-            |why: String| missing(asked_as, format_args!("{identifier} of {target}: {why}"));
-        let Forecast { value, at_seconds } = match self.from_feed(prediction, identifier) {
+        let error = |why: String| {
+            missing(
+                requested_metric,
+                format_args!("{identifier} of {target}: {why}"),
+            )
+        };
+        let Forecast { value, at_seconds } = match self.feed_forecast(prediction, identifier) {
             None => self
                 .forecast(prediction, metric)
-                .map_err(|why| refused(why.to_string()))?,
-            Some((forecast_of_feed, reason)) => self
-                .forecast(prediction, &forecast_of_feed)
+                .map_err(|why| error(why.to_string()))?,
+            Some((forecast, reason)) => self
+                .forecast(prediction, &forecast)
                 .or_else(|why| self.forecast(prediction, metric).map_err(|_| why))
                 .map_err(|why| {
-                    refused(if reason.is_empty() {
+                    error(if reason.is_empty() {
                         why.to_string()
                     } else {
                         format!("{why}: {reason}")
@@ -91,8 +95,9 @@ impl Snapshot<'_> {
                 })?,
         };
         let value = MilliValue::from_units(value)
-            .ok_or_else(|| refused("the value is not a number".to_owned()))?;
-        let at = Timestamp::from_second(at_seconds).map_err(|error| refused(error.to_string()))?;
+            .ok_or_else(|| error("the value is not a number".to_owned()))?;
+        let at =
+            Timestamp::from_second(at_seconds).map_err(|invalid| error(invalid.to_string()))?;
         Ok((value, at))
     }
 
@@ -112,17 +117,17 @@ impl Snapshot<'_> {
 
     /// Returns the feed's prediction of a metric, with the recommender's message, while the feed is
     /// connected.
-    fn from_feed(
+    fn feed_forecast(
         &self,
         prediction: &Prediction,
         identifier: &str,
     ) -> Option<(PredictedMetric, &str)> {
-        let forecast_of_feed = self
+        let forecast = self
             .feed?
             .get_fresh(&prediction.uid)?
             .value
             .metric(identifier)?;
-        let series = forecast_of_feed
+        let series = forecast
             .series
             .iter()
             .map(|series| ForecastSeries::points(series).collect())
@@ -130,10 +135,10 @@ impl Snapshot<'_> {
         Some((
             PredictedMetric {
                 identifier: identifier.into(),
-                ready: forecast_of_feed.is_ready,
+                ready: forecast.is_ready,
                 series,
             },
-            &forecast_of_feed.reason,
+            &forecast.reason,
         ))
     }
 }

@@ -159,11 +159,11 @@ fn wait<T>(answer: impl Future<Output = T>) -> T {
 }
 
 /// The desired and the current replicas of a workload.
-fn scale(name: &str, wanted: i32, there: i32) -> (u16, Value) {
+fn scale(name: &str, desired: i32, current: i32) -> (u16, Value) {
     let metadata = json!({"name": name, "namespace": "shop"});
     (
         200,
-        json!({"metadata": metadata, "spec": {"replicas": wanted}, "status": {"replicas": there}}),
+        json!({"metadata": metadata, "spec": {"replicas": desired}, "status": {"replicas": current}}),
     )
 }
 
@@ -172,8 +172,8 @@ fn sized(path: &str) -> Option<(u16, Value)> {
     let name = path
         .strip_prefix("/apis/apps/v1/namespaces/shop/deployments/")?
         .strip_suffix("/scale")?;
-    let (wanted, there) = name.strip_prefix("size-")?.split_once('-')?;
-    Some(scale(name, wanted.parse().ok()?, there.parse().ok()?))
+    let (desired, current) = name.strip_prefix("size-")?.split_once('-')?;
+    Some(scale(name, desired.parse().ok()?, current.parse().ok()?))
 }
 
 /// An API server in which the Deployment `web` and the Rollout `web` have eight replicas, and the

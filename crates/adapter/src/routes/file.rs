@@ -99,12 +99,12 @@ impl File {
         let mut names = BTreeSet::new();
         for (index, upstream) in self.upstreams.iter().enumerate() {
             let field = |name: &str| format!("upstreams[{index}].{name}");
-            once(&mut names, &upstream.name, field("name"))?;
+            ensure_unique(&mut names, &upstream.name, field("name"))?;
             upstream.check(own, field)?;
         }
-        let known = |name: &String, field: String| {
-            let known = names.contains(name.as_str());
-            if known {
+        let ensure_defined = |name: &String, field: String| {
+            let is_defined = names.contains(name.as_str());
+            if is_defined {
                 Ok(())
             } else {
                 Err(refuse(field, format!("there is no upstream {name:?}")))
@@ -113,8 +113,8 @@ impl File {
         let mut routes = BTreeSet::new();
         for (index, route) in self.routes.iter().enumerate() {
             let field = |name: &str| format!("routes[{index}].{name}");
-            once(&mut routes, &route.name, field("name"))?;
-            known(&route.upstream, field("upstream"))?;
+            ensure_unique(&mut routes, &route.name, field("name"))?;
+            ensure_defined(&route.upstream, field("upstream"))?;
             if route.namespaces.is_empty()
                 && route.metrics.is_empty()
                 && route.selector_keys.is_empty()
@@ -123,9 +123,9 @@ impl File {
                 return Err(refuse(format!("routes[{index}]"), why));
             }
         }
-        self.default_upstream
-            .as_ref()
-            .map_or(Ok(()), |name| known(name, "defaultUpstream".to_owned()))
+        self.default_upstream.as_ref().map_or(Ok(()), |name| {
+            ensure_defined(name, "defaultUpstream".to_owned())
+        })
     }
 
     /// Returns the upstream with a route that serves the metrics of this Service.
@@ -149,24 +149,25 @@ impl File {
 
     /// Returns the route and the upstream of a request.
     pub(super) fn route_for(&self, request: &ExternalMetricRequest) -> Option<(&str, &str)> {
-        if let Some(route) = self.routes.iter().find(|route| route.fits(request)) {
+        if let Some(route) = self.routes.iter().find(|route| route.matches(request)) {
             return Some((&route.name, &route.upstream));
         }
-        let known = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
-        if has_selector_key(request, KEDA_KEY) && known(KEDA) {
+        let is_defined = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
+        if has_selector_key(request, KEDA_KEY) && is_defined(KEDA) {
             return Some((KEDA, KEDA));
         }
-        (request.metric.starts_with(DATADOG_PREFIX) && known(DATADOG)).then_some((DATADOG, DATADOG))
+        (request.metric.starts_with(DATADOG_PREFIX) && is_defined(DATADOG))
+            .then_some((DATADOG, DATADOG))
     }
 }
 
 impl RouteSpec {
-    fn fits(&self, request: &ExternalMetricRequest) -> bool {
-        let one = |globs: &[Glob], name: &str| {
+    fn matches(&self, request: &ExternalMetricRequest) -> bool {
+        let any = |globs: &[Glob], name: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.matches(name))
         };
-        one(&self.namespaces, &request.namespace)
-            && one(&self.metrics, &request.metric)
+        any(&self.namespaces, &request.namespace)
+            && any(&self.metrics, &request.metric)
             && self
                 .selector_keys
                 .iter()
@@ -208,7 +209,11 @@ fn at_most(field: &str, count: usize, most: usize) -> Result<(), FileError> {
     }
 }
 
-fn once<'a>(names: &mut BTreeSet<&'a str>, name: &'a str, field: String) -> Result<(), FileError> {
+fn ensure_unique<'a>(
+    names: &mut BTreeSet<&'a str>,
+    name: &'a str,
+    field: String,
+) -> Result<(), FileError> {
     if name.is_empty() {
         return Err(refuse(field, "a name is required"));
     }

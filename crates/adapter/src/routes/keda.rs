@@ -49,7 +49,7 @@ struct State {
     /// The channel, which connects with the first request and reconnects after a failure.
     channel: Option<Channel>,
     /// The last logged error of the certificate files.
-    said: Option<String>,
+    logged: Option<String>,
 }
 
 impl Keda {
@@ -88,7 +88,7 @@ impl Keda {
 
     /// Reloads the certificate files. If they are not valid, the old ones stay in use.
     pub(super) async fn follow_files(&self) {
-        let trouble = match self.0.tls.reload().await {
+        let error = match self.0.tls.reload().await {
             Reload::Unchanged => None,
             Reload::Replaced => {
                 tracing::info!(upstream = self.0.name, "loaded a new certificate");
@@ -98,14 +98,14 @@ impl Keda {
             Reload::Kept(error) => Some(error.to_string()),
         };
         let mut state = self.state();
-        if let Some(error) = trouble.as_ref().filter(|_| trouble != state.said) {
+        if let Some(error) = error.as_ref().filter(|_| error != state.logged) {
             tracing::error!(
                 upstream = self.0.name,
                 error,
                 "cannot load a certificate; keeping the previous one"
             );
         }
-        state.said = trouble;
+        state.logged = error;
     }
 
     /// Opens a new connection with the next request; requests in flight keep theirs.
@@ -220,7 +220,7 @@ fn refusal(status: &Status) -> UpstreamError {
         Code::Internal if status.source().is_none() => UpstreamError::Invalid(message),
         Code::Unknown if status.source().is_none() => UpstreamError::NoValue(message),
         _ if status.source().is_none() => UpstreamError::Connection {
-            said: message,
+            message,
             detail: None,
         },
         _ => UpstreamError::connection(with_causes(status)),

@@ -50,10 +50,10 @@ pub(super) enum UpstreamError {
     #[error("its response is not valid: {0}")]
     Invalid(String),
     /// There was no response. The source, with addresses, is for the log only.
-    #[error("no response: {said}")]
+    #[error("no response: {message}")]
     Connection {
         /// The provider's message, or the kind of the failure.
-        said: String,
+        message: String,
         /// Details for the log.
         #[source]
         detail: Option<Detail>,
@@ -67,7 +67,7 @@ impl UpstreamError {
     /// The connection failed.
     pub(super) fn connection(detail: String) -> Self {
         Self::Connection {
-            said: "the connection failed".to_owned(),
+            message: "the connection failed".to_owned(),
             detail: Some(detail.into()),
         }
     }

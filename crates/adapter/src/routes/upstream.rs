@@ -232,7 +232,7 @@ impl Upstream {
                     breaker.record_failure(Instant::now(), Some(key(request.namespace.as_bytes())));
                 }
                 Err(error) if !error.is_provider_alive() => {
-                    breaker.record_failure(Instant::now(), None)
+                    breaker.record_failure(Instant::now(), None);
                 }
                 _ => breaker.record_success(),
             }

@@ -96,12 +96,12 @@ impl Catalog {
         let sources_of_metric = self.custom.entry(metric.to_owned()).or_default();
         match sources_of_metric
             .iter_mut()
-            .find(|known| known.object_labels.resource == source.object_labels.resource)
+            .find(|other| other.object_labels.resource == source.object_labels.resource)
         {
             // Series of one name may differ in their labels.
-            Some(known)
-                if known.series == source.series && Arc::ptr_eq(&known.rule, &source.rule) => {}
-            Some(known) => *known = source,
+            Some(other)
+                if other.series == source.series && Arc::ptr_eq(&other.rule, &source.rule) => {}
+            Some(other) => *other = source,
             None => sources_of_metric.push(source),
         }
     }

@@ -167,7 +167,7 @@ impl Lister {
             self.warnings.log(&complaint.to_string());
         }
         let (custom, external) = catalog.len();
-        self.shared.metrics.known(custom, external);
+        self.shared.metrics.set_metrics_defined(custom, external);
         tracing::debug!(custom, external, "metrics are listed");
         self.shared.publish(catalog);
         failed.map_or(Ok(()), Err)

@@ -15,7 +15,7 @@ pub(super) struct Metrics {
     query_seconds: Histogram,
     answers: IntCounterVec,
     lists: IntCounterVec,
-    known: IntGaugeVec,
+    defined: IntGaugeVec,
     config_valid: IntGauge,
 }
 
@@ -47,7 +47,7 @@ impl Metrics {
                 "Listings of the series of all rules by outcome.",
                 "outcome",
             )?,
-            known: IntGaugeVec::new(
+            defined: IntGaugeVec::new(
                 Opts::new(
                     "plimsoll_adapter_rules_metrics",
                     "Number of metrics that rules define.",
@@ -63,7 +63,7 @@ impl Metrics {
         registry.register(Box::new(metrics.query_seconds.clone()))?;
         registry.register(Box::new(metrics.answers.clone()))?;
         registry.register(Box::new(metrics.lists.clone()))?;
-        registry.register(Box::new(metrics.known.clone()))?;
+        registry.register(Box::new(metrics.defined.clone()))?;
         registry.register(Box::new(metrics.config_valid.clone()))?;
         Ok(metrics)
     }
@@ -89,10 +89,12 @@ impl Metrics {
             .inc();
     }
 
-    pub(super) fn known(&self, custom: usize, external: usize) {
+    pub(super) fn set_metrics_defined(&self, custom: usize, external: usize) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.known.with_label_values(&["custom"]).set(gauge(custom));
-        self.known
+        self.defined
+            .with_label_values(&["custom"])
+            .set(gauge(custom));
+        self.defined
             .with_label_values(&["external"])
             .set(gauge(external));
     }

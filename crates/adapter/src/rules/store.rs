@@ -69,8 +69,8 @@ impl Outage {
     }
 
     /// Records a query. Returns whether to send a probe, which ends with [`Outage::probed`].
-    fn record(&mut self, heard: QueryOutcome, now: Instant) -> bool {
-        match heard {
+    fn record(&mut self, outcome: QueryOutcome, now: Instant) -> bool {
+        match outcome {
             QueryOutcome::Response => {
                 *self = Self {
                     is_probing: self.is_probing,
@@ -80,10 +80,10 @@ impl Outage {
             }
             QueryOutcome::Late(query) if self.late.contains(&query) => {}
             QueryOutcome::NoResponse | QueryOutcome::Late(_) => {
-                self.failures = self.failures.saturating_add(1)
+                self.failures = self.failures.saturating_add(1);
             }
         }
-        if let QueryOutcome::Late(query) = heard
+        if let QueryOutcome::Late(query) = outcome
             && self.late.len() < OUTAGE_AFTER as usize
         {
             self.late.push(query);
@@ -91,7 +91,7 @@ impl Outage {
         if self.failures < OUTAGE_AFTER {
             return false;
         }
-        if let QueryOutcome::Late(_) = heard {
+        if let QueryOutcome::Late(_) = outcome {
             return !std::mem::replace(&mut self.is_probing, true);
         }
         self.until = Some(now + OUTAGE_FOR);
@@ -155,7 +155,7 @@ impl Store {
                 let _charge = store.budget.start(&flow);
                 prometheus.query(&query, QUERY_TIMEOUT).await
             };
-            store.heard(&query, &answer, prometheus);
+            store.record_outcome(&query, &answer, prometheus);
             let mut samples = answer.map_err(|error| {
                 tracing::debug!(
                     error = with_causes(&error),
@@ -194,18 +194,18 @@ impl Store {
         }
     }
 
-    fn heard<T>(
+    fn record_outcome<T>(
         self: &Arc<Self>,
         query: &str,
         answer: &Result<T, PrometheusError>,
         prometheus: Arc<Prometheus>,
     ) {
-        let heard = match answer {
+        let outcome = match answer {
             Err(PrometheusError::Unreachable(_)) => QueryOutcome::NoResponse,
             Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
             _ => QueryOutcome::Response,
         };
-        if self.outage().record(heard, Instant::now()) {
+        if self.outage().record(outcome, Instant::now()) {
             let store = Arc::clone(self);
             tokio::spawn(async move {
                 let answer = prometheus.query(PROBE, QUERY_TIMEOUT).await;
@@ -283,7 +283,7 @@ mod tests {
         use QueryOutcome::{NoResponse, Response};
         let start = Instant::now();
         let mut outage = Outage::default();
-        for (heard, is_on) in [
+        for (outcome, is_on) in [
             (NoResponse, false),
             (NoResponse, false),
             (Response, false),
@@ -292,7 +292,7 @@ mod tests {
             (NoResponse, true),
             (NoResponse, true),
         ] {
-            outage.record(heard, start);
+            outage.record(outcome, start);
             assert_eq!(outage.is_on(start), is_on, "{outage:?}");
         }
         assert!(!outage.is_on(start + OUTAGE_FOR));

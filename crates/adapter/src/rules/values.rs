@@ -30,7 +30,7 @@ pub(super) fn of_objects(
         };
         if values
             .get(name.as_str())
-            .is_none_or(|(known, _)| *known < value)
+            .is_none_or(|(other, _)| *other < value)
         {
             values.insert(name, (value, sample));
         }

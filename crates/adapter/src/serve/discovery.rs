@@ -19,8 +19,8 @@ use crate::value::MetricNames;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Responds to a discovery request, in the format of its `Accept` header.
-pub(super) fn answer(asked: &Discovery, headers: &HeaderMap, names: &MetricNames) -> Response {
-    match asked {
+pub(super) fn respond(document: &Discovery, headers: &HeaderMap, names: &MetricNames) -> Response {
+    match document {
         Discovery::Groups if wants_aggregated(headers) => aggregated(headers),
         Discovery::Groups => json_response(StatusCode::OK, &groups()),
         Discovery::Group(name) => json_response(StatusCode::OK, &group(name, true)),
@@ -131,7 +131,7 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
             && AGGREGATED
                 .split(';')
                 .skip(1)
-                .all(|wanted| parameters.contains(&wanted))
+                .all(|parameter| parameters.contains(&parameter))
     })
 }
 
@@ -220,18 +220,18 @@ mod tests {
 
     #[test]
     fn aggregated_discovery_is_served_on_request() {
-        let wanted = |values: &[&'static str]| wants_aggregated(&accepting(values));
-        assert!(wanted(&[AGGREGATED]));
-        assert!(wanted(&["application/json", AGGREGATED]));
-        assert!(wanted(&[
+        let parameter = |values: &[&'static str]| wants_aggregated(&accepting(values));
+        assert!(parameter(&[AGGREGATED]));
+        assert!(parameter(&["application/json", AGGREGATED]));
+        assert!(parameter(&[
             "application/vnd.kubernetes.protobuf, application/json; v=v2; as=APIGroupDiscoveryList; g=apidiscovery.k8s.io"
         ]));
-        assert!(!wanted(&[]));
-        assert!(!wanted(&["application/json", "*/*"]));
-        assert!(!wanted(&[
+        assert!(!parameter(&[]));
+        assert!(!parameter(&["application/json", "*/*"]));
+        assert!(!parameter(&[
             "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
         ]));
-        assert!(!wanted(&[
+        assert!(!parameter(&[
             "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         ]));
     }
@@ -240,13 +240,13 @@ mod tests {
     fn an_unchanged_document_is_not_modified() {
         let mut headers = accepting(&[AGGREGATED]);
         let names = MetricNames::default();
-        let first = answer(&Discovery::Groups, &headers, &names);
+        let first = respond(&Discovery::Groups, &headers, &names);
         assert_eq!(
             (first.status(), &first.headers()[header::CONTENT_TYPE]),
             (StatusCode::OK, &HeaderValue::from_static(AGGREGATED))
         );
         headers.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
-        let second = answer(&Discovery::Groups, &headers, &names);
+        let second = respond(&Discovery::Groups, &headers, &names);
         assert_eq!(
             (second.status(), &second.headers()[header::ETAG]),
             (StatusCode::NOT_MODIFIED, &headers[header::IF_NONE_MATCH])

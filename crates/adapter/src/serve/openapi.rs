@@ -14,12 +14,12 @@ use super::status::json_response;
 use crate::api_version::ApiVersion;
 
 /// Responds to a request for a document.
-pub(super) fn answer(asked: OpenApi) -> Response {
-    let document = match asked {
+pub(super) fn respond(document: OpenApi) -> Response {
+    let body = match document {
         OpenApi::Index => index(),
         OpenApi::Version(version) => describe(version),
     };
-    json_response(StatusCode::OK, &document)
+    json_response(StatusCode::OK, &body)
 }
 
 /// Returns the addresses of the documents. An address contains a hash of the document, so that

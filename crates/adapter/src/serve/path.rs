@@ -213,7 +213,7 @@ impl Discovery {
         match rest.split_once('/') {
             None => ApiVersion::ALL
                 .iter()
-                .map(|known| known.group())
+                .map(|other| other.group())
                 .find(|group| *group == rest)
                 .map(Self::Group),
             Some((group, version)) => ApiVersion::of(group, version).map(Self::Version),

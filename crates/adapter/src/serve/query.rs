@@ -6,7 +6,7 @@ use model::Selector;
 use crate::status_error::StatusError;
 
 /// The largest length of a selector, which becomes part of a cached query.
-const MOST_BYTES: usize = 8 << 10;
+const MAX_BYTES: usize = 8 << 10;
 
 /// The selectors of a query. Without a parameter, a selector matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,20 +18,21 @@ pub(super) struct Selectors {
 }
 
 impl Selectors {
-    pub(super) fn of(query: &str) -> Result<Self, StatusError> {
-        let named = |wanted: &str| {
-            let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted);
+    pub(super) fn parse(query: &str) -> Result<Self, StatusError> {
+        let named = |parameter: &str| {
+            let found =
+                form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == parameter);
             let Some((_, text)) = found else {
                 return Ok(Selector::everything());
             };
-            if text.len() > MOST_BYTES {
+            if text.len() > MAX_BYTES {
                 return Err(StatusError::BadRequest(format!(
-                    "{wanted}: it has {} bytes, at most {MOST_BYTES} are possible",
+                    "{parameter}: it has {} bytes, at most {MAX_BYTES} are allowed",
                     text.len()
                 )));
             }
             text.parse()
-                .map_err(|error| StatusError::BadRequest(format!("{wanted}: {error}")))
+                .map_err(|error| StatusError::BadRequest(format!("{parameter}: {error}")))
         };
         Ok(Self {
             labels: named("labelSelector")?,
@@ -45,8 +46,8 @@ mod tests {
     use super::*;
 
     fn check(query: &str, expected: Result<(&str, &str), &str>) {
-        let found =
-            Selectors::of(query).map(|found| (found.labels.to_string(), found.metric.to_string()));
+        let found = Selectors::parse(query)
+            .map(|found| (found.labels.to_string(), found.metric.to_string()));
         let found = found.map_err(|error| error.to_string());
         let expected = expected
             .map(|(labels, metric)| (labels.to_owned(), metric.to_owned()))
@@ -83,15 +84,15 @@ mod tests {
             "metricLabelSelector=,",
             Err("metricLabelSelector: unable to parse selector requirement \"\""),
         );
-        for (wanted, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
-            let why = format!("{wanted}: it has {bytes} bytes, at most 8192 are possible");
+        for (parameter, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
+            let why = format!("{parameter}: it has {bytes} bytes, at most 8192 are allowed");
             check(
-                &format!("{wanted}=a%3D{}", "x".repeat(bytes - 2)),
+                &format!("{parameter}=a%3D{}", "x".repeat(bytes - 2)),
                 Err(&why),
             );
         }
         let longest = format!("a in ({})", vec!["x".repeat(63); 127].join(","));
-        assert!(Selectors::of(&format!("labelSelector={longest}")).is_ok());
+        assert!(Selectors::parse(&format!("labelSelector={longest}")).is_ok());
         check(
             "labelSelector=%ff",
             Err("labelSelector: unable to parse selector requirement \"\u{fffd}\""),

@@ -95,14 +95,14 @@ pub(super) fn plan_release(
     force: bool,
 ) -> Result<APIService, AdoptionError> {
     let present = present.ok_or(AdoptionError::Missing)?;
-    let kept = present
+    let annotation = present
         .metadata
         .annotations
         .as_ref()
         .and_then(|annotations| annotations.get(ADOPTED_FROM));
-    let kept = kept.ok_or(AdoptionError::NotAdopted)?;
-    let spec: APIServiceSpec =
-        serde_json::from_str(kept).map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
+    let annotation = annotation.ok_or(AdoptionError::NotAdopted)?;
+    let spec: APIServiceSpec = serde_json::from_str(annotation)
+        .map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
     if let Standing::Elsewhere(service) = standing(Some(present), own)
         && !force
     {
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn release_restores_the_adopted_object() {
         let old = object("keda/metrics", "theirs", "True", &json!({"a": "b"}));
-        let ours = custom(object("suite/adapter", "ours", "True", &json!({})));
-        let adoption = plan_adoption(Some(&old), &ours, &own())
+        let own_objects = custom(object("suite/adapter", "own_objects", "True", &json!({})));
+        let adoption = plan_adoption(Some(&old), &own_objects, &own())
             .expect("nothing against it")
             .expect("it points at another Service");
         assert_eq!(
@@ -217,9 +217,9 @@ mod tests {
                 adoption.port,
                 adoption.bundle.as_str()
             ),
-            ("metrics", 8443, "ours")
+            ("metrics", 8443, "own_objects")
         );
-        let mut taken = object("suite/adapter", "ours", "True", &json!({"a": "b"}));
+        let mut taken = object("suite/adapter", "own_objects", "True", &json!({"a": "b"}));
         taken
             .metadata
             .annotations
@@ -246,12 +246,12 @@ mod tests {
 
     #[test]
     fn an_object_of_the_adapter_is_not_adopted() {
-        let ours = object("suite/adapter", "ours", "True", &json!({}));
-        assert_eq!(plan_adoption(Some(&ours), &[], &own()), Ok(None));
+        let own_objects = object("suite/adapter", "own_objects", "True", &json!({}));
+        assert_eq!(plan_adoption(Some(&own_objects), &[], &own()), Ok(None));
     }
 
-    fn check_refused(present: Option<&APIService>, ours: APIService, expected: &str) {
-        let error = plan_adoption(present, &custom(ours), &own())
+    fn check_refused(present: Option<&APIService>, own_objects: APIService, expected: &str) {
+        let error = plan_adoption(present, &custom(own_objects), &own())
             .expect_err("it must be refused")
             .to_string();
         assert!(error.contains(expected), "{error}\ninstead of {expected}");
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_adoption_that_would_not_work_is_refused() {
-        let available = || object("suite/adapter", "ours", "True", &json!({}));
+        let available = || object("suite/adapter", "own_objects", "True", &json!({}));
         let old = object("keda/metrics", "theirs", "True", &json!({}));
         check_refused(None, available(), "it does not exist");
         let mut local = old.clone();
@@ -276,7 +276,7 @@ mod tests {
             available(),
             "remove its annotation cert-manager.io/inject-ca-from",
         );
-        let ill = object("suite/adapter", "ours", "False", &json!({}));
+        let ill = object("suite/adapter", "own_objects", "False", &json!({}));
         check_refused(
             Some(&old),
             ill,
@@ -294,15 +294,15 @@ mod tests {
     fn cert_manager_keeps_injecting_the_adapters_ca_bundle() {
         let injecting = json!({"cert-manager.io/inject-ca-from": "suite/adapter"});
         let old = object("keda/metrics", "theirs", "True", &json!({}));
-        let ours = custom(object("suite/adapter", "ours", "True", &injecting));
-        let adoption = plan_adoption(Some(&old), &ours, &own())
+        let own_objects = custom(object("suite/adapter", "own_objects", "True", &injecting));
+        let adoption = plan_adoption(Some(&old), &own_objects, &own())
             .expect("nothing against it")
             .expect("it points at another Service");
         assert_eq!(
             adoption.annotations["cert-manager.io/inject-ca-from"],
             "suite/adapter"
         );
-        let mut taken = object("suite/adapter", "ours", "True", &json!({}));
+        let mut taken = object("suite/adapter", "own_objects", "True", &json!({}));
         taken.metadata.annotations = Some(adoption.annotations);
         let released = plan_release(Some(&taken), &own(), false).expect("it was taken over");
         assert_eq!(

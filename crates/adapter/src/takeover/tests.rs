@@ -118,7 +118,7 @@ async fn the_error_of_an_outdated_ca_bundle_says_what_to_do() {
         .await
         .expect_err("it does not answer");
     for part in [
-        "leads to keda/metrics again, with the authorities that it had before `adopt`",
+        "points at keda/metrics again, with its caBundle of before `adopt`",
         "--enable-apiservice-patching=true",
         "x509: certificate signed by unknown authority",
     ] {

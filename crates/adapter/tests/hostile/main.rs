@@ -79,7 +79,7 @@ fn router() -> Router {
         providers,
         metrics,
         health,
-        shutdown: shutdown,
+        shutdown,
     }
     .router()
 }

@@ -153,10 +153,10 @@ impl Fixture {
         let tls = tls(&folder, &identity).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = server::router(auth.clone(), Some(routes.clone()), &registry, readiness);
+        let app = server::router(auth.clone(), Some(routes.clone()), &registry, readiness);
         let server = tokio::spawn(serving::serve::serve(
             listener,
-            router,
+            app,
             Some(tls.current()),
             limits,
             CancellationToken::new(),

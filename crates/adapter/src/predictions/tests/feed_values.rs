@@ -36,7 +36,7 @@ fn from_feed(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Subsc
     }])
 }
 
-fn check_feed(name: &str, told: Subscription<Forecast>, found: Result<&str, &str>) {
+fn check_feed(name: &str, subscription: Subscription<Forecast>, found: Result<&str, &str>) {
     let selector =
         format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let selector = selector.parse().expect("a selector");
@@ -47,7 +47,7 @@ fn check_feed(name: &str, told: Subscription<Forecast>, found: Result<&str, &str
     };
     let answer = wait(
         expected(shop())
-            .with_feed(Some(watch::channel(told).1))
+            .with_feed(Some(watch::channel(subscription).1))
             .external(&request, &Flow::default(), now()),
     );
     let answer = answer.map(|values| {
@@ -113,7 +113,7 @@ fn predictions_and_schedules_use_the_api_servers_time_and_watches_the_machines()
     assert_eq!(
         both(hours(5)),
         [Some("2".to_owned()), None],
-        "nothing is snapshot of the API server's time"
+        "the API server's time is unknown"
     );
     for ahead in [-5, 5, 24 * 200] {
         clock.observe(now().into(), hours(ahead).into(), Instant::now());

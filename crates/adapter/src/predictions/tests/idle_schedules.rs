@@ -11,8 +11,8 @@ use super::{cron, external, now, shop, timetable};
 
 /// Returns the adapter's value for a workload of this size outside all windows in thousandths, or
 /// the error.
-fn answer(wanted: i32, there: i32) -> Result<i64, String> {
-    let name = format!("size-{wanted}-{there}");
+fn answer(desired: i32, current: i32) -> Result<i64, String> {
+    let name = format!("size-{desired}-{current}");
     let mut view = shop();
     let closed = cron("0 13 * * *", "0 17 * * *", 9);
     view.timetables.apply(std::sync::Arc::new(timetable(
@@ -30,11 +30,11 @@ fn answer(wanted: i32, there: i32) -> Result<i64, String> {
 }
 
 /// Returns the replicas that the autoscaler sets.
-fn set(wanted: i32, there: i32) -> i32 {
+fn set(desired: i32, current: i32) -> i32 {
     let workload = Workload {
         pods: &[],
-        spec_replicas: wanted,
-        status_replicas: there,
+        spec_replicas: desired,
+        status_replicas: current,
         tolerance: Tolerance::default(),
         delays: ReadinessDelays {
             cpu_initialization: SignedDuration::ZERO,
@@ -47,18 +47,18 @@ fn set(wanted: i32, there: i32) -> i32 {
         selector: None,
         target: TotalTarget::AverageMilli(1000),
     };
-    let proposal = answer(wanted, there)
+    let proposal = answer(desired, current)
         .map_err(MetricError::Unavailable)
         .and_then(|milli| workload.propose(&metric, Reading::External(&[milli])));
-    assert_eq!(replicas_without_metrics(wanted, 2, 1000), None);
-    combine(wanted, &[proposal]).replicas.unwrap_or(wanted)
+    assert_eq!(replicas_without_metrics(desired, 2, 1000), None);
+    combine(desired, &[proposal]).replicas.unwrap_or(desired)
 }
 
 #[test]
 fn a_workload_keeps_its_size_while_another_number_of_pods_exists() {
-    for wanted in [2, 8, 10, 21, 105, 999] {
-        for there in (wanted - wanted / 7 - 1)..=(wanted + wanted / 7 + 1) {
-            assert_eq!(set(wanted, there), wanted, "{there} of {wanted}");
+    for desired in [2, 8, 10, 21, 105, 999] {
+        for current in (desired - desired / 7 - 1)..=(desired + desired / 7 + 1) {
+            assert_eq!(set(desired, current), desired, "{current} of {desired}");
         }
     }
     assert_eq!(answer(10, 10), Ok(10_000));

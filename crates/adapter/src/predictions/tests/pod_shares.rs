@@ -13,11 +13,11 @@ fn check_pods(objects: ObjectSelector, selector: &str, found: Result<&[(&str, &s
             )
         })
         .map_err(|why| format!("the server could not find the metric crane_pod_cpu_usage: {why}"));
-    let asked = format!("{objects:?} {selector}");
+    let request = format!("{objects:?} {selector}");
     assert_eq!(
         custom(shop(), "crane_pod_cpu_usage", "pods", objects, selector),
         found,
-        "{asked}"
+        "{request}"
     );
 }
 
@@ -59,7 +59,7 @@ fn running_pods_share_the_predicted_cpu() {
         named,
         &format!("{uid}=old"),
     );
-    let why = "the pods of Deployment shop/old are not snapshot: select them by labels";
+    let why = "the pods of Deployment shop/old are unknown: select them by labels";
     assert_eq!(
         found,
         Err(format!(

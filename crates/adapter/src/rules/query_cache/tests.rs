@@ -114,7 +114,7 @@ async fn queries_beyond_the_memory_limit_are_rejected_until_unused_ones_are_remo
     assert_eq!(
         fetch("0".to_owned(), 1).await,
         Ok("1".to_owned()),
-        "what is known is answered"
+        "a cached result is served"
     );
     answers.sweep(at(200));
     assert_eq!(answers.bytes.load(Ordering::Relaxed), 0);
@@ -156,7 +156,7 @@ async fn unused_queries_make_room_for_others() {
     assert_eq!(
         (fetch("other", 21).await, answers.len()),
         (Ok(1), 2),
-        "what is asked for stays"
+        "a used entry stays"
     );
     assert!(answers.lock().map.contains_key("up"));
 }
@@ -284,11 +284,11 @@ async fn concurrent_requests_share_one_query() {
     let fetches = Arc::new(AtomicUsize::new(0));
     let (open, opened) = tokio::sync::watch::channel(false);
     let everybody = (0..50).map(|_| {
-        let (answers, asked, mut opened) =
+        let (answers, counter, mut opened) =
             (Arc::clone(&answers), Arc::clone(&fetches), opened.clone());
         tokio::spawn(async move {
             let fetch = async move {
-                asked.fetch_add(1, Ordering::SeqCst);
+                counter.fetch_add(1, Ordering::SeqCst);
                 let _ = opened.wait_for(|open| *open).await;
                 Ok(one(7.0))
             };
@@ -301,7 +301,7 @@ async fn concurrent_requests_share_one_query() {
         })
     });
     let everybody: Vec<_> = everybody.collect();
-    open.send(true).expect("somebody waits");
+    open.send(true).expect("a receiver");
     for one in everybody {
         assert!((one.await.expect("no panic") - 7.0).abs() < f64::EPSILON);
     }

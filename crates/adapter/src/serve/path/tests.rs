@@ -6,7 +6,7 @@ const C: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const E: &str = "/apis/external.metrics.k8s.io/v1beta1";
 
 /// A summary of the route.
-fn told(path: &str) -> String {
+fn summary(path: &str) -> String {
     match Route::of(path) {
         Ok(Route::Custom {
             version,
@@ -39,7 +39,7 @@ fn told(path: &str) -> String {
 }
 
 fn check(path: &str, expected: &str) {
-    assert_eq!(told(path), expected, "{path}");
+    assert_eq!(summary(path), expected, "{path}");
 }
 
 #[test]
