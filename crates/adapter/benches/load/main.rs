@@ -4,7 +4,7 @@
 //! The first run sends the requests of 10,000 EHPAs every 15 seconds, each at its time; the second
 //! one as many requests as the server can handle.
 
-mod asking;
+mod client;
 mod cluster;
 mod server;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use asking::Asker;
+use client::Asker;
 use cluster::AUTOSCALERS;
 use server::Server;
 

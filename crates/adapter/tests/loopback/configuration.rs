@@ -8,7 +8,7 @@ use prometheus::Registry;
 use runtime::Readiness;
 
 use crate::api_server::ApiServer;
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::fixture::{Connection, Fixture, configuration, flags};
 
 const NAMES: &str = r#"["front-proxy-client"]"#;
@@ -30,7 +30,7 @@ pub(crate) async fn becomes(connection: &mut Connection, headers: &[&str], expec
 #[tokio::test]
 async fn ca_changes_apply_to_open_connections() {
     let fixture = Fixture::new(&[]).await;
-    let next = Authority::new("next proxies");
+    let next = Ca::new("next proxies");
     let said = ["X-Remote-User: joe"];
     let (mut old, mut new) = (
         fixture.proxy().await,
@@ -75,7 +75,7 @@ async fn invalid_settings_keep_the_last_valid_ones() {
         .api
         .configure(configuration("nonsense", &fixture.clients.pem(), NAMES));
     // A later change shows that the invalid one has been read.
-    let next = Authority::new("next clients");
+    let next = Ca::new("next clients");
     let mut client = fixture.connect(Some(&next.client("jane"))).await;
     assert_eq!(
         (proxy.queue(&said).await, client.queue(&[]).await),
@@ -92,7 +92,7 @@ async fn invalid_settings_keep_the_last_valid_ones() {
 async fn a_missing_ca_bundle_keeps_the_last_known_and_is_reported() {
     let fixture = Fixture::new(&[]).await;
     let said = ["X-Remote-User: joe"];
-    let next = Authority::new("next clients");
+    let next = Ca::new("next clients");
     let (mut proxy, mut client) = (
         fixture.proxy().await,
         fixture.connect(Some(&next.client("jane"))).await,

@@ -26,7 +26,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_server::{ApiServer, Data};
-use crate::authority::{Authority, Identity, Says};
+use crate::ca::{Ca, CertificateSpec, Identity};
 use crate::server;
 
 /// A request for an external metric; its verb is `list`.
@@ -40,12 +40,12 @@ pub(crate) struct Fixture {
     pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
     /// The CA of front proxies.
-    pub(crate) proxies: Authority,
+    pub(crate) proxies: Ca,
     /// The CA of clients.
-    pub(crate) clients: Authority,
+    pub(crate) clients: Ca,
     /// The routes; initially none.
     pub(crate) routes: Routes,
-    pub(crate) servers: Authority,
+    pub(crate) servers: Ca,
     pub(crate) address: SocketAddr,
     folder: TempDir,
     tasks: Vec<AbortHandle>,
@@ -102,7 +102,7 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
 }
 
 /// Returns the usual entries.
-pub(crate) fn usual(proxies: &Authority, clients: &Authority) -> Data {
+pub(crate) fn usual(proxies: &Ca, clients: &Ca) -> Data {
     configuration(&proxies.pem(), &clients.pem(), r#"["front-proxy-client"]"#)
 }
 
@@ -114,7 +114,7 @@ impl Fixture {
 
     pub(crate) async fn with(
         words: &[&str],
-        configuration: impl FnOnce(&Authority, &Authority) -> Option<Data>,
+        configuration: impl FnOnce(&Ca, &Ca) -> Option<Data>,
     ) -> Self {
         Self::within(LIMITS, words, configuration).await
     }
@@ -123,10 +123,10 @@ impl Fixture {
     pub(crate) async fn within(
         limits: Limits,
         words: &[&str],
-        configuration: impl FnOnce(&Authority, &Authority) -> Option<Data>,
+        configuration: impl FnOnce(&Ca, &Ca) -> Option<Data>,
     ) -> Self {
         runtime::client::install_crypto_provider();
-        let [proxies, clients, servers] = ["proxies", "clients", "servers"].map(Authority::new);
+        let [proxies, clients, servers] = ["proxies", "clients", "servers"].map(Ca::new);
         let api = ApiServer::start(configuration(&proxies, &clients)).await;
         let registry = Registry::new();
         let readiness = Readiness::default();
@@ -145,10 +145,10 @@ impl Fixture {
 
         let folder = tempfile::tempdir().unwrap();
         let routes = routes(&folder, &registry).await;
-        let identity = servers.issue(&Says {
+        let identity = servers.issue(&CertificateSpec {
             common_name: "localhost",
             purposes: &[],
-            ..Says::default()
+            ..CertificateSpec::default()
         });
         let tls = tls(&folder, &identity).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -183,7 +183,7 @@ impl Fixture {
     }
 
     /// Replaces the routes file.
-    pub(crate) async fn leave(&self, text: &str) -> Result<(), String> {
+    pub(crate) async fn set_routes(&self, text: &str) -> Result<(), String> {
         self.write("routes.yaml", text);
         self.routes
             .reload()
@@ -294,7 +294,7 @@ pub(crate) async fn tls(folder: &TempDir, identity: &Identity) -> ServingTls {
 pub(crate) async fn tls_for(
     folder: &TempDir,
     identity: &Identity,
-    clients: Option<&Authority>,
+    clients: Option<&Ca>,
 ) -> ServingTls {
     let (certificate, key) = &identity.pem;
     let files = TlsFiles {

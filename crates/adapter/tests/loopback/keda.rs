@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::authority::Authority;
+use crate::ca::Ca;
 use crate::fixture::{Fixture, QUEUE};
 use crate::operator::{Operator, Replies};
-use crate::providers::{HPA, ask, becomes, request_until_the_circuit_opens};
+use crate::routes::{HPA, ask, becomes, request_until_the_circuit_opens};
 
 const SELECTOR: &str = "?labelSelector=scaledobject.keda.sh%2Fname%3Dorders";
 const NO_VALUE: &str = "the provider keda has no value:";
@@ -21,7 +21,7 @@ fn unheard() -> String {
 }
 
 /// Configures the adapter with a client certificate of one CA and a server CA.
-fn certificates(fixture: &Fixture, clients: &Authority, servers: &Authority) {
+fn certificates(fixture: &Fixture, clients: &Ca, servers: &Ca) {
     let own = clients.client("plimsoll-adapter");
     for (name, text) in [
         ("keda.crt", servers.pem()),
@@ -32,20 +32,20 @@ fn certificates(fixture: &Fixture, clients: &Authority, servers: &Authority) {
     }
 }
 
-async fn leave(fixture: &Fixture, operator: &Operator, more: &str) {
+async fn set_routes(fixture: &Fixture, operator: &Operator, more: &str) {
     let address = operator.door.address;
     let files = "caFile: keda.crt, certFile: own.crt, keyFile: own.key";
     let name = "serverName: localhost";
     let text = format!(
         "upstreams: [{{name: keda, kind: keda-grpc, url: 'https://{address}', {name}, {files}{more}}}]"
     );
-    fixture.leave(&text).await.unwrap();
+    fixture.set_routes(&text).await.unwrap();
 }
 
 async fn both(replies: Replies, more: &str) -> (Fixture, Operator) {
     let (fixture, operator) = (Fixture::new(&[]).await, Operator::start(replies).await);
     certificates(&fixture, &operator.authority, &operator.authority);
-    leave(&fixture, &operator, more).await;
+    set_routes(&fixture, &operator, more).await;
     (fixture, operator)
 }
 
@@ -58,7 +58,7 @@ async fn check_refused(fixture: &Fixture, expected: u16, says: &str) {
 }
 
 #[tokio::test]
-async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
+async fn a_metric_of_a_scaled_object_is_requested_from_the_operator() {
     let (fixture, operator) = both(Replies::With("1500m"), "").await;
     let (code, body) = fixture.proxy().await.get(&path(), &[HPA]).await;
     assert_eq!(code, 200, "{body}");
@@ -70,7 +70,7 @@ async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
     );
     assert_eq!(item["metricLabels"], json!({"of": "keda"}));
     assert_eq!(
-        operator.asked(),
+        operator.take_requests(),
         [("orders".to_owned(), "shop".to_owned(), "queue".to_owned())]
     );
     let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
@@ -84,23 +84,23 @@ async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
             .0,
         403
     );
-    assert_eq!(operator.asked(), []);
+    assert_eq!(operator.take_requests(), []);
 }
 
 #[tokio::test]
-async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_taken_up() {
+async fn both_sides_need_valid_certificates_and_new_ones_are_loaded() {
     let (fixture, operator) = (
         Fixture::new(&[]).await,
         Operator::start(Replies::With("5")).await,
     );
-    let stranger = Authority::new("strangers");
+    let stranger = Ca::new("strangers");
     certificates(&fixture, &operator.authority, &stranger);
-    leave(&fixture, &operator, "").await;
+    set_routes(&fixture, &operator, "").await;
     check_refused(&fixture, 503, "no response: the connection failed").await;
     certificates(&fixture, &stranger, &operator.authority);
     fixture.routes.reload().await.unwrap();
     check_refused(&fixture, 503, "no response").await;
-    assert_eq!(operator.asked(), []);
+    assert_eq!(operator.take_requests(), []);
 
     certificates(&fixture, &operator.authority, &operator.authority);
     fixture.routes.reload().await.unwrap();
@@ -111,7 +111,7 @@ async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_take
     assert_eq!(ask(&fixture, &unheard()).await, (200, "5".to_owned()));
 
     fixture.write("own.key", "");
-    leave(&fixture, &operator, ", maxStale: 1m").await;
+    set_routes(&fixture, &operator, ", maxStale: 1m").await;
     let (code, message) = ask(&fixture, &path().replace("queue", "unknown")).await;
     let public = format!("{NO_VALUE} its certificates or settings are not valid");
     assert_eq!(
@@ -132,7 +132,7 @@ async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_take
 async fn while_the_operator_hangs_its_last_response_counts_and_then_the_circuit_opens() {
     let (fixture, operator) = both(Replies::With("1"), ", timeout: 200ms, maxStale: 10m").await;
     assert_eq!(ask(&fixture, &path()).await, (200, "1".to_owned()));
-    operator.now(Replies::Hangs);
+    operator.set_behaviour(Replies::Hangs);
     becomes(
         &fixture,
         &unheard(),
@@ -155,7 +155,7 @@ async fn while_the_operator_hangs_its_last_response_counts_and_then_the_circuit_
         fixture.metrics()
     );
     assert_eq!(ask(&fixture, &path()).await, (200, "1".to_owned()));
-    operator.now(Replies::With("2"));
+    operator.set_behaviour(Replies::With("2"));
     becomes(&fixture, &path(), (200, "2")).await;
     assert!(
         fixture
@@ -194,13 +194,13 @@ async fn invalid_responses_have_no_value() {
         &format!("{unusable} a value is not a quantity"),
     )
     .await;
-    operator.now(Replies::WithMany(1001));
+    operator.set_behaviour(Replies::WithMany(1001));
     check_refused(&fixture, 503, &format!("{unusable} 1001 values")).await;
-    operator.now(Replies::WithMany(50_000));
+    operator.set_behaviour(Replies::WithMany(50_000));
     check_refused(&fixture, 503, "too large").await;
-    operator.now(Replies::WithMany(0));
+    operator.set_behaviour(Replies::WithMany(0));
     check_refused(&fixture, 404, "there are no values of the metric unheard").await;
-    operator.now(Replies::With("-3"));
+    operator.set_behaviour(Replies::With("-3"));
     assert_eq!(ask(&fixture, &path()).await, (200, "0".to_owned()));
 }
 
@@ -211,8 +211,12 @@ async fn a_failed_scaler_does_not_affect_other_metrics() {
     for _ in 0..10 {
         check_refused(&fixture, 503, &format!("{NO_VALUE} {why}")).await;
     }
-    assert_eq!(operator.asked().len(), 10, "it is not left alone for that");
-    operator.now(Replies::Refuses(Code::NotFound, "no such ScaledObject"));
+    assert_eq!(
+        operator.take_requests().len(),
+        10,
+        "it is not left alone for that"
+    );
+    operator.set_behaviour(Replies::Refuses(Code::NotFound, "no such ScaledObject"));
     check_refused(&fixture, 404, "no such ScaledObject (from keda)").await;
     let several = SELECTOR.replace("%3Dorders", "+in+%28orders%2Ccarts%29");
     let (code, message) = ask(&fixture, &format!("{QUEUE}{several}")).await;
@@ -220,5 +224,5 @@ async fn a_failed_scaler_does_not_affect_other_metrics() {
         code == 400 && message.contains("does not name a ScaledObject"),
         "{code} {message}"
     );
-    assert_eq!(operator.asked().len(), 1);
+    assert_eq!(operator.take_requests().len(), 1);
 }

@@ -1,16 +1,16 @@
 //! The adapter over real TLS on the loopback interface: authentication, authorization and routes.
 
-mod access;
 mod api_server;
-mod authority;
+mod authentication;
+mod authorization;
+mod ca;
+mod ca_files;
 mod configuration;
-mod crowd;
-mod files;
+mod connection_limits;
 mod fixture;
-mod identity;
 mod keda;
-mod leaving;
 mod operator;
 mod provider;
-mod providers;
+mod routes;
 mod server;
+mod shutdown;

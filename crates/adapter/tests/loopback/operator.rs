@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
-use crate::authority::{Authority, Says};
+use crate::ca::{Ca, CertificateSpec};
 use crate::fixture::tls_for;
 use crate::provider::Door;
 use proto::metrics_service_server::{MetricsService, MetricsServiceServer};
@@ -44,7 +44,7 @@ struct Known {
 pub(crate) struct Operator {
     pub(crate) door: Door,
     /// The CA of its own certificate and of its clients'.
-    pub(crate) authority: Authority,
+    pub(crate) authority: Ca,
     known: Arc<Known>,
     _folder: TempDir,
 }
@@ -55,12 +55,12 @@ impl Operator {
             replies: watch::Sender::new(replies),
             asked: Mutex::default(),
         });
-        let authority = Authority::new("keda");
+        let authority = Ca::new("keda");
         let folder = tempfile::tempdir().unwrap();
-        let says = Says {
+        let says = CertificateSpec {
             common_name: "keda-operator",
             purposes: &[],
-            ..Says::default()
+            ..CertificateSpec::default()
         };
         let tls = tls_for(&folder, &authority.issue(&says), Some(&authority)).await;
         let router =
@@ -74,12 +74,12 @@ impl Operator {
         }
     }
 
-    pub(crate) fn now(&self, replies: Replies) {
+    pub(crate) fn set_behaviour(&self, replies: Replies) {
         self.known.replies.send_replace(replies);
     }
 
     /// Takes the requests since the last call.
-    pub(crate) fn asked(&self) -> Vec<Question> {
+    pub(crate) fn take_requests(&self) -> Vec<Question> {
         std::mem::take(&mut self.known.asked.lock().unwrap())
     }
 }

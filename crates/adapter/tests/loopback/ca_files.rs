@@ -12,7 +12,7 @@ use runtime::Readiness;
 use tempfile::TempDir;
 
 use crate::api_server::ApiServer;
-use crate::authority::{Authority, Identity};
+use crate::ca::{Ca, Identity};
 use crate::configuration::becomes;
 use crate::fixture::{Fixture, flags};
 
@@ -67,7 +67,7 @@ async fn check(fixture: &Fixture, shown: &Identity, headers: &[&str], expected: 
 
 #[tokio::test]
 async fn flags_about_the_proxy_replace_all_that_the_api_server_says_of_it_and_nothing_else() {
-    let own = Authority::new("own proxies");
+    let own = Ca::new("own proxies");
     let file = Mounted::new(&own.pem());
     let words = [
         &*file.flag("requestheader-client-ca-file"),
@@ -122,7 +122,7 @@ async fn flags_about_the_proxy_replace_all_that_the_api_server_says_of_it_and_no
 
 #[tokio::test]
 async fn with_a_front_proxy_ca_file_the_default_headers_and_any_name_are_accepted() {
-    let own = Authority::new("own proxies");
+    let own = Ca::new("own proxies");
     let file = Mounted::new(&own.pem());
     let fixture = Fixture::new(&[&file.flag("requestheader-client-ca-file")]).await;
     check(
@@ -136,7 +136,7 @@ async fn with_a_front_proxy_ca_file_the_default_headers_and_any_name_are_accepte
 
 #[tokio::test]
 async fn a_client_ca_file_does_not_override_the_front_proxy() {
-    let own = Authority::new("own clients");
+    let own = Ca::new("own clients");
     let file = Mounted::new(&own.pem());
     let fixture = Fixture::new(&[&file.flag("client-ca-file")]).await;
     check(
@@ -158,7 +158,7 @@ async fn a_client_ca_file_does_not_override_the_front_proxy() {
 
 #[tokio::test]
 async fn file_changes_apply_to_open_connections_unless_they_are_invalid() {
-    let (first, next) = (Authority::new("first"), Authority::new("next"));
+    let (first, next) = (Ca::new("first"), Ca::new("next"));
     let file = Mounted::new(&first.pem());
     let fixture = Fixture::new(&[&file.flag("client-ca-file")]).await;
     let (mut old, mut new) = (
@@ -188,7 +188,7 @@ async fn file_changes_apply_to_open_connections_unless_they_are_invalid() {
 
 #[tokio::test]
 async fn without_a_lookup_only_files_count() {
-    let own = Authority::new("own proxies");
+    let own = Ca::new("own proxies");
     let file = Mounted::new(&own.pem());
     let fixture = Fixture::new(&[
         "--authentication-skip-lookup",
@@ -233,7 +233,7 @@ async fn begins(words: &[&str]) -> Result<(), String> {
 
 #[tokio::test]
 async fn without_a_lookup_the_config_map_need_not_be_readable() {
-    let file = Mounted::new(&Authority::new("both").pem());
+    let file = Mounted::new(&Ca::new("both").pem());
     let (clients, proxies) = (
         file.flag("client-ca-file"),
         file.flag("requestheader-client-ca-file"),
@@ -269,7 +269,7 @@ async fn the_error_of_an_invalid_file_names_its_flag() {
             "{error}"
         );
     }
-    let file = Mounted::new(&Authority::new("proxies").pem());
+    let file = Mounted::new(&Ca::new("proxies").pem());
     let words = [
         &file.flag("requestheader-client-ca-file"),
         "--requestheader-group-headers=a b",

@@ -6,7 +6,7 @@ use futures::future::{join, join_all};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, QUEUE};
-use crate::provider::{Does, Provider};
+use crate::provider::{Behaviour, Provider};
 
 pub(crate) const HPA: &str = "X-Remote-User: hpa";
 
@@ -22,11 +22,11 @@ fn upstream(
 }
 
 /// Makes the provider the default upstream.
-async fn leave_all(fixture: &Fixture, provider: &Provider, more: &str) {
+async fn forward_all(fixture: &Fixture, provider: &Provider, more: &str) {
     let authority = fixture.write("provider.crt", &provider.authority.pem());
     let upstream = upstream("another", provider.address, &authority, more);
     fixture
-        .leave(&format!(
+        .set_routes(&format!(
             "upstreams: [{upstream}]\ndefaultUpstream: another"
         ))
         .await
@@ -65,12 +65,12 @@ pub(crate) async fn becomes(fixture: &Fixture, path: &str, expected: (u16, &str)
 async fn a_request_is_forwarded_with_the_adapters_identity() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Says(42)).await,
+        Provider::start(Behaviour::Returns(42)).await,
     );
     let authority = fixture.write("provider.crt", &provider.authority.pem());
     let upstream = upstream("keda", provider.address, &authority, "");
     fixture
-        .leave(&format!("upstreams: [{upstream}]"))
+        .set_routes(&format!("upstreams: [{upstream}]"))
         .await
         .unwrap();
     let path = format!("{QUEUE}?labelSelector=scaledobject.keda.sh%2Fname%3Dorders");
@@ -84,7 +84,7 @@ async fn a_request_is_forwarded_with_the_adapters_identity() {
     assert_eq!(body["items"][0]["value"], "42");
     assert_eq!(body["items"][0]["timestamp"], "2026-01-01T00:00:00Z");
     assert_eq!(body["items"][0]["metricLabels"], json!({"of": "another"}));
-    let asked = provider.asked();
+    let asked = provider.take_requests();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert!(asked[0].uri.ends_with(&path), "{}", asked[0].uri);
     assert_eq!(asked[0].headers["authorization"], "Bearer token-of-hpa");
@@ -97,7 +97,7 @@ async fn a_request_is_forwarded_with_the_adapters_identity() {
     assert!(!asked[0].headers.contains_key("x-remote-user"));
     // Without the selector no route matches.
     assert_eq!(ask(&fixture, QUEUE).await.0, 404);
-    assert_eq!(provider.asked().len(), 0);
+    assert_eq!(provider.take_requests().len(), 0);
     let metrics = fixture.metrics();
     let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
     assert!(metrics.contains(line), "{metrics}");
@@ -107,8 +107,8 @@ async fn a_request_is_forwarded_with_the_adapters_identity() {
 async fn an_unauthorized_caller_gets_no_metric_of_another_provider() {
     for mode in ["sar", "sar-wildcard", "trust-front-proxy"] {
         let fixture = Fixture::new(&[&format!("--authorization-mode={mode}")]).await;
-        let provider = Provider::start(Does::Says(42)).await;
-        leave_all(&fixture, &provider, "").await;
+        let provider = Provider::start(Behaviour::Returns(42)).await;
+        forward_all(&fixture, &provider, "").await;
         assert_eq!(
             fixture
                 .proxy()
@@ -118,7 +118,7 @@ async fn an_unauthorized_caller_gets_no_metric_of_another_provider() {
             403,
             "{mode}"
         );
-        assert_eq!(provider.asked().len(), 0, "{mode}");
+        assert_eq!(provider.take_requests().len(), 0, "{mode}");
         assert_eq!(ask(&fixture, QUEUE).await, (200, "42".to_owned()), "{mode}");
     }
 }
@@ -127,11 +127,11 @@ async fn an_unauthorized_caller_gets_no_metric_of_another_provider() {
 async fn while_a_provider_hangs_its_last_response_counts_and_then_the_circuit_opens() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Says(1)).await,
+        Provider::start(Behaviour::Returns(1)).await,
     );
-    leave_all(&fixture, &provider, ", timeout: 200ms, maxStale: 10m").await;
+    forward_all(&fixture, &provider, ", timeout: 200ms, maxStale: 10m").await;
     assert_eq!(ask(&fixture, QUEUE).await, (200, "1".to_owned()));
-    provider.now(Does::Hangs);
+    provider.set_behaviour(Behaviour::Hangs);
     let unheard = QUEUE.replace("queue", "unheard");
     becomes(
         &fixture,
@@ -168,7 +168,7 @@ async fn while_a_provider_hangs_its_last_response_counts_and_then_the_circuit_op
         bail!("{metrics}")
     });
     asking.await.unwrap();
-    provider.now(Does::Says(2));
+    provider.set_behaviour(Behaviour::Returns(2));
     becomes(&fixture, QUEUE, (200, "2")).await;
     assert!(
         fixture
@@ -183,9 +183,9 @@ async fn while_a_provider_hangs_its_last_response_counts_and_then_the_circuit_op
 async fn errors_of_some_metrics_do_not_affect_others() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Refuses(500)).await,
+        Provider::start(Behaviour::Refuses(500)).await,
     );
-    leave_all(&fixture, &provider, ", timeout: 200ms").await;
+    forward_all(&fixture, &provider, ", timeout: 200ms").await;
     let broken = "the provider another has no value: it responded 500: none of that";
     for number in 0..10 {
         let path = QUEUE.replace("queue", &format!("broken{number}"));
@@ -195,8 +195,12 @@ async fn errors_of_some_metrics_do_not_affect_others() {
             "{number}"
         );
     }
-    assert_eq!(provider.asked().len(), 10, "it is not left alone for that");
-    provider.now(Does::Hangs);
+    assert_eq!(
+        provider.take_requests().len(),
+        10,
+        "it is not left alone for that"
+    );
+    provider.set_behaviour(Behaviour::Hangs);
     for number in 0..8 {
         let path = QUEUE.replace("queue", &format!("late{number}"));
         let (code, message) = ask(&fixture, &path).await;
@@ -205,9 +209,9 @@ async fn errors_of_some_metrics_do_not_affect_others() {
             "{number}: {code} {message}"
         );
     }
-    provider.now(Does::Says(1));
+    provider.set_behaviour(Behaviour::Returns(1));
     assert_eq!(ask(&fixture, QUEUE).await, (200, "1".to_owned()));
-    provider.now(Does::Refuses(503));
+    provider.set_behaviour(Behaviour::Refuses(503));
     let circuit_open = "the provider another has no value: its circuit is open for some seconds after repeated failures";
     becomes(
         &fixture,
@@ -221,9 +225,9 @@ async fn errors_of_some_metrics_do_not_affect_others() {
 async fn slow_requests_of_one_namespace_take_no_place_of_the_autoscaler() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Says(42)).await,
+        Provider::start(Behaviour::Returns(42)).await,
     );
-    leave_all(&fixture, &provider, ", timeout: 1s").await;
+    forward_all(&fixture, &provider, ", timeout: 1s").await;
     let tenant = ["X-Remote-User: reader"];
     let mut connections = Vec::new();
     for _ in 0..60 {
@@ -232,7 +236,7 @@ async fn slow_requests_of_one_namespace_take_no_place_of_the_autoscaler() {
         assert_eq!(connection.queue(&tenant).await, 200);
         connections.push(connection);
     }
-    provider.now(Does::Hangs);
+    provider.set_behaviour(Behaviour::Hangs);
     let slow = join_all(
         connections
             .iter_mut()
@@ -258,8 +262,11 @@ async fn slow_requests_of_one_namespace_take_no_place_of_the_autoscaler() {
             Ok(())
         });
         waiting.await.unwrap();
-        provider.now(Does::Says(42));
-        (ask(&fixture, QUEUE).await, provider.now(Does::Hangs))
+        provider.set_behaviour(Behaviour::Returns(42));
+        (
+            ask(&fixture, QUEUE).await,
+            provider.set_behaviour(Behaviour::Hangs),
+        )
     };
     let (codes, (answer, ())) = join(slow, asked).await;
     assert_eq!(answer, (200, "42".to_owned()));
@@ -283,8 +290,11 @@ pub(crate) async fn request_until_the_circuit_opens(
 
 #[tokio::test]
 async fn a_lost_provider_is_tried_twice_and_reconnected() {
-    let (fixture, provider) = (Fixture::new(&[]).await, Provider::start(Does::IsDead).await);
-    leave_all(&fixture, &provider, "").await;
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Behaviour::IsDead).await,
+    );
+    forward_all(&fixture, &provider, "").await;
     let (code, message) = ask(&fixture, QUEUE).await;
     let public = "the provider another has no value: no response: the connection failed";
     assert_eq!(
@@ -293,9 +303,9 @@ async fn a_lost_provider_is_tried_twice_and_reconnected() {
         "addresses are in the log alone"
     );
     assert_eq!(provider.connections(), 2);
-    provider.now(Does::Says(3));
+    provider.set_behaviour(Behaviour::Returns(3));
     assert_eq!(ask(&fixture, QUEUE).await, (200, "3".to_owned()));
-    provider.now(Does::IsDead);
+    provider.set_behaviour(Behaviour::IsDead);
     // The last response replaces missing ones for thirty seconds.
     becomes(
         &fixture,
@@ -312,7 +322,7 @@ async fn errors_of_an_invalid_upstream_do_not_name_files() {
     let missing = fixture.write("empty.crt", "");
     let upstream = upstream("another", "127.0.0.1:1".parse().unwrap(), &missing, "");
     fixture
-        .leave(&format!(
+        .set_routes(&format!(
             "upstreams: [{upstream}]\ndefaultUpstream: another"
         ))
         .await
@@ -325,11 +335,11 @@ async fn errors_of_an_invalid_upstream_do_not_name_files() {
 async fn the_last_response_expires() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Says(3)).await,
+        Provider::start(Behaviour::Returns(3)).await,
     );
-    leave_all(&fixture, &provider, ", maxStale: 0s").await;
+    forward_all(&fixture, &provider, ", maxStale: 0s").await;
     assert_eq!(ask(&fixture, QUEUE).await, (200, "3".to_owned()));
-    provider.now(Does::Refuses(500));
+    provider.set_behaviour(Behaviour::Refuses(500));
     becomes(
         &fixture,
         QUEUE,
@@ -345,35 +355,42 @@ async fn the_last_response_expires() {
 async fn not_found_is_a_response() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Refuses(404)).await,
+        Provider::start(Behaviour::Refuses(404)).await,
     );
-    leave_all(&fixture, &provider, "").await;
+    forward_all(&fixture, &provider, "").await;
     for _ in 0..10 {
         assert_eq!(
             ask(&fixture, QUEUE).await,
             (404, "none of that (from another)".to_owned())
         );
     }
-    assert_eq!(provider.asked().len(), 10, "it is not left alone for that");
-    provider.now(Does::Refuses(403));
+    assert_eq!(
+        provider.take_requests().len(),
+        10,
+        "it is not left alone for that"
+    );
+    provider.set_behaviour(Behaviour::Refuses(403));
     let refused = "the provider another has no value: it denies access to the adapter's service account (403): none of that";
     assert_eq!(ask(&fixture, QUEUE).await, (503, refused.to_owned()));
 }
 
 #[tokio::test]
 async fn identical_requests_are_sent_once() {
-    let (fixture, provider) = (Fixture::new(&[]).await, Provider::start(Does::Hangs).await);
-    leave_all(&fixture, &provider, "").await;
+    let (fixture, provider) = (
+        Fixture::new(&[]).await,
+        Provider::start(Behaviour::Hangs).await,
+    );
+    forward_all(&fixture, &provider, "").await;
     let asking = futures::future::join_all((0..10).map(|_| ask(&fixture, QUEUE)));
     let answering = async {
         let is_asked = async || {
-            ensure!(!provider.asked().is_empty(), "it is not");
+            ensure!(!provider.take_requests().is_empty(), "it is not");
             Ok(())
         };
         eventually("the provider is asked", Pace::WITHIN, is_asked)
             .await
             .unwrap();
-        provider.now(Does::Says(7));
+        provider.set_behaviour(Behaviour::Returns(7));
     };
     let (answers, ()) = futures::future::join(asking, answering).await;
     assert!(
@@ -382,19 +399,19 @@ async fn identical_requests_are_sent_once() {
             .all(|answer| *answer == (200, "7".to_owned())),
         "{answers:?}"
     );
-    assert_eq!(provider.asked().len(), 0);
+    assert_eq!(provider.take_requests().len(), 0);
 }
 
 #[tokio::test]
 async fn only_a_provider_with_a_valid_certificate_gets_requests() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Says(5)).await,
+        Provider::start(Behaviour::Returns(5)).await,
     );
     let authority = fixture.write("provider.crt", &fixture.servers.pem());
     let wrong = upstream("another", provider.address, &authority, "");
     fixture
-        .leave(&format!("upstreams: [{wrong}]\ndefaultUpstream: another"))
+        .set_routes(&format!("upstreams: [{wrong}]\ndefaultUpstream: another"))
         .await
         .unwrap();
     let (code, message) = ask(&fixture, QUEUE).await;
@@ -405,13 +422,13 @@ async fn only_a_provider_with_a_valid_certificate_gets_requests() {
             "the provider another has no value: no response: the connection failed"
         )
     );
-    assert_eq!(provider.asked().len(), 0);
+    assert_eq!(provider.take_requests().len(), 0);
     fixture.write("provider.crt", &provider.authority.pem());
     fixture.routes.reload().await.unwrap();
     assert_eq!(ask(&fixture, QUEUE).await, (200, "5".to_owned()));
     let named = wrong.replace("serverName: localhost", "serverName: somebody.else.svc");
     fixture
-        .leave(&format!("upstreams: [{named}]\ndefaultUpstream: another"))
+        .set_routes(&format!("upstreams: [{named}]\ndefaultUpstream: another"))
         .await
         .unwrap();
     let (code, message) = ask(&fixture, &QUEUE.replace("queue", "unheard")).await;
@@ -428,11 +445,11 @@ async fn only_a_provider_with_a_valid_certificate_gets_requests() {
 async fn an_invalid_file_keeps_the_previous_one() {
     let (fixture, provider) = (
         Fixture::new(&[]).await,
-        Provider::start(Does::Says(6)).await,
+        Provider::start(Behaviour::Returns(6)).await,
     );
-    leave_all(&fixture, &provider, "").await;
+    forward_all(&fixture, &provider, "").await;
     let error = fixture
-        .leave("routes: [{name: a, metrics: ['*'], upstream: nobody}]")
+        .set_routes("routes: [{name: a, metrics: ['*'], upstream: nobody}]")
         .await
         .unwrap_err();
     assert_eq!(error, "routes[0].upstream: there is no upstream \"nobody\"");
@@ -444,7 +461,7 @@ async fn an_invalid_file_keeps_the_previous_one() {
         fixture.metrics()
     );
     assert_eq!(ask(&fixture, QUEUE).await, (200, "6".to_owned()));
-    fixture.leave("").await.unwrap();
+    fixture.set_routes("").await.unwrap();
     assert_eq!(ask(&fixture, QUEUE).await.0, 404);
 }
 
@@ -454,7 +471,7 @@ async fn two_adapters_that_forward_to_each_other_detect_the_loop() {
     for (own, other, name) in [(&one, &two, "two"), (&two, &one, "one")] {
         let authority = own.write("other.crt", &other.servers.pem());
         let upstream = upstream(name, other.address, &authority, "");
-        own.leave(&format!("upstreams: [{upstream}]\ndefaultUpstream: {name}"))
+        own.set_routes(&format!("upstreams: [{upstream}]\ndefaultUpstream: {name}"))
             .await
             .unwrap();
     }

@@ -9,7 +9,7 @@ use rcgen::{
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A CA.
-pub(crate) struct Authority {
+pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,
     /// The CA and its intermediates, which a client must present too.
@@ -25,14 +25,14 @@ pub(crate) struct Identity {
 }
 
 /// The contents of a certificate.
-pub(crate) struct Says<'a> {
+pub(crate) struct CertificateSpec<'a> {
     pub(crate) common_name: &'a str,
     pub(crate) organizations: &'a [&'a str],
     pub(crate) purposes: &'a [ExtendedKeyUsagePurpose],
     pub(crate) has_ended: bool,
 }
 
-impl Default for Says<'_> {
+impl Default for CertificateSpec<'_> {
     fn default() -> Self {
         let purposes = &[ExtendedKeyUsagePurpose::ClientAuth];
         Self {
@@ -44,7 +44,7 @@ impl Default for Says<'_> {
     }
 }
 
-impl Authority {
+impl Ca {
     pub(crate) fn new(name: &str) -> Self {
         let (params, key) = (authority_params(name), KeyPair::generate().unwrap());
         let certificate = params.self_signed(&key).unwrap();
@@ -77,13 +77,13 @@ impl Authority {
 
     /// Issues a client certificate with this name.
     pub(crate) fn client(&self, common_name: &str) -> Identity {
-        self.issue(&Says {
+        self.issue(&CertificateSpec {
             common_name,
-            ..Says::default()
+            ..CertificateSpec::default()
         })
     }
 
-    pub(crate) fn issue(&self, says: &Says<'_>) -> Identity {
+    pub(crate) fn issue(&self, says: &CertificateSpec<'_>) -> Identity {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.distinguished_name = DistinguishedName::new();
         for organization in says.organizations {

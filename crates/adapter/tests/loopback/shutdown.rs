@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::authority::Says;
+use crate::ca::CertificateSpec;
 use crate::fixture::Fixture;
 
 const CRON: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/crane_autoscaling_cron";
@@ -84,10 +84,10 @@ fn autoscaler() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_view_goes_on_as_long_as_questions_are_answered() -> Result<()> {
     let mut fixture = Fixture::new(&[]).await;
-    let identity = fixture.servers.issue(&Says {
+    let identity = fixture.servers.issue(&CertificateSpec {
         common_name: "localhost",
         purposes: &[],
-        ..Says::default()
+        ..CertificateSpec::default()
     });
     let (certificate, key) = (
         fixture.write("own.crt", &identity.pem.0),

@@ -7,7 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::ExtendedKeyUsagePurpose;
 use serde_json::{Value, json};
 
-use crate::authority::{Authority, Identity, Says};
+use crate::ca::{Ca, CertificateSpec, Identity};
 use crate::fixture::{Fixture, QUEUE, configuration};
 
 /// Headers that claim to be an administrator.
@@ -83,10 +83,10 @@ async fn a_caller_without_credentials_is_anonymous_whatever_its_headers() {
 #[tokio::test]
 async fn a_client_is_the_subject_of_its_certificate_whatever_its_headers() {
     let fixture = Fixture::new(&[]).await;
-    let says = Says {
+    let says = CertificateSpec {
         common_name: "jane",
         organizations: &["team-a"],
-        ..Says::default()
+        ..CertificateSpec::default()
     };
     let jane = fixture.clients.issue(&says);
     check_taken_for(
@@ -167,11 +167,11 @@ async fn without_allowed_names_any_name_is_accepted() {
 #[tokio::test]
 async fn invalid_certificates_are_rejected() {
     let fixture = Fixture::new(&[]).await;
-    let named = Says {
+    let named = CertificateSpec {
         common_name: "front-proxy-client",
-        ..Says::default()
+        ..CertificateSpec::default()
     };
-    let own = Authority::new("proxies");
+    let own = Ca::new("proxies");
     for (why, identity) in [
         ("an authority of one's own", own.issue(&named)),
         (
@@ -180,21 +180,21 @@ async fn invalid_certificates_are_rejected() {
         ),
         (
             "over",
-            fixture.proxies.issue(&Says {
+            fixture.proxies.issue(&CertificateSpec {
                 has_ended: true,
                 ..named
             }),
         ),
         (
             "for servers",
-            fixture.proxies.issue(&Says {
+            fixture.proxies.issue(&CertificateSpec {
                 purposes: &[ExtendedKeyUsagePurpose::ServerAuth],
                 ..named
             }),
         ),
         (
             "a client that is over",
-            fixture.clients.issue(&Says {
+            fixture.clients.issue(&CertificateSpec {
                 has_ended: true,
                 ..named
             }),
@@ -208,14 +208,14 @@ async fn invalid_certificates_are_rejected() {
 #[tokio::test]
 async fn a_certificate_without_key_usage_and_one_with_an_intermediate_are_accepted() {
     let fixture = Fixture::new(&[]).await;
-    let named = Says {
+    let named = CertificateSpec {
         common_name: "front-proxy-client",
-        ..Says::default()
+        ..CertificateSpec::default()
     };
     let between = fixture.proxies.below("below").issue(&named);
     for (identity, user) in [
         (
-            fixture.proxies.issue(&Says {
+            fixture.proxies.issue(&CertificateSpec {
                 purposes: &[],
                 ..named
             }),
@@ -372,7 +372,7 @@ async fn tokens_are_reviewed_once_and_invalid_ones_are_rejected() {
 #[tokio::test]
 async fn probes_need_no_credentials() {
     let fixture = Fixture::new(&[]).await;
-    let stranger = Authority::new("strangers").client("somebody");
+    let stranger = Ca::new("strangers").client("somebody");
     for shown in [None, Some(&stranger)] {
         let (code, body) = fixture.connect(shown).await.get("/livez", &[]).await;
         assert_eq!(code, 200, "{body}");
@@ -384,10 +384,10 @@ async fn client_certificates_are_valid_by_the_api_servers_time() {
     let fixture = Fixture::new(&[]).await;
     let hours = |hours| Duration::from_hours(hours);
     let ended = || {
-        fixture.proxies.issue(&Says {
+        fixture.proxies.issue(&CertificateSpec {
             common_name: "front-proxy-client",
             has_ended: true,
-            ..Says::default()
+            ..CertificateSpec::default()
         })
     };
     let asks = async |identity: Identity| {
