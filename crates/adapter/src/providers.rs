@@ -57,7 +57,7 @@ impl Providers {
         }
         if let Some(rules) = &self.rules {
             if rules.needs_cluster_scope(request) {
-                caller.confirm_cluster_scope().await?;
+                caller.authorize_at_cluster_scope().await?;
             }
             if let Some(values) = rules.custom(request, &caller.flow, now).await? {
                 return Ok(values);
@@ -120,7 +120,7 @@ impl Providers {
 impl Caller<'_> {
     /// Authorizes the caller for a metric of cluster-scoped objects, if it is authorized for one
     /// namespace only.
-    async fn confirm_cluster_scope(&self) -> Result<(), StatusError> {
+    async fn authorize_at_cluster_scope(&self) -> Result<(), StatusError> {
         if self.flow.level == PriorityLevel::ClusterWide {
             return Ok(());
         }
@@ -140,6 +140,6 @@ impl Caller<'_> {
         self.auth
             .ensure_reviewed(self.user, self.attributes)
             .await?;
-        route.ask(request, &self.via).await
+        route.forward(request, &self.via).await
     }
 }

@@ -140,19 +140,19 @@ impl Routes {
             .context("cannot read it")?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let file = File::read(&text, &self.own, folder)?;
-        let before = self.current.load_full();
+        let previous = self.current.load_full();
         let mut upstreams = BTreeMap::new();
         for spec in &file.upstreams {
-            let before = before.upstreams.get(&spec.name);
-            let upstream = Upstream::next(spec, before, &self.token, &self.metrics).await;
+            let previous = previous.upstreams.get(&spec.name);
+            let upstream = Upstream::reload(spec, previous, &self.token, &self.metrics).await;
             upstreams.insert(spec.name.clone(), upstream);
         }
-        before
+        previous
             .upstreams
             .keys()
             .filter(|name| !upstreams.contains_key(*name))
             .for_each(|name| self.metrics.remove_upstream(name));
-        if before.file != file {
+        if previous.file != file {
             let (routes, upstreams) = (file.routes.len(), file.upstreams.len());
             tracing::info!(routes, upstreams, "loaded routes");
         }
@@ -185,14 +185,14 @@ impl Routes {
 
 impl MatchedRoute {
     /// Forwards a request. `via`: the adapters that it has passed.
-    pub async fn ask(
+    pub async fn forward(
         &self,
         request: &ExternalMetricRequest,
         via: &Via,
     ) -> Result<Vec<ExternalValue>, StatusError> {
         let OwnService { namespace, name } = &*self.own;
         match via.append(&format!("{namespace}/{name}")) {
-            Ok(via) => self.upstream.ask(&self.route, request, via).await,
+            Ok(via) => self.upstream.forward(&self.route, request, via).await,
             Err(error) => Err(self.upstream.loop_detected(&self.route, request, &error)),
         }
     }

@@ -244,7 +244,7 @@ impl Rules {
         let request =
             self.shared
                 .store
-                .ask(query.to_owned(), label.map(str::to_owned), flow.clone());
+                .query(query.to_owned(), label.map(str::to_owned), flow.clone());
         let answer = self
             .shared
             .cache

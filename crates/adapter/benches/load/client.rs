@@ -55,12 +55,12 @@ impl Latencies {
     }
 }
 
-pub(crate) struct Asker {
+pub(crate) struct LoadClient {
     address: SocketAddr,
     config: Arc<ClientConfig>,
 }
 
-impl Asker {
+impl LoadClient {
     pub(crate) fn new(server: &Server) -> Self {
         Self {
             address: server.address,

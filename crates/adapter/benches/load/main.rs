@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use client::Asker;
+use client::LoadClient;
 use cluster::AUTOSCALERS;
 use server::Server;
 
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
         std::env::var("PLIMSOLL_LOAD_SECONDS").map_or(Ok(SECONDS), |text| text.parse())?,
     );
     let server = Server::start()?;
-    let asker = Asker::new(&server);
+    let asker = LoadClient::new(&server);
     let rate = AUTOSCALERS as f64 / PERIOD_SECONDS;
     asker.ask(Some(rate), WARM_UP)?;
 

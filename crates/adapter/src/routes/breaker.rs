@@ -40,7 +40,7 @@ impl CircuitBreaker {
     /// Records a failure. `late`: the namespace of a request that timed out. A namespace counts
     /// once in a row, so that slow requests of one tenant cannot open the circuit for others.
     pub(super) fn record_failure(&mut self, now: Instant, late: Option<Key>) {
-        if late.is_none_or(|question| !self.late.contains(&question)) {
+        if late.is_none_or(|namespace| !self.late.contains(&namespace)) {
             self.failures = self.failures.saturating_add(1);
             self.late
                 .extend(late.filter(|_| self.failures <= FAILURE_THRESHOLD));
@@ -98,15 +98,15 @@ mod tests {
     #[test]
     fn timeouts_of_a_namespace_count_once() {
         let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
-        let question = |number: u8| Some([number; 32]);
+        let namespace = |number: u8| Some([number; 32]);
         for number in (0..4).cycle().take(100) {
-            breaker.record_failure(start, question(number));
+            breaker.record_failure(start, namespace(number));
         }
         assert!(breaker.allows_request(start) && !breaker.is_open());
-        breaker.record_failure(start, question(4));
+        breaker.record_failure(start, namespace(4));
         assert!(!breaker.allows_request(start));
         assert!(breaker.allows_request(start + OPEN_FOR));
-        breaker.record_failure(start + OPEN_FOR, question(0));
+        breaker.record_failure(start + OPEN_FOR, namespace(0));
         assert!(
             !breaker.allows_request(start + OPEN_FOR),
             "the one that tries tries for all"

@@ -65,16 +65,16 @@ impl UpstreamClient {
                 Self::Keda(keda) => keda.exchange(request).await,
             }
         };
-        let answer = tokio::time::timeout(time, exchange)
+        let response = tokio::time::timeout(time, exchange)
             .await
             .unwrap_or(Err(UpstreamError::Timeout(time)));
         if let (
             Self::Keda(keda),
             Err(UpstreamError::Timeout(_) | UpstreamError::Connection { .. }),
-        ) = (self, &answer)
+        ) = (self, &response)
         {
             keda.reconnect();
         }
-        answer
+        response
     }
 }

@@ -119,26 +119,26 @@ impl Keda {
         &self,
         request: &ExternalMetricRequest,
     ) -> Result<Vec<ExternalValue>, UpstreamError> {
-        let question = ScaledObjectRef {
+        let message = ScaledObjectRef {
             name: scaled_object(request)?.to_owned(),
             namespace: request.namespace.clone(),
             metric_name: request.metric.clone(),
         };
-        let answer = match self.send(question.clone()).await {
-            Err(status) if is_connection_error(&status) => self.send(question).await,
-            answer => answer,
+        let response = match self.send(message.clone()).await {
+            Err(status) if is_connection_error(&status) => self.send(message).await,
+            response => response,
         };
-        let list = answer.map_err(|status| refusal(&status))?;
+        let list = response.map_err(|status| refusal(&status))?;
         values(
             request,
             list.items.into_iter().map(item).collect::<Result<_, _>>()?,
         )
     }
 
-    async fn send(&self, question: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
+    async fn send(&self, message: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
         let mut client =
             MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MAX_BYTES);
-        Ok(client.get_metrics(question).await?.into_inner())
+        Ok(client.get_metrics(message).await?.into_inner())
     }
 
     fn channel(&self) -> Result<Channel, Status> {

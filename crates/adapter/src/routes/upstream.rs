@@ -26,7 +26,7 @@ const TTL: Duration = Duration::from_secs(1);
 /// The largest number of last responses.
 const CAPACITY: u64 = 4096;
 
-type Answer = Result<Arc<[ExternalValue]>, Failure>;
+type Response = Result<Arc<[ExternalValue]>, Failure>;
 
 /// An upstream provider. Clones share its state.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(super) struct Upstream {
     /// The client, or the reason that there is none.
     client: Result<UpstreamClient, String>,
     breaker: Arc<Mutex<CircuitBreaker>>,
-    answers: CoalescingCache<Answer>,
+    responses: CoalescingCache<Response>,
     last: Cache<Key, LastResponse>,
     metrics: Metrics,
 }
@@ -51,7 +51,7 @@ struct LastResponse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Failure {
     /// The request failed.
-    Exchange(UpstreamError),
+    Request(UpstreamError),
     /// The circuit is open, so no request was sent.
     CircuitOpen,
     /// There is no client. The log has the reason.
@@ -62,7 +62,7 @@ impl Failure {
     /// The text for callers. Files and addresses are in the log only.
     fn text(&self) -> String {
         match self {
-            Self::Exchange(error) => error.to_string(),
+            Self::Request(error) => error.to_string(),
             Self::CircuitOpen => {
                 "its circuit is open for some seconds after repeated failures".to_owned()
             }
@@ -74,24 +74,24 @@ impl Failure {
 impl Upstream {
     /// Creates the upstream of a specification; keeps the previous one if its client is up to date.
     /// `token`: the file with the adapter's service account token.
-    pub(super) async fn next(
+    pub(super) async fn reload(
         spec: &UpstreamSpec,
-        before: Option<&Self>,
+        previous: Option<&Self>,
         token: &Path,
         metrics: &Metrics,
     ) -> Self {
-        if let Some(before) = before
-            && *before.spec == *spec
-            && let Ok(client) = &before.client
+        if let Some(previous) = previous
+            && *previous.spec == *spec
+            && let Ok(client) = &previous.client
             && client.is_up_to_date(spec).await
         {
-            return before.clone();
+            return previous.clone();
         }
         let next = Self {
             spec: Arc::new(spec.clone()),
             client: UpstreamClient::open(spec, token).await,
             breaker: Arc::default(),
-            answers: CoalescingCache::default(),
+            responses: CoalescingCache::default(),
             last: Cache::builder()
                 .max_capacity(CAPACITY)
                 .time_to_live(MAX_STALE)
@@ -104,21 +104,20 @@ impl Upstream {
         } else {
             metrics.remove_upstream(&spec.name);
         }
-        next.after(before)
+        next.inherit(previous)
     }
 
     /// Keeps the last responses if the address is unchanged.
-    fn after(mut self, before: Option<&Self>) -> Self {
-        if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
-            self.last = before.last.clone();
+    fn inherit(mut self, previous: Option<&Self>) -> Self {
+        if let Some(previous) = previous.filter(|previous| previous.spec.uri() == self.spec.uri()) {
+            self.last = previous.last.clone();
         }
-        let why_not = self.client.as_ref().err();
-        if let Some(why) =
-            why_not.filter(|_| before.is_none_or(|before| before.client.as_ref().err() != why_not))
-        {
+        let error = self.client.as_ref().err();
+        let is_new = previous.is_none_or(|previous| previous.client.as_ref().err() != error);
+        if let Some(error) = error.filter(|_| is_new) {
             tracing::warn!(
                 upstream = self.spec.name,
-                why,
+                error,
                 "cannot create the client of an upstream"
             );
         }
@@ -141,27 +140,27 @@ impl Upstream {
     }
 
     /// Sends a request. Without a response, returns the last one if it is recent enough.
-    pub(super) async fn ask(
+    pub(super) async fn forward(
         &self,
         route: &str,
         request: &ExternalMetricRequest,
         via: HeaderValue,
     ) -> Result<Vec<ExternalValue>, StatusError> {
         let began = Instant::now();
-        let question = format!(
+        let text = format!(
             "{}\n{}\n{}",
             request.namespace, request.metric, request.selector
         );
-        let last = key(question.as_bytes());
-        let shared = key(&[question.as_bytes(), b"\n", via.as_bytes()].concat());
-        let (upstream, question) = (self.clone(), request.clone());
-        let exchange = async move { upstream.exchange(&question, via, last).await };
-        let answer = self
-            .answers
+        let last = key(text.as_bytes());
+        let shared = key(&[text.as_bytes(), b"\n", via.as_bytes()].concat());
+        let (upstream, request_sent) = (self.clone(), request.clone());
+        let exchange = async move { upstream.exchange(&request_sent, via, last).await };
+        let response = self
+            .responses
             .get(shared, &request.namespace, exchange)
             .await
-            .map(|(answer, _)| answer);
-        let (outcome, result) = self.result(answer, &last);
+            .map(|(response, _)| response);
+        let (outcome, result) = self.result(response, &last);
         self.metrics
             .forwarded(route, &self.spec.name, outcome, began.elapsed());
         result
@@ -169,12 +168,12 @@ impl Upstream {
 
     fn result(
         &self,
-        answer: Option<Answer>,
+        response: Option<Response>,
         last: &Key,
     ) -> (Outcome, Result<Vec<ExternalValue>, StatusError>) {
-        let failure = match answer {
+        let failure = match response {
             Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
-            Some(Err(Failure::Exchange(UpstreamError::NotFound(message)))) => {
+            Some(Err(Failure::Request(UpstreamError::NotFound(message)))) => {
                 return (
                     Outcome::NotFound,
                     Err(StatusError::NotFound(format!(
@@ -183,7 +182,7 @@ impl Upstream {
                     ))),
                 );
             }
-            Some(Err(Failure::Exchange(UpstreamError::BadRequest(message)))) => {
+            Some(Err(Failure::Request(UpstreamError::BadRequest(message)))) => {
                 return (
                     Outcome::Failed,
                     Err(StatusError::BadRequest(format!(
@@ -213,21 +212,21 @@ impl Upstream {
         request: &ExternalMetricRequest,
         via: HeaderValue,
         last: Key,
-    ) -> (Answer, Duration) {
+    ) -> (Response, Duration) {
         let Ok(client) = &self.client else {
             return (Err(Failure::NoClient), Duration::ZERO);
         };
         if let Err(error) = client.validate(request) {
-            return (Err(Failure::Exchange(error)), Duration::ZERO);
+            return (Err(Failure::Request(error)), Duration::ZERO);
         }
         if !self.breaker.lock().allows_request(Instant::now()) {
             return (Err(Failure::CircuitOpen), Duration::ZERO);
         }
-        let answer = client.exchange(request, &via, self.spec.timeout).await;
+        let response = client.exchange(request, &via, self.spec.timeout).await;
         let (was_open, is_open) = {
             let mut breaker = self.breaker.lock();
             let was_open = breaker.is_open();
-            match &answer {
+            match &response {
                 Err(UpstreamError::Timeout(_)) => {
                     breaker.record_failure(Instant::now(), Some(key(request.namespace.as_bytes())));
                 }
@@ -239,14 +238,14 @@ impl Upstream {
             (was_open, breaker.is_open())
         };
         self.metrics.set_circuit_open(&self.spec.name, is_open);
-        match answer {
+        match response {
             Ok(values) => {
                 let (values, at): (Arc<[_]>, _) = (values.into(), Instant::now());
-                let kept = LastResponse {
+                let last_response = LastResponse {
                     values: Arc::clone(&values),
                     at,
                 };
-                self.last.insert(last, kept);
+                self.last.insert(last, last_response);
                 (Ok(values), TTL)
             }
             Err(error) => {
@@ -262,7 +261,7 @@ impl Upstream {
                 } else {
                     tracing::debug!(upstream, metric, reason, "provider has no value");
                 }
-                (Err(Failure::Exchange(error)), Duration::ZERO)
+                (Err(Failure::Request(error)), Duration::ZERO)
             }
         }
     }

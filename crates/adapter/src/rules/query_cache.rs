@@ -62,7 +62,7 @@ pub(super) enum Source {
 /// The reason that a query failed, without details that callers may not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueryFailure {
-    pub(super) why: String,
+    pub(super) message: String,
     pub(super) is_timeout: bool,
 }
 
@@ -116,11 +116,11 @@ impl MemoryUsage {
             own: AtomicUsize::default(),
             all,
         };
-        memory.answered(&[]);
+        memory.update(&[]);
         memory
     }
 
-    fn answered(&self, samples: &[InstantSample]) {
+    fn update(&self, samples: &[InstantSample]) {
         let label = |(name, value): (&String, &String)| LABEL_BYTES + name.len() + value.len();
         let sample =
             |sample: &InstantSample| SAMPLE_BYTES + sample.labels.iter().map(label).sum::<usize>();
@@ -324,7 +324,7 @@ impl Entry {
         }
         let late = || {
             Err(QueryFailure {
-                why: format!("Prometheus did not answer within {TIMEOUT:?}"),
+                message: format!("Prometheus did not answer within {TIMEOUT:?}"),
                 is_timeout: true,
             })
         };
@@ -333,7 +333,7 @@ impl Entry {
         let mut state = self.state();
         match answer {
             Ok(samples) => {
-                self.memory.answered(&samples);
+                self.memory.update(&samples);
                 state.good = Some((at, Arc::new(samples)));
                 state.failed = None;
             }
@@ -362,7 +362,7 @@ impl State {
         last_good_for: SignedDuration,
     ) -> Result<(Samples, Source), StatusError> {
         let late = || QueryFailure {
-            why: format!("Prometheus did not answer within {TIMEOUT:?}"),
+            message: format!("Prometheus did not answer within {TIMEOUT:?}"),
             is_timeout: true,
         };
         let failure = self
@@ -371,9 +371,9 @@ impl State {
             .map_or_else(late, |(_, failure)| failure.clone());
         let Some((at, samples)) = &self.good else {
             return Err(if failure.is_timeout {
-                StatusError::Timeout(failure.why)
+                StatusError::Timeout(failure.message)
             } else {
-                StatusError::Unavailable(failure.why)
+                StatusError::Unavailable(failure.message)
             });
         };
         let age = now.duration_since(*at).abs();
@@ -386,7 +386,7 @@ impl State {
         let (age, limit) = (age.as_secs_f64().round(), last_good_for.as_secs());
         Err(StatusError::NotFound(format!(
             "{} (the last answer is {age}s old, limit {limit}s)",
-            failure.why
+            failure.message
         )))
     }
 }

@@ -99,8 +99,8 @@ impl Outage {
     }
 
     /// Records the result of a probe.
-    fn probed(&mut self, has_answer: bool, now: Instant) {
-        *self = if has_answer {
+    fn probed(&mut self, has_response: bool, now: Instant) {
+        *self = if has_response {
             Self::default()
         } else {
             Self {
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// Queries current values. Keeps only `label` of their labels if it is given.
-    pub(super) fn ask(
+    pub(super) fn query(
         self: &Arc<Self>,
         query: String,
         label: Option<String>,
@@ -145,18 +145,18 @@ impl Store {
         let store = Arc::clone(self);
         async move {
             if store.outage().is_on(Instant::now()) {
-                return Err(unavailable("Prometheus does not answer"));
+                return Err(unavailable("Prometheus does not respond"));
             }
             let _permit = store.permit(&flow).await?;
             let Some(prometheus) = store.current.load_full() else {
                 return Err(unavailable("not connected to Prometheus yet"));
             };
-            let answer = {
+            let result = {
                 let _charge = store.budget.start(&flow);
                 prometheus.query(&query, QUERY_TIMEOUT).await
             };
-            store.record_outcome(&query, &answer, prometheus);
-            let mut samples = answer.map_err(|error| {
+            store.record_outcome(&query, &result, prometheus);
+            let mut samples = result.map_err(|error| {
                 tracing::debug!(
                     error = with_causes(&error),
                     query,
@@ -197,10 +197,10 @@ impl Store {
     fn record_outcome<T>(
         self: &Arc<Self>,
         query: &str,
-        answer: &Result<T, PrometheusError>,
+        result: &Result<T, PrometheusError>,
         prometheus: Arc<Prometheus>,
     ) {
-        let outcome = match answer {
+        let outcome = match result {
             Err(PrometheusError::Unreachable(_)) => QueryOutcome::NoResponse,
             Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
             _ => QueryOutcome::Response,
@@ -208,12 +208,12 @@ impl Store {
         if self.outage().record(outcome, Instant::now()) {
             let store = Arc::clone(self);
             tokio::spawn(async move {
-                let answer = prometheus.query(PROBE, QUERY_TIMEOUT).await;
-                let has_answer = !matches!(
-                    answer,
+                let result = prometheus.query(PROBE, QUERY_TIMEOUT).await;
+                let has_response = !matches!(
+                    result,
                     Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_))
                 );
-                store.outage().probed(has_answer, Instant::now());
+                store.outage().probed(has_response, Instant::now());
             });
         }
     }
@@ -225,7 +225,7 @@ impl Store {
 
 fn unavailable(why: &str) -> QueryFailure {
     QueryFailure {
-        why: why.to_owned(),
+        message: why.to_owned(),
         is_timeout: false,
     }
 }
@@ -234,7 +234,7 @@ fn unavailable(why: &str) -> QueryFailure {
 fn public(error: &PrometheusError) -> QueryFailure {
     // Expressions contain rules of the administrator, not text of callers.
     QueryFailure {
-        why: error.text_for_others(),
+        message: error.text_for_others(),
         is_timeout: matches!(error, PrometheusError::Timeout(_)),
     }
 }
@@ -271,7 +271,7 @@ mod tests {
         drop(others);
         for refused in refused {
             let failure = refused.await.expect("no panic").expect_err("no budget");
-            assert_eq!(failure.why, OVER_BUDGET);
+            assert_eq!(failure.message, OVER_BUDGET);
         }
         assert_eq!(now.elapsed(), QUERY_TIMEOUT);
         tokio::time::sleep(Duration::from_secs(40)).await;
@@ -322,7 +322,7 @@ mod tests {
         assert!(outage.is_on(start) && !outage.is_on(start + OUTAGE_FOR));
         assert!(
             outage.record(late(4), start + OUTAGE_FOR),
-            "one more late answer is enough for the next probe"
+            "one more late result is enough for the next probe"
         );
     }
 
@@ -340,13 +340,13 @@ mod tests {
     #[test]
     fn errors_do_not_contain_the_address_of_the_store() {
         let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
-        assert_eq!(public(&error).why, "Prometheus cannot be reached");
+        assert_eq!(public(&error).message, "Prometheus cannot be reached");
         let error = PrometheusError::Refused {
             code: 400,
             message: "parse error near x".into(),
         };
         assert_eq!(
-            public(&error).why,
+            public(&error).message,
             "Prometheus refuses the query: HTTP status 400"
         );
         let error = PrometheusError::BadQuery {
@@ -354,7 +354,7 @@ mod tests {
             message: "parse error near x".to_owned(),
         };
         assert_eq!(
-            public(&error).why,
+            public(&error).message,
             "Prometheus refuses the query: HTTP status 400"
         );
     }

@@ -19,7 +19,7 @@ fn one(value: f64) -> Vec<InstantSample> {
 
 fn failure(why: &str) -> QueryFailure {
     QueryFailure {
-        why: why.to_owned(),
+        message: why.to_owned(),
         is_timeout: false,
     }
 }
