@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sources", &["model", "api"]),
     ("runtime", &[]),
     ("serving", &["runtime"]),
+    ("delegated_auth", &["runtime", "serving"]),
     (
         "recommender",
         &[
@@ -49,7 +50,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "adapter",
         &[
-            "scaling", "model", "api", "feed", "view", "watch", "sources", "runtime", "serving",
+            "scaling",
+            "model",
+            "api",
+            "feed",
+            "view",
+            "watch",
+            "sources",
+            "runtime",
+            "serving",
+            "delegated_auth",
         ],
     ),
     ("sandbox", &["runtime", "serving"]),

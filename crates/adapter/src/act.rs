@@ -1,6 +1,5 @@
-//! The only writes, besides those of the certificates and the reviews of callers: the authorities
-//! in the adapter's own objects, and events about these. What a person's commands write, they write
-//! with that person's rights.
+//! Writes to `APIService` objects and their events. The only other writes are certificates and
+//! reviews. The commands `adopt` and `release` write with the rights of their user.
 
 mod event;
 
@@ -12,16 +11,15 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 pub use event::Events;
 
-/// The name under which the authorities are applied.
+/// The field manager of `caBundle`.
 pub(crate) const MANAGER: &str = "plimsoll-adapter";
-/// The name under which a person has an object taken over and given back.
+/// The field manager of the commands `adopt` and `release`.
 pub(crate) const ADOPTER: &str = "plimsoll-adopt";
 
-/// Puts authorities into an object that is there in this version. Applied, so that the object says
-/// whose field this is.
+/// Applies a CA bundle to an object of this resource version.
 pub async fn trust(
     services: &Api<APIService>,
     name: &str,
@@ -43,8 +41,8 @@ pub async fn trust(
         .await
 }
 
-/// Leads an object, as it was seen, to the adapter. Applied, so that the object says whose these
-/// fields are.
+/// Applies the adapter's Service and CA bundle to an object, if it has not changed since it was
+/// read.
 pub async fn adopt(
     services: &Api<APIService>,
     name: &str,
@@ -79,7 +77,7 @@ pub async fn adopt(
         .await
 }
 
-/// Makes an object what it was. Replaced as a whole: what was not there is not there again.
+/// Replaces an object with its previous state. Fields that it did not have before are removed.
 pub async fn release(
     services: &Api<APIService>,
     name: &str,

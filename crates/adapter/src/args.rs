@@ -1,26 +1,26 @@
 //! The adapter's flags.
 
-mod expected;
+mod predictions;
 mod serving;
 
 use runtime::{CommonArgs, Program};
 
 pub use self::serving::ServingArgs;
-use crate::guard::GuardArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
 use crate::takeover::Command;
-pub use expected::ExpectedArgs;
+use delegated_auth::AuthArgs;
+pub use predictions::PredictionArgs;
 
-/// What sets the adapter's command line apart.
+/// The adapter's command line.
 pub const PROGRAM: Program = Program {
     name: "adapter",
     version: env!("CARGO_PKG_VERSION"),
     defaults: &[("address", ":8945")],
 };
 
-/// Answers the custom and external metrics that the horizontal pod autoscaler reads.
-// `--tls-cert-file` is the certificate of the two APIs here, as it is in other adapters.
+/// Serves the custom and external metrics that the horizontal pod autoscaler reads.
+// `--tls-cert-file` is the certificate of the two APIs, as in other adapters.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(
     mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
@@ -32,19 +32,19 @@ pub const PROGRAM: Program = Program {
     mut_arg("kubeconfig", |arg| arg.global(true))
 )]
 pub struct Args {
-    /// What is done instead, once.
+    /// The command to run instead of the adapter.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags about callers.
+    /// Flags of authentication and authorization.
     #[command(flatten)]
-    pub guard: GuardArgs,
-    /// Flags of predictions and windows of time.
+    pub auth: AuthArgs,
+    /// Flags of predictions and cron schedules.
     #[command(flatten)]
-    pub expected: ExpectedArgs,
-    /// Flags about other providers.
+    pub predictions: PredictionArgs,
+    /// Flags of routes to other providers.
     #[command(flatten)]
     pub routes: RoutesArgs,
     /// Flags of the HTTPS endpoint.
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         PROGRAM.command::<Args>().debug_assert();
     }
 
     #[test]
-    fn the_adapters_certificate_and_that_of_metrics_have_flags_of_their_own() {
+    fn the_certificates_of_the_apis_and_of_metrics_have_separate_flags() {
         let args =
             parse("--tls-cert-file=a --tls-private-key-file=b --secure-port=1").expect("they fit");
         assert_eq!(
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_has_flags_of_its_own_beside_the_kubeconfig() {
+    fn a_command_has_its_own_flags_and_the_kubeconfig() {
         let args = parse("adopt --kubeconfig=a --namespace=b --force").expect("they fit");
         let Some(Command::Adopt(adopt)) = args.command else {
             panic!("{:?}", args.command)
@@ -99,11 +99,11 @@ mod tests {
         assert_eq!(
             (
                 args.common.kubeconfig.as_str(),
-                adopt.place.namespace.as_str()
+                adopt.target.namespace.as_str()
             ),
             ("a", "b")
         );
-        assert!(adopt.place.force && !adopt.dry_run);
+        assert!(adopt.target.force && !adopt.dry_run);
         assert!(parse("").expect("they fit").command.is_none());
         assert!(parse("release --dry-run").is_err());
     }

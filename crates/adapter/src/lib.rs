@@ -1,37 +1,36 @@
-//! The metrics adapter: answers `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which the
-//! horizontal pod autoscaler of Kubernetes reads through API aggregation.
+//! The metrics adapter: serves `custom.metrics.k8s.io` and `external.metrics.k8s.io`, which the
+//! horizontal pod autoscaler reads through API aggregation.
 //!
 //! * [`args`]: the flags.
-//! * [`run`]: starts everything.
-//! * [`ask`]: what a client asks for; [`answer`]: what it gets; [`refusal`]: why it gets none.
-//! * [`decide`]: who answers.
-//! * [`expected`]: predictions and windows of time.
-//! * [`guard`]: who may ask.
-//! * [`routes`]: what is left to other providers.
-//! * [`serve`]: the HTTPS endpoint that the API server asks.
-//! * [`registration`]: how the API server is told whom to trust; [`act`]: the only writes.
-//! * [`takeover`]: how a person has it take the place of another provider, and give it back.
-//! * [`metrics`]: what is measured about all this.
-//! * [`rules`]: metrics from queries, as prometheus-adapter's rule file says.
+//! * [`run`]: the wiring.
+//! * [`serve`]: the HTTPS endpoint. Callers are authenticated and authorized by [`delegated_auth`].
+//! * [`request`] and [`value`]: requests for metrics and their values; [`status_error`]: errors.
+//! * [`providers`]: the choice of the provider of a metric.
+//! * [`predictions`]: predictions and cron schedules of EHPAs.
+//! * [`rules`]: metrics from the rule files of prometheus-adapter.
+//! * [`routes`]: external metrics of other providers.
+//! * [`flow`]: fair shares of limits.
+//! * [`registration`]: CA bundles of the adapter's `APIService` objects; [`act`]: writes.
+//! * [`takeover`]: the commands `adopt` and `release`.
+//! * [`metrics`]: metrics of the adapter itself.
 
 pub mod act;
-pub mod answer;
-mod answers;
+pub mod api_version;
 pub mod args;
-pub mod ask;
-pub mod decide;
-pub mod expected;
 pub mod flow;
-pub mod guard;
 pub mod metrics;
-mod recent;
-pub mod refusal;
+pub mod predictions;
+pub mod providers;
 pub mod registration;
+pub mod request;
 pub mod routes;
 pub mod rules;
 mod run;
 pub mod serve;
+pub mod service_ref;
+pub mod status_error;
 pub mod takeover;
+pub mod value;
 
 pub use args::{Args, PROGRAM};
 pub use run::{run, run_on};

@@ -1,4 +1,4 @@
-//! The adapter's process: reads the command line and hands over to the library.
+//! The adapter: parses the command line and runs the library.
 
 use adapter::{Args, PROGRAM, run, takeover};
 use serving::endpoints::serve_endpoints;

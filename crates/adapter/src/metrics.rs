@@ -1,4 +1,4 @@
-//! What is measured about requests and values.
+//! Metrics of requests, of served values and of the adapter's `APIService` objects.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 
-use crate::serve::ApiVersion;
+use crate::api_version::ApiVersion;
 
 const LATENCY_BUCKETS: [f64; 12] = [
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0,
 ];
-/// As the library of other adapters has them (`custom-metrics-apiserver`).
+/// The buckets of `custom-metrics-apiserver`, in seconds.
 const FRESHNESS_BUCKETS: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
-/// With which names begin that are no other adapter's.
-pub(crate) const PREFIX: &str = "plimsoll_adapter";
+/// The prefix of the adapter's own metrics.
+pub const PREFIX: &str = "plimsoll_adapter";
 
-/// What a request was for.
+/// The API of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
-    /// A metric of objects.
+    /// `custom.metrics.k8s.io`.
     Custom,
-    /// A metric that belongs to no object.
+    /// `external.metrics.k8s.io`.
     External,
-    /// Which APIs there are, and their descriptions.
+    /// Discovery and `OpenAPI`.
     Discovery,
-    /// Anything else.
+    /// None, such as health checks.
     None,
 }
 
@@ -52,7 +52,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
+    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let histogram = |name, help, buckets: &[f64], label: &str| {
             HistogramVec::new(
@@ -64,33 +64,33 @@ impl Metrics {
             requests: IntCounterVec::new(
                 Opts::new(
                     "plimsoll_adapter_requests_total",
-                    "Requests, by what they asked for and the code of the answer.",
+                    "Requests by API and status code.",
                 ),
                 &["api", "code"],
             )?,
             latency: histogram(
                 "plimsoll_adapter_request_duration_seconds",
-                "Time from the head of a request to its answer, by what it asked for.",
+                "Latency of requests in seconds, from the end of the headers to the response, by API.",
                 &LATENCY_BUCKETS,
                 "api",
             )?,
             freshness: histogram(
                 "metrics_apiserver_metric_freshness_seconds",
-                "Age of the values that were served, by API group.",
+                "Age of served values in seconds by API group.",
                 &FRESHNESS_BUCKETS,
                 "group",
             )?,
             leads_here: IntGaugeVec::new(
                 Opts::new(
-                    "plimsoll_adapter_api_service_leads_here",
-                    "Whether an APIService leads to the adapter.",
+                    "plimsoll_adapter_apiservice_owned",
+                    "1 if the APIService points at the adapter's Service.",
                 ),
                 &["name"],
             )?,
             foreign_changes: IntCounterVec::new(
                 Opts::new(
-                    "plimsoll_adapter_api_service_foreign_changes_total",
-                    "How often somebody else was found to have changed an APIService that leads, or led, to the adapter.",
+                    "plimsoll_adapter_apiservice_external_changes_total",
+                    "Changes by others of an APIService that points, or pointed, at the adapter's Service.",
                 ),
                 &["name"],
             )?,
@@ -103,7 +103,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A request was answered, `took` after its head arrived.
+    /// Records a response and its latency.
     pub fn answered(&self, api: Api, code: StatusCode, took: Duration) {
         self.requests
             .with_label_values(&[api.label(), code.as_str()])
@@ -113,7 +113,7 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Values of these times were served.
+    /// Records the age of served values.
     pub fn served(
         &self,
         version: ApiVersion,
@@ -126,14 +126,14 @@ impl Metrics {
         }
     }
 
-    /// Whether an object leads to the adapter.
+    /// Records whether an `APIService` points at the adapter.
     pub fn leads_here(&self, name: &str, leads_here: bool) {
         self.leads_here
             .with_label_values(&[name])
             .set(leads_here.into());
     }
 
-    /// Somebody else has changed an object.
+    /// Counts a change of an `APIService` by another client.
     pub fn changed_by_somebody_else(&self, name: &str) {
         self.foreign_changes.with_label_values(&[name]).inc();
     }

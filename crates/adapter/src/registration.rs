@@ -10,7 +10,8 @@ mod api_services;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 
-use crate::serve::ApiVersion;
+use crate::api_version::ApiVersion;
+use crate::service_ref::OwnService;
 
 pub use api_services::ApiServices;
 
@@ -18,34 +19,6 @@ pub use api_services::ApiServices;
 pub(crate) const INJECTED: &str = "cert-manager.io/inject-";
 /// Part of the name under which it does so.
 const INJECTOR: &str = "cainjector";
-
-/// The Service at which the API server reaches the adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnService {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl OwnService {
-    /// The name at which the API server asks.
-    pub fn server_name(&self) -> String {
-        format!("{}.{}.svc", self.name, self.namespace)
-    }
-
-    /// The names at which the API server may ask.
-    pub fn names(&self) -> Vec<String> {
-        let Self { namespace, name } = self;
-        let long = self.server_name();
-        vec![
-            name.clone(),
-            format!("{name}.{namespace}"),
-            long.clone(),
-            format!("{long}.cluster.local"),
-        ]
-    }
-}
 
 /// The objects that may be the adapter's.
 pub fn objects() -> [String; 3] {

@@ -1,21 +1,21 @@
-//! External metrics that other providers know: there can be one provider only of
-//! `external.metrics.k8s.io` in a cluster, so the one that there is leaves to the others what is
-//! theirs. One owner per question, and never a mixture.
+//! Forwards external metrics to other providers. A cluster has one provider of
+//! `external.metrics.k8s.io`; routes say which requests it forwards. A request has one provider,
+//! and values of several are never mixed.
 //!
-//! Whoever asks here must have been admitted after a question to the API server: the others are
-//! asked in the adapter's name.
+//! A caller must be authorized by an access review before a request is forwarded: the other
+//! provider sees the adapter's identity only.
 
 mod aggregated;
 mod args;
 mod breaker;
-mod exchange;
+mod client;
 mod file;
 mod glob;
-mod hops;
 mod keda;
-mod link;
 mod metrics;
+mod response;
 mod upstream;
+mod via;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,24 +27,24 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use prometheus::Registry;
 
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
-use crate::refusal::Refusal;
-use crate::registration::OwnService;
+use crate::request::ExternalMetricRequest;
+use crate::service_ref::OwnService;
+use crate::status_error::StatusError;
+use crate::value::ExternalValue;
 use file::File;
 use metrics::Metrics;
 use upstream::Upstream;
 
 pub use args::RoutesArgs;
-pub use hops::Hops;
+pub use via::Via;
 
-/// How often the files are compared with what is in use.
+/// The interval at which the files are read.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// What is left to whom. Clones share everything.
+/// The routes and their upstream providers. Clones share them.
 #[derive(Clone)]
 pub struct Routes {
-    /// Names the adapter in the header against loops; all replicas have the same.
+    /// The adapter's name in the `x-metrics-hop` header, the same for all replicas.
     own: Arc<OwnService>,
     file: Arc<PathBuf>,
     token: Arc<PathBuf>,
@@ -52,7 +52,7 @@ pub struct Routes {
     metrics: Metrics,
 }
 
-/// A file in use.
+/// A loaded routes file.
 #[derive(Default)]
 struct Table {
     file: File,
@@ -67,27 +67,26 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// A question that is somebody else's.
-pub struct Left {
+/// The route that matches a request.
+pub struct MatchedRoute {
     own: Arc<OwnService>,
     route: String,
     upstream: Upstream,
 }
 
-/// The upstream to which a file of routes leaves something and that answers in the place of this
-/// Service, if there is one.
-pub(crate) fn upstream_of(
+/// Returns the upstream of a routes file that serves the metrics of this Service and has a route.
+pub(crate) fn upstream_for(
     text: &str,
     own: &OwnService,
     service: &OwnService,
 ) -> anyhow::Result<Option<String>> {
     Ok(File::read(text, own, Path::new(""))?
-        .upstream_of(service)
+        .upstream_for(service)
         .map(str::to_owned))
 }
 
 impl Routes {
-    /// Reads the file for the first time; it must be sound. None without a file.
+    /// Loads the file, which must be valid. Returns `None` without a file.
     pub async fn load(
         args: RoutesArgs,
         own: OwnService,
@@ -114,24 +113,24 @@ impl Routes {
         Ok(Some(routes))
     }
 
-    /// Reads the file again whenever it, or a file that it names, has changed; for ever. A lasting
-    /// error is said once.
+    /// Reloads the file whenever it, or a file that it names, has changed. Logs an error once.
+    /// Never returns.
     pub async fn follow(self) {
-        let mut said = None;
+        let mut logged = None;
         loop {
             tokio::time::sleep(PERIOD).await;
-            let trouble = self.reload().await.err().map(|error| format!("{error:#}"));
-            if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
-                tracing::error!(error, file = %self.file.display(), "keeping the old routes: the new ones cannot be used");
+            let error = self.reload().await.err().map(|error| format!("{error:#}"));
+            if let Some(error) = error.as_ref().filter(|_| error != logged) {
+                tracing::error!(error, file = %self.file.display(), "cannot load the routes file; keeping the previous routes");
             }
-            said = trouble;
+            logged = error;
         }
     }
 
-    /// Compares the files with what is in use and takes over a change.
+    /// Reloads the files if they have changed.
     pub async fn reload(&self) -> anyhow::Result<()> {
         let reloaded = self.try_reload().await;
-        self.metrics.file_used(reloaded.is_ok());
+        self.metrics.set_config_valid(reloaded.is_ok());
         reloaded
     }
 
@@ -141,42 +140,42 @@ impl Routes {
             .context("cannot read it")?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let file = File::read(&text, &self.own, folder)?;
-        let before = self.current.load_full();
+        let previous = self.current.load_full();
         let mut upstreams = BTreeMap::new();
         for spec in &file.upstreams {
-            let before = before.upstreams.get(&spec.name);
-            let upstream = Upstream::next(spec, before, &self.token, &self.metrics).await;
+            let previous = previous.upstreams.get(&spec.name);
+            let upstream = Upstream::reload(spec, previous, &self.token, &self.metrics).await;
             upstreams.insert(spec.name.clone(), upstream);
         }
-        before
+        previous
             .upstreams
             .keys()
             .filter(|name| !upstreams.contains_key(*name))
-            .for_each(|name| self.metrics.forget(name));
-        if before.file != file {
+            .for_each(|name| self.metrics.remove_upstream(name));
+        if previous.file != file {
             let (routes, upstreams) = (file.routes.len(), file.upstreams.len());
-            tracing::info!(routes, upstreams, "what is left to other providers");
+            tracing::info!(routes, upstreams, "loaded routes");
         }
         self.current.store(Arc::new(Table { file, upstreams }));
         Ok(())
     }
 
-    /// Whose question it is, if a route says so.
-    pub fn owner(&self, ask: &ExternalAsk) -> Option<Left> {
+    /// Returns the route of a request, if one matches.
+    pub fn route_for(&self, request: &ExternalMetricRequest) -> Option<MatchedRoute> {
         let table = self.current.load();
-        let (route, upstream) = table.file.owner(ask)?;
-        self.left(&table, route, upstream)
+        let (route, upstream) = table.file.route_for(request)?;
+        self.matched(&table, route, upstream)
     }
 
-    /// Whose questions all those are that are nobody's, if anybody's.
-    pub fn rest(&self) -> Option<Left> {
+    /// Returns the route of requests that no other provider has, if there is one.
+    pub fn default_route(&self) -> Option<MatchedRoute> {
         let table = self.current.load();
-        self.left(&table, "default", table.file.default_upstream.as_ref()?)
+        self.matched(&table, "default", table.file.default_upstream.as_ref()?)
     }
 
-    fn left(&self, table: &Table, route: &str, upstream: &str) -> Option<Left> {
+    fn matched(&self, table: &Table, route: &str, upstream: &str) -> Option<MatchedRoute> {
         let upstream = table.upstreams.get(upstream)?.clone();
-        Some(Left {
+        Some(MatchedRoute {
             own: Arc::clone(&self.own),
             route: route.to_owned(),
             upstream,
@@ -184,13 +183,17 @@ impl Routes {
     }
 }
 
-impl Left {
-    /// What the owner says. `hops`: through whom the question has come.
-    pub async fn ask(&self, ask: &ExternalAsk, hops: &Hops) -> Result<Vec<ExternalValue>, Refusal> {
+impl MatchedRoute {
+    /// Forwards a request. `via`: the adapters that it has passed.
+    pub async fn forward(
+        &self,
+        request: &ExternalMetricRequest,
+        via: &Via,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
         let OwnService { namespace, name } = &*self.own;
-        match hops.and(&format!("{namespace}/{name}")) {
-            Ok(hops) => self.upstream.ask(&self.route, ask, hops).await,
-            Err(error) => Err(self.upstream.went_round(&self.route, ask, &error)),
+        match via.append(&format!("{namespace}/{name}")) {
+            Ok(via) => self.upstream.forward(&self.route, request, via).await,
+            Err(error) => Err(self.upstream.loop_detected(&self.route, request, &error)),
         }
     }
 }

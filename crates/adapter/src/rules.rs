@@ -1,25 +1,24 @@
-//! Metrics from queries: a rule file as prometheus-adapter has it says which series of a store that
-//! speaks `PromQL` are metrics of which objects, and how their values are asked for.
+//! Metrics from rule files of prometheus-adapter: rules map series of a `PromQL` store to metrics
+//! of objects, and define the queries of their values.
 //!
-//! | what | file |
+//! | part | file |
 //! |---|---|
-//! | the file, what its rules mean, and their queries | [`sources::rules`] |
-//! | which metrics there are, kept current | `rules/catalog.rs`, `rules/listing.rs`, `rules/followed.rs` |
-//! | which objects a selector means | `rules/objects.rs`, `rules/lists.rs` |
-//! | answers of the store, and the last good ones | `rules/store.rs`, `rules/answers.rs` |
+//! | the rule file and its queries | [`sources::rules`] |
+//! | the catalog of metrics | `rules/catalog.rs`, `rules/listing.rs`, `rules/rule_file.rs` |
+//! | the objects that a selector matches | `rules/objects.rs`, `rules/name_cache.rs` |
+//! | queries and their cached results | `rules/store.rs`, `rules/query_cache.rs` |
 //!
-//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the
-//! crate's README.
+//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `RULES.md` lists the differences.
 
-mod answers;
 pub mod args;
 mod budget;
 mod catalog;
-mod followed;
 mod listing;
-mod lists;
 mod metrics;
+mod name_cache;
 mod objects;
+mod query_cache;
+mod rule_file;
 mod store;
 mod values;
 
@@ -31,56 +30,56 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::prometheus::Connection;
-use sources::rules::{ApiResource, Objects as Meant};
+use sources::rules::{ApiResource, Objects as QueryObjects};
 use tokio::sync::{Notify, watch};
 use view::View;
 
-use crate::answer::{ExternalValue, MetricNames, MetricValue};
-use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::flow::Flow;
-use crate::refusal::Refusal;
-use answers::{Answers, Samples};
-use catalog::{Catalog, Offer};
-use listing::{Listing, Pace};
+use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MetricNames, MetricValue};
+use catalog::{Catalog, MetricSource};
+use listing::{RelistConfig, Relister};
 use metrics::Metrics;
 use objects::Objects;
+use query_cache::{QueryCache, Samples};
 use store::Store;
 
 pub use sources::rules::RuleError;
 
-/// How often answers that nobody asks for are looked for.
+/// The interval at which unused cache entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Where rules are and how they are followed.
+/// The configuration of rules.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// The rule file.
+pub struct RulesConfig {
+    /// The path of the rule file.
     pub file: PathBuf,
-    /// The store.
+    /// The connection to the store.
     pub connection: Connection,
-    /// How often metrics are listed.
+    /// The interval at which series are listed.
     pub relist_interval: Duration,
-    /// How old the last sample of a series may be for it to be listed.
+    /// The largest age of the last sample of a listed series.
     pub max_age: Duration,
-    /// How long the last good answer stands in when the store fails.
+    /// The time for which the last good result replaces a missing one.
     pub last_good_for: Duration,
 }
 
-/// Answers what rules say. Clones share everything.
+/// The metrics of rules. Clones share all state.
 #[derive(Clone)]
 pub struct Rules {
     shared: Arc<Shared>,
     objects: Arc<Objects>,
 }
 
-/// What handlers and the background share.
+/// The state that requests share with the background tasks.
 struct Shared {
     catalog: ArcSwapOption<Catalog>,
     names: ArcSwap<MetricNames>,
     store: Arc<Store>,
-    answers: Answers,
-    /// Somebody asked for a metric that is not in the catalog.
-    wanted: Notify,
+    cache: QueryCache,
+    /// Notified by a request for a metric that is not in the catalog.
+    relist_requested: Notify,
     metrics: Metrics,
 }
 
@@ -92,14 +91,14 @@ impl Shared {
 }
 
 impl Rules {
-    /// Reads the rule file, which must be good, and keeps everything current from then on. `view`
-    /// has the labels of pods.
+    /// Loads the rule file, which must be valid, and starts the background tasks. `view` has the
+    /// labels of pods.
     pub fn start(
-        settings: Settings,
+        settings: RulesConfig,
         view: watch::Receiver<View>,
         chassis: &Chassis,
     ) -> anyhow::Result<Self> {
-        let Settings {
+        let RulesConfig {
             file,
             connection,
             relist_interval,
@@ -112,19 +111,19 @@ impl Rules {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(connection, metrics.clone())),
-            answers: Answers::new(last_good_for),
-            wanted: Notify::new(),
+            cache: QueryCache::new(last_good_for),
+            relist_requested: Notify::new(),
             metrics,
         });
-        let pace = Pace {
+        let relist = RelistConfig {
             interval: relist_interval,
             max_age,
         };
-        let listing = Listing::new(
+        let listing = Relister::new(
             Arc::clone(&shared),
             client.clone(),
             chassis.clock(),
-            pace,
+            relist,
             file,
         )?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
@@ -136,119 +135,120 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Forgets what nobody asks for any more; for ever, and whatever else goes on.
+    /// Removes unused cache entries. Never returns.
     async fn forget(self, now: impl Fn() -> Timestamp) {
         loop {
             tokio::time::sleep(SWEEP).await;
-            self.shared.answers.sweep(now());
+            self.shared.cache.sweep(now());
             self.objects.sweep(Instant::now());
         }
     }
 
-    /// Whether a question within a namespace is about objects of the whole cluster, such as nodes.
-    /// Only the own namespace may be read by rights in it alone.
-    pub fn needs_cluster_scope(&self, ask: &CustomAsk) -> bool {
+    /// Whether a request within a namespace is for cluster-scoped objects, such as nodes. Rights in
+    /// a namespace allow to read the namespace itself only.
+    pub fn needs_cluster_scope(&self, request: &CustomMetricRequest) -> bool {
         let catalog = self.shared.catalog.load();
         let resources = catalog.as_ref().map(|catalog| &catalog.resources);
-        let resource = resources
-            .and_then(|resources| resources.find(&ask.resource.group, &ask.resource.resource));
-        ask.namespace.is_some()
+        let resource = resources.and_then(|resources| {
+            resources.find(&request.resource.group, &request.resource.resource)
+        });
+        request.namespace.is_some()
             && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
     }
 
-    /// The values of a metric of objects; none if no rule makes it.
+    /// Returns the values of a metric of objects; `None` if no rule defines it.
     pub async fn custom(
         &self,
-        ask: &CustomAsk,
+        request: &CustomMetricRequest,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Option<Vec<MetricValue>>, Refusal> {
+    ) -> Result<Option<Vec<MetricValue>>, StatusError> {
         let Some(catalog) = self.shared.catalog.load_full() else {
             let why = format!(
-                "the metric {} is not known: the metrics of Prometheus were not listed yet",
-                ask.metric
+                "the metric {} is not known yet: the series of Prometheus have not been listed",
+                request.metric
             );
-            return Err(Refusal::NotFound(why));
+            return Err(StatusError::NotFound(why));
         };
         let resource = catalog
             .resources
-            .find(&ask.resource.group, &ask.resource.resource);
-        let Some(offer) = resource.and_then(|resource| catalog.custom(&ask.metric, resource))
+            .find(&request.resource.group, &request.resource.resource);
+        let Some(source) = resource.and_then(|resource| catalog.custom(&request.metric, resource))
         else {
-            self.shared.wanted.notify_one();
+            self.shared.relist_requested.notify_one();
             return Ok(None);
         };
-        let namespace = namespace(offer, ask)?;
-        let names: Arc<[String]> = match &ask.subject {
-            Subject::Named(name) => [name.clone()].into(),
-            Subject::Selected(selector) => {
+        let namespace = namespace(source, request)?;
+        let names: Arc<[String]> = match &request.objects {
+            ObjectSelector::Name(name) => [name.clone()].into(),
+            ObjectSelector::Labels(selector) => {
                 let namespace = namespace.map(|(_, namespace)| namespace);
                 self.objects
-                    .names(&offer.place.resource, namespace, selector)
+                    .names(&source.object_labels.resource, namespace, selector)
                     .await?
             }
         };
-        let objects = Meant {
-            label: &offer.place.label,
+        let objects = QueryObjects {
+            label: &source.object_labels.label,
             names: &names,
             namespace,
         };
-        let query = offer
+        let query = source
             .rule
-            .query_objects(&offer.series, objects, &ask.metric_selector)?;
+            .query_objects(&source.series, objects, &request.metric_selector)?;
         let samples = self
-            .answer(&query, Some(&offer.place.label), flow, now)
+            .answer(&query, Some(&source.object_labels.label), flow, now)
             .await?;
-        values::of_objects(ask, &offer.place, &names, &samples).map(Some)
+        values::of_objects(request, &source.object_labels, &names, &samples).map(Some)
     }
 
-    /// The values of an external metric; none if no rule makes it.
+    /// Returns the values of an external metric; `None` if no rule defines it.
     pub async fn external(
         &self,
-        ask: &ExternalAsk,
+        request: &ExternalMetricRequest,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
+    ) -> Result<Option<Vec<ExternalValue>>, StatusError> {
         let Some(catalog) = self.shared.catalog.load_full() else {
             return Ok(None);
         };
-        let Some(offer) = catalog.external(&ask.metric) else {
-            self.shared.wanted.notify_one();
+        let Some(source) = catalog.external(&request.metric) else {
+            self.shared.relist_requested.notify_one();
             return Ok(None);
         };
-        let namespace_label = offer.namespace_label.as_deref();
-        let query = offer.rule.query_external(
-            &offer.series,
+        let namespace_label = source.namespace_label.as_deref();
+        let query = source.rule.query_external(
+            &source.series,
             namespace_label,
-            &ask.namespace,
-            &ask.selector,
+            &request.namespace,
+            &request.selector,
         )?;
         let samples = self.answer(&query, None, flow, now).await?;
-        values::external(&ask.metric, &samples).map(Some)
+        values::external(&request.metric, &samples).map(Some)
     }
 
-    /// What the metrics are called.
+    /// The names of the metrics.
     pub fn names(&self) -> Arc<MetricNames> {
         self.shared.names.load_full()
     }
 
-    /// The samples of a query, with `label` alone of their labels where one is named: the same
-    /// query with another label is another answer.
+    /// Returns the samples of a query, each with `label` as its only label if it is given. The same
+    /// query with another label has another result.
     async fn answer(
         &self,
         query: &str,
         label: Option<&str>,
         flow: &Flow,
         now: Timestamp,
-    ) -> Result<Samples, Refusal> {
-        let ask = self
-            .shared
-            .store
-            .ask(query.to_owned(), label.map(str::to_owned), flow.clone());
+    ) -> Result<Samples, StatusError> {
+        let request =
+            self.shared
+                .store
+                .query(query.to_owned(), label.map(str::to_owned), flow.clone());
         let answer = self
             .shared
-            .answers
-            .get(&answer_key(query, label), flow, now, ask)
+            .cache
+            .get(&answer_key(query, label), flow, now, request)
             .await;
         self.shared
             .metrics
@@ -263,48 +263,49 @@ impl std::fmt::Debug for Rules {
     }
 }
 
-/// The key of an answer. An answer to a custom metric keeps one label of each sample, one to an
-/// external metric keeps all.
+/// Returns the key of a result. Results of custom metrics keep one label of each sample, those of
+/// external metrics keep all.
 fn answer_key(query: &str, label: Option<&str>) -> String {
     format!("{}\n{query}", label.unwrap_or_default())
 }
 
-/// The label of the namespace with the namespace that is asked about. Objects of the whole cluster
-/// have none, also when whoever asks puts its own namespace before them, as the autoscaler does.
+/// Returns the namespace of a request with its label. Cluster-scoped objects have none, even if the
+/// path has a namespace, as in the autoscaler's requests.
 fn namespace<'a>(
-    offer: &'a Offer,
-    ask: &'a CustomAsk,
-) -> Result<Option<(&'a str, &'a str)>, Refusal> {
-    let resource = &offer.place.resource;
-    if is_of_another_namespace(resource, ask) {
-        return Err(Refusal::NotFound(
-            "within a namespace nothing is told of other namespaces".to_owned(),
+    source: &'a MetricSource,
+    request: &'a CustomMetricRequest,
+) -> Result<Option<(&'a str, &'a str)>, StatusError> {
+    let resource = &source.object_labels.resource;
+    if is_of_another_namespace(resource, request) {
+        return Err(StatusError::NotFound(
+            "a request in a namespace may not read metrics of another namespace".to_owned(),
         ));
     }
     if !resource.is_namespaced {
         return Ok(None);
     }
     let plural = &resource.resource;
-    let Some(namespace) = &ask.namespace else {
-        return Err(Refusal::NotFound(format!(
-            "{plural} are in namespaces, and none is named"
+    let Some(namespace) = &request.namespace else {
+        return Err(StatusError::NotFound(format!(
+            "{plural} are namespaced: the request needs a namespace"
         )));
     };
-    let Some(label) = &offer.place.namespace_label else {
+    let Some(label) = &source.object_labels.namespace_label else {
         let why = format!(
-            "{} does not say which label has the namespace of {plural}",
-            offer.rule.at
+            "{} has no label for the namespace of {plural}",
+            source.rule.at
         );
-        return Err(Refusal::NotFound(why));
+        return Err(StatusError::NotFound(why));
     };
     Ok(Some((label, namespace)))
 }
 
-/// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the
-/// whole cluster.
-fn is_of_another_namespace(resource: &ApiResource, ask: &CustomAsk) -> bool {
-    let is_own = |own: &String| matches!(&ask.subject, Subject::Named(name) if name == own);
-    is_namespaces(resource) && ask.namespace.as_ref().is_some_and(|own| !is_own(own))
+/// Whether the request is for another namespace than the one that it is authorized for. Namespaces
+/// are cluster-scoped objects.
+fn is_of_another_namespace(resource: &ApiResource, request: &CustomMetricRequest) -> bool {
+    let is_own =
+        |own: &String| matches!(&request.objects, ObjectSelector::Name(name) if name == own);
+    is_namespaces(resource) && request.namespace.as_ref().is_some_and(|own| !is_own(own))
 }
 
 fn is_namespaces(resource: &ApiResource) -> bool {
@@ -319,20 +320,24 @@ mod tests {
 
     use super::*;
 
-    fn check(namespace: Option<&str>, resource: &str, subject: Subject, expected: bool) {
+    fn check(namespace: Option<&str>, resource: &str, objects: ObjectSelector, expected: bool) {
         let resources = ApiResources::built_in();
         let resource = resources.find("", resource).expect(resource);
-        let ask = CustomAsk {
+        let request = CustomMetricRequest {
             namespace: namespace.map(str::to_owned),
             resource: resource.resource.clone(),
-            subject,
+            objects,
             metric: "rps".to_owned(),
             metric_selector: Selector::everything(),
         };
-        assert_eq!(is_of_another_namespace(resource, &ask), expected, "{ask:?}");
+        assert_eq!(
+            is_of_another_namespace(resource, &request),
+            expected,
+            "{request:?}"
+        );
     }
 
-    /// Rules that nobody lists.
+    /// Rules without a catalog.
     fn unlisted() -> Rules {
         let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
         let connection = Connection {
@@ -349,12 +354,12 @@ mod tests {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(connection, metrics.clone())),
-            answers: Answers::new(Duration::from_mins(1)),
-            wanted: Notify::new(),
+            cache: QueryCache::new(Duration::from_mins(1)),
+            relist_requested: Notify::new(),
             metrics,
         };
         let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is there"))
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server"))
         });
         let client = kube::Client::new(nowhere, "default");
         let objects = Arc::new(Objects::new(client, watch::channel(View::default()).1));
@@ -365,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn custom_and_external_metrics_with_one_query_have_answers_of_their_own() {
+    async fn custom_and_external_metrics_with_one_query_have_separate_results() {
         let (rules, now, flow) = (unlisted(), Timestamp::UNIX_EPOCH, Flow::default());
         for (label, count) in [(None, 2), (Some("pod"), 1), (None, 2)] {
             let labels = [("pod", "web-1"), ("queue", "orders")]
@@ -379,11 +384,11 @@ mod tests {
                 at: now,
                 value: 1.0,
             };
-            let ask = async { Ok(vec![sample]) };
+            let request = async { Ok(vec![sample]) };
             let answer = rules
                 .shared
-                .answers
-                .get(&answer_key("up", label), &flow, now, ask)
+                .cache
+                .get(&answer_key("up", label), &flow, now, request)
                 .await;
             assert_eq!(
                 answer.expect("an answer").0[0].labels.len(),
@@ -394,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_that_nobody_asks_for_go_although_no_list_ever_ends() {
+    async fn unused_results_are_removed_while_a_listing_hangs() {
         let (rules, began) = (unlisted(), tokio::time::Instant::now());
         let now = move || {
             Timestamp::UNIX_EPOCH
@@ -403,27 +408,27 @@ mod tests {
         };
         let answer = rules
             .shared
-            .answers
+            .cache
             .get("up", &Flow::default(), now(), async { Ok(Vec::new()) })
             .await;
         assert!(answer.is_ok());
         let forgetting = tokio::spawn(rules.clone().forget(now));
         tokio::time::sleep(Duration::from_secs(100)).await;
-        assert_eq!(rules.shared.answers.len(), 1);
+        assert_eq!(rules.shared.cache.len(), 1);
         tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(rules.shared.answers.len(), 0);
+        assert_eq!(rules.shared.cache.len(), 0);
         forgetting.abort();
     }
 
     #[test]
-    fn nobody_asks_of_a_namespace_in_another() {
-        let named = |name: &str| Subject::Named(name.to_owned());
+    fn a_namespace_is_not_readable_from_another() {
+        let named = |name: &str| ObjectSelector::Name(name.to_owned());
         check(Some("shop"), "namespaces", named("bank"), true);
         check(Some("shop"), "namespace", named("bank"), true);
         check(
             Some("shop"),
             "namespaces",
-            Subject::Selected(Selector::everything()),
+            ObjectSelector::Labels(Selector::everything()),
             true,
         );
         check(Some("shop"), "namespaces", named("shop"), false);

@@ -1,4 +1,4 @@
-//! Starts everything.
+//! Starts the adapter.
 
 use std::time::{Duration, Instant};
 
@@ -11,25 +11,26 @@ use serving::port::Port;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
-use crate::decide::Providers;
-use crate::guard::Guard;
 use crate::metrics::{self, Metrics};
+use crate::providers::Providers;
 use crate::registration::ApiServices;
 use crate::routes::Routes;
 use crate::rules::Rules;
-use crate::serve::{LIMITS, Surface};
+use crate::serve::{AdapterServer, LIMITS};
+use delegated_auth::DelegatedAuth;
 
-/// How long requests are still taken after the end was asked for: the API server goes on sending
-/// some until it knows. What is under way then has the rest of the 20 s that the end may take.
-const LEAVING: Duration = Duration::from_secs(10);
-/// The work of looking after certificates and `APIService` objects must go on at least this often.
-const ATTENDANCE: Duration = Duration::from_mins(3);
+/// The time for which a terminating replica still accepts requests: the API server learns of the
+/// termination with a delay. Requests in flight get the rest of the 20 s grace period.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// The longest interval between two checks of certificates and `APIService` objects. A longer one
+/// fails the liveness probe.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(3);
 
 /// Interval between two reads of the `APIService` objects where another program maintains their CA
 /// bundle. Otherwise each pass reads them.
 const UNMAINTAINED_RESYNC: Duration = Duration::from_secs(10);
 
-/// The adapter's work.
+/// Runs the adapter until shutdown.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
     run_on(
         Port::open("secure-port", args.serving.secure_port, LIMITS),
@@ -38,7 +39,7 @@ pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<
     )
 }
 
-/// The adapter's work on a port that is opened when there are certificates.
+/// Runs the adapter on a port that opens once there is a certificate.
 pub async fn run_on(
     port: impl Future<Output = anyhow::Result<Port>>,
     args: Args,
@@ -47,8 +48,8 @@ pub async fn run_on(
     let Args {
         command: _,
         common: _,
-        guard,
-        expected,
+        auth,
+        predictions,
         rules,
         routes,
         serving,
@@ -58,25 +59,25 @@ pub async fn run_on(
     let own = serving.own_service(&own_namespace());
     let source = serving.source(chassis.client.clone(), &own);
 
-    // Questions are answered for some time after the shutdown, by a state that goes on.
-    let answered = CancellationToken::new();
-    let _end = answered.clone().drop_guard();
-    let answering = chassis.until(answered);
-    let Some(guard) = Guard::start(guard, &answering).await? else {
+    // After the shutdown, these tasks go on until the last request has its response.
+    let last_response = CancellationToken::new();
+    let _end = last_response.clone().drop_guard();
+    let serving_tasks = chassis.until(last_response);
+    let Some(auth) = DelegatedAuth::start(auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
     let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
     if let Some(routes) = &routes {
-        answering
+        serving_tasks
             .tasks
             .spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let expected = expected.start(&answering)?;
+    let predictions = predictions.start(&serving_tasks)?;
     let rules = rules
-        .map(|settings| Rules::start(settings, expected.view(), &answering))
+        .map(|settings| Rules::start(settings, predictions.view(), &serving_tasks))
         .transpose()?;
     let providers = Providers {
-        expected,
+        predictions,
         rules,
         routes,
     };
@@ -91,29 +92,31 @@ pub async fn run_on(
     let certificates = certificates?;
 
     let port = port.await?;
-    tracing::info!(address = %port.address()?, "answering questions for metrics");
+    tracing::info!(address = %port.address()?, "serving metrics");
     let health = Endpoints {
         registry: chassis.registry.clone(),
         readiness: chassis.readiness.clone(),
         activity: chassis.activity.clone(),
         shutdown: chassis.shutdown.clone(),
     };
-    let surface = Surface {
-        guard,
+    let server_state = AdapterServer {
+        auth,
         providers,
         metrics: metrics.clone(),
         health,
-        leaving: chassis.shutdown.clone(),
+        shutdown: chassis.shutdown.clone(),
     };
     let server = port.serve(
-        surface.router(),
+        server_state.router(),
         certificates.current(),
         chassis.shutdown.clone(),
-        LEAVING,
+        DRAIN_TIME,
     );
     chassis.readiness.condition("serving").ready();
 
-    chassis.activity.expect_every(ATTENDANCE, Instant::now());
+    chassis
+        .activity
+        .expect_every(MAX_CHECK_INTERVAL, Instant::now());
     let monitor = CertificateMonitor::of(&chassis, metrics::PREFIX)?;
     let resync = if certificates.bundle().is_some() {
         Duration::ZERO

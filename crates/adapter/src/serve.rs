@@ -1,8 +1,8 @@
-//! The HTTPS endpoint of the two APIs. Every answer but those about the process's health is JSON,
-//! and every refusal a `Status`.
+//! The HTTPS endpoint of the two APIs. Responses are JSON, except those of health checks, and errors
+//! are `Status` objects.
 //!
-//! The order: what is asked, whether this can be asked at all, whether this caller may, who
-//! answers. Descriptions need no leave: those who fetch them are nobody in particular.
+//! A request is parsed, authorized, then handled. `OpenAPI` documents need no authorization: their
+//! clients are anonymous.
 
 mod discovery;
 mod encode;
@@ -10,7 +10,6 @@ mod openapi;
 mod path;
 mod query;
 mod status;
-mod version;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,103 +28,99 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::ask::{Ask, CustomAsk, ExternalAsk, GroupResource, Subject};
-use crate::decide::{Caller, Providers};
+use crate::api_version::ApiVersion;
 use crate::flow::{Flow, FlowLimiter, PriorityLevel};
-use crate::guard::{Guard, User, Wants};
 use crate::metrics::{Api, Metrics};
-use crate::refusal::Refusal;
-use crate::routes::Hops;
+use crate::providers::{Caller, Providers};
+use crate::request::{
+    CustomMetricRequest, ExternalMetricRequest, GroupResource, MetricRequest, ObjectSelector,
+};
+use crate::routes::Via;
+use crate::status_error::StatusError;
+use delegated_auth::{Attributes, AuthorizedScope, DelegatedAuth, User};
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
-use status::{json_response, refused};
-pub use version::ApiVersion;
+use status::{failure, json_response};
 
-/// What the endpoint gives its clients at most. There is one client, the API server; everybody else
-/// in the cluster can knock.
+/// The limits of the endpoint. Its client is the API server, but every pod can connect.
 pub const LIMITS: Limits = Limits {
     connections: 2048,
-    // Probes, and whoever has not yet shown that it is the API server.
+    // Probes, and connections that have not been authenticated as the API server's.
     unauthenticated: 1024,
     streams: 100,
     header_timeout: Duration::from_secs(10),
-    // The API server closes connections that were idle for 90 s.
+    // The API server closes a connection after 90 s without a request.
     idle_timeout: Duration::from_mins(3),
-    // Above the two limits below, so that their answers come first.
+    // Longer than the two timeouts below, so that their responses come first.
     request_timeout: Duration::from_secs(15),
-    // So that the API server's connections spread over the replicas again.
+    // Spreads the API server's connections over new replicas.
     connection_age: Duration::from_mins(5),
-    // The API server sends a line for each group of the user, and a directory may have put somebody
-    // into a thousand.
+    // The API server sends a header for each group of the user; a directory may have a thousand.
     headers: 2048,
-    // No body is read.
+    // No request has a body.
     body_bytes: 0,
 };
 
-/// Questions for metrics that are answered at the same time. More of a flow than its share are
-/// refused.
-const AT_ONCE: usize = 400;
-/// For the API server's word on whether a caller may ask.
-const ADMISSION: Duration = Duration::from_secs(10);
-/// For an answer to a question that may be asked. The autoscaler has five workers for all of a
-/// cluster.
-const ANSWER: Duration = Duration::from_secs(2);
+/// The largest number of metric requests in flight. A flow beyond its share is rejected.
+const MAX_IN_FLIGHT: usize = 400;
+/// The timeout of authorization.
+const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout of an authorized request. The autoscaler has five workers for the whole cluster.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What requests are answered from.
+/// The state that requests are handled from.
 #[derive(Debug)]
-pub struct Surface {
-    /// Who may ask.
-    pub guard: Guard,
-    /// Whoever knows metrics.
+pub struct AdapterServer {
+    /// Authentication and authorization.
+    pub auth: DelegatedAuth,
+    /// The providers of metrics.
     pub providers: Providers,
-    /// What is measured.
+    /// Metrics of requests.
     pub metrics: Metrics,
-    /// What is said of the process's health.
+    /// Health checks.
     pub health: Endpoints,
-    /// Cancelled when this replica is about to end: clients are asked to take their next request
-    /// elsewhere.
-    pub leaving: CancellationToken,
+    /// Cancelled on shutdown. Clients are then asked to close their connections.
+    pub shutdown: CancellationToken,
 }
 
-struct Serving {
-    surface: Surface,
+struct Handler {
+    server: AdapterServer,
     health: Router,
     limiter: FlowLimiter,
 }
 
-impl Surface {
-    /// The routes: one handler for every path and method, so that nothing is ever answered by
-    /// anybody else.
+impl AdapterServer {
+    /// Returns a router with one handler for every path and method, so that no request bypasses it.
     pub fn router(self) -> Router {
         let health = self.health.clone().router();
-        let serving = Serving {
-            surface: self,
+        let handler = Handler {
+            server: self,
             health,
-            limiter: FlowLimiter::new(AT_ONCE),
+            limiter: FlowLimiter::new(MAX_IN_FLIGHT),
         };
-        Router::new().fallback(answer).with_state(Arc::new(serving))
+        Router::new().fallback(handle).with_state(Arc::new(handler))
     }
 }
 
-async fn answer(State(serving): State<Arc<Serving>>, request: Request) -> Response {
+async fn handle(State(handler): State<Arc<Handler>>, request: Request) -> Response {
     let (began, protocol) = (Instant::now(), request.version());
-    let Surface {
-        metrics, leaving, ..
-    } = &serving.surface;
+    let AdapterServer {
+        metrics, shutdown, ..
+    } = &handler.server;
     let route = Route::of(request.uri().path());
     let api = route.as_ref().map_or(Api::None, api_of);
-    let answered = AssertUnwindSafe(serving.respond(route, request))
+    let result = AssertUnwindSafe(handler.respond(route, request))
         .catch_unwind()
         .await;
-    let mut response = match answered {
+    let mut response = match result {
         Ok(Ok(response)) => response,
-        Ok(Err(refusal)) => refused(&refusal),
-        Err(_) => refused(&Refusal::Internal(
-            "the metrics adapter has a defect; its log says more".to_owned(),
+        Ok(Err(error)) => failure(&error),
+        Err(_) => failure(&StatusError::InternalError(
+            "internal error of the metrics adapter; see its log".to_owned(),
         )),
     };
     metrics.answered(api, response.status(), began.elapsed());
-    if leaving.is_cancelled() && protocol < Version::HTTP_2 {
+    if shutdown.is_cancelled() && protocol < Version::HTTP_2 {
         response
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -142,59 +137,62 @@ fn api_of(route: &Route) -> Api {
     }
 }
 
-impl Serving {
+impl Handler {
     async fn respond(
         &self,
-        route: Result<Route, Refusal>,
+        route: Result<Route, StatusError>,
         request: Request,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, StatusError> {
         self.mark_trusted(request.extensions());
         let route = route?;
         if request.method() != Method::GET {
-            return Err(Refusal::MethodNotAllowed);
+            return Err(StatusError::MethodNotAllowed);
         }
-        let question = match route {
-            Route::OpenApi(asked) => return Ok(openapi::answer(asked)),
+        let route = match route {
+            Route::OpenApi(document) => return Ok(openapi::respond(document)),
             other => other,
         };
-        let Some(wants) = question.wants(request.uri().path()) else {
-            return Err(Refusal::Unauthorized);
+        let Some(attributes) = route.attributes(request.uri().path()) else {
+            return Err(StatusError::Unauthorized);
         };
-        let asked = Question::of(question, request.uri().query().unwrap_or_default())?;
+        let operation = Operation::new(route, request.uri().query().unwrap_or_default())?;
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.remove::<PeerCertificates>();
         let (user, level) = self
-            .admit(peer.as_ref(), &mut parts.headers, &wants)
+            .authorize(peer.as_ref(), &mut parts.headers, &attributes)
             .await?;
-        match asked {
-            Question::Health => self.health(Request::from_parts(parts, body)).await,
-            Question::Discovery(asked) => Ok(discovery::answer(
-                &asked,
+        match operation {
+            Operation::Health => self.health(Request::from_parts(parts, body)).await,
+            Operation::Discovery(document) => Ok(discovery::respond(
+                &document,
                 &parts.headers,
-                &self.surface.providers.names(),
+                &self.server.providers.names(),
             )),
-            Question::Metric(version, ask) => {
+            Operation::Metric(version, request) => {
                 let flow = Flow {
                     level,
-                    namespace: ask.namespace().unwrap_or_default().into(),
+                    namespace: request.namespace().unwrap_or_default().into(),
                 };
-                // After admission: callers that are refused take no place.
-                let _permit = self.limiter.try_acquire(&flow).ok_or(Refusal::TooMany)?;
-                let guard = &self.surface.guard;
+                // After authorization, so that rejected callers take no place.
+                let _permit = self
+                    .limiter
+                    .try_acquire(&flow)
+                    .ok_or(StatusError::TooManyRequests)?;
+                let auth = &self.server.auth;
                 let caller = Caller {
                     user: &user,
-                    wants: &wants,
-                    hops: Hops::of(&parts.headers),
-                    guard,
+                    attributes: &attributes,
+                    via: Via::from_headers(&parts.headers),
+                    auth,
                     flow,
                 };
-                let values = self.values(version, &ask, &caller);
+                let values = self.values(version, &request, &caller);
                 let late = |_| {
-                    Refusal::Timeout(format!(
-                        "the metrics adapter had no answer within {ANSWER:?}"
+                    StatusError::Timeout(format!(
+                        "the metrics adapter has no response within {RESPONSE_TIMEOUT:?}"
                     ))
                 };
-                timeout(ANSWER, values).await.map_err(late)?
+                timeout(RESPONSE_TIMEOUT, values).await.map_err(late)?
             }
         }
     }
@@ -203,51 +201,59 @@ impl Serving {
     fn mark_trusted(&self, of: &Extensions) {
         if let (Some(peer), Some(certificates)) = (of.get::<Peer>(), of.get::<PeerCertificates>())
             && !peer.is_trusted()
-            && self.surface.guard.is_front_proxy(certificates)
+            && self.server.auth.is_front_proxy(certificates)
         {
             peer.mark_trusted();
         }
     }
 
-    async fn health(&self, request: Request) -> Result<Response, Refusal> {
+    async fn health(&self, request: Request) -> Result<Response, StatusError> {
         let Ok(response) = self.health.clone().oneshot(request).await;
         Ok(response)
     }
 
-    async fn admit(
+    async fn authorize(
         &self,
         peer: Option<&PeerCertificates>,
         headers: &mut http::HeaderMap,
-        wants: &Wants,
-    ) -> Result<(User, PriorityLevel), Refusal> {
+        attributes: &Attributes,
+    ) -> Result<(User, PriorityLevel), StatusError> {
         let late = |_| {
-            Refusal::Timeout(format!(
-                "the API server had no word on this caller within {ADMISSION:?}"
+            StatusError::Timeout(format!(
+                "the API server did not authorize the caller within {AUTHORIZATION_TIMEOUT:?}"
             ))
         };
-        timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants))
-            .await
-            .map_err(late)?
+        let (user, scope) = timeout(
+            AUTHORIZATION_TIMEOUT,
+            self.server.auth.authorize(peer, headers, attributes),
+        )
+        .await
+        .map_err(late)??;
+        let level = match scope {
+            AuthorizedScope::Cluster => PriorityLevel::ClusterWide,
+            AuthorizedScope::Request => PriorityLevel::Namespaced,
+        };
+        Ok((user, level))
     }
 
     async fn values(
         &self,
         version: ApiVersion,
-        ask: &Ask,
+        request: &MetricRequest,
         caller: &Caller<'_>,
-    ) -> Result<Response, Refusal> {
-        let Surface {
+    ) -> Result<Response, StatusError> {
+        let AdapterServer {
             providers, metrics, ..
-        } = &self.surface;
+        } = &self.server;
         let now = Timestamp::now();
-        let body = match ask {
-            Ask::Custom(ask) => {
-                let values = providers.custom(ask, caller, now).await?;
+        let body = match request {
+            MetricRequest::Custom(request) => {
+                let values = providers.custom(request, caller, now).await?;
                 metrics.served(version, values.iter().map(|value| value.at), now);
                 encode::custom(version, &values)
             }
-            Ask::External(ask) => {
-                let values = providers.external(ask, caller, now).await?;
+            MetricRequest::External(request) => {
+                let values = providers.external(request, caller, now).await?;
                 metrics.served(version, values.iter().map(|value| value.at), now);
                 encode::external(&values)
             }
@@ -256,21 +262,23 @@ impl Serving {
     }
 }
 
-/// What needs leave.
-enum Question {
+/// An operation that needs authorization.
+enum Operation {
     Health,
     Discovery(Discovery),
-    Metric(ApiVersion, Ask),
+    Metric(ApiVersion, MetricRequest),
 }
 
-impl Question {
-    fn of(route: Route, query: &str) -> Result<Self, Refusal> {
+impl Operation {
+    fn new(route: Route, query: &str) -> Result<Self, StatusError> {
         Ok(match route {
             Route::OpenApi(_) => {
-                return Err(Refusal::Internal("this is answered to all".to_owned()));
+                return Err(StatusError::InternalError(
+                    "OpenAPI documents need no authorization".to_owned(),
+                ));
             }
             Route::Health => Self::Health,
-            Route::Discovery(asked) => Self::Discovery(asked),
+            Route::Discovery(document) => Self::Discovery(document),
             Route::Custom {
                 version,
                 objects,
@@ -279,26 +287,26 @@ impl Question {
                 let Selectors {
                     labels,
                     metric: metric_selector,
-                } = Selectors::of(query)?;
-                let (namespace, resource, subject) = match objects {
+                } = Selectors::parse(query)?;
+                let (namespace, resource, objects) = match objects {
                     Objects::Of {
                         namespace,
                         resource,
                         name,
-                    } if name == ALL => (namespace, resource, Subject::Selected(labels)),
+                    } if name == ALL => (namespace, resource, ObjectSelector::Labels(labels)),
                     Objects::Of {
                         namespace,
                         resource,
                         name,
-                    } => (namespace, resource, Subject::Named(name)),
-                    Objects::Namespace(name) => (None, namespaces(), Subject::Named(name)),
+                    } => (namespace, resource, ObjectSelector::Name(name)),
+                    Objects::Namespace(name) => (None, namespaces(), ObjectSelector::Name(name)),
                 };
                 Self::Metric(
                     version,
-                    Ask::Custom(CustomAsk {
+                    MetricRequest::Custom(CustomMetricRequest {
                         namespace,
                         resource,
-                        subject,
+                        objects,
                         metric,
                         metric_selector,
                     }),
@@ -307,10 +315,10 @@ impl Question {
             Route::External { namespace, metric } => {
                 let Selectors {
                     labels: selector, ..
-                } = Selectors::of(query)?;
+                } = Selectors::parse(query)?;
                 Self::Metric(
                     ApiVersion::External,
-                    Ask::External(ExternalAsk {
+                    MetricRequest::External(ExternalMetricRequest {
                         namespace,
                         metric,
                         selector,

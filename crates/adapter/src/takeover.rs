@@ -1,10 +1,10 @@
-//! Taking over `external.metrics.k8s.io` from the provider that has it, and giving it back:
-//! commands of a person, with that person's rights. What the old provider knows is then asked of it
-//! by a route, so that no question goes without its answer.
+//! The commands `adopt` and `release`: they point the `APIService` of `external.metrics.k8s.io` at
+//! the adapter, and back at its previous provider. They have the rights of the user who runs them.
+//! A route forwards the metrics of the previous provider to it.
 
 mod args;
-mod decide;
-mod rivals;
+mod conflicts;
+mod plan;
 #[cfg(test)]
 mod tests;
 
@@ -19,43 +19,44 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::time::Instant;
 
 use crate::act;
-use crate::registration::{OwnService, is_available, objects};
+use crate::registration::{is_available, objects};
 use crate::routes;
-pub use args::{AdoptArgs, Command, PlaceArgs, ReleaseArgs};
-use decide::{Adoption, BEFORE, adoption, led_to, release};
-use rivals::rivals;
+use crate::service_ref::OwnService;
+pub use args::{AdoptArgs, Command, ReleaseArgs, TargetArgs};
+use conflicts::conflicts;
+use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
 
-/// The object that leads to the provider.
+/// The `APIService` of external metrics.
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
-/// A `ConfigMap` reaches a pod within a minute or so, and a changed object the API server's
-/// conditions sooner.
-const PATIENCE: Duration = Duration::from_mins(3);
-/// For this time after a change, conditions may still be about what was before. The API server
-/// looks for five seconds at most.
-const SETTLING: Duration = Duration::from_secs(6);
-/// Between two looks.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The timeout of a condition. The kubelet updates a mounted `ConfigMap` within about a minute, and
+/// the API server the conditions of an `APIService` sooner.
+const TIMEOUT: Duration = Duration::from_mins(3);
+/// The time after a change for which conditions may still describe the previous state. The API
+/// server checks an `APIService` within five seconds.
+const SETTLE: Duration = Duration::from_secs(6);
+/// The interval between two checks of a condition.
+const POLL: Duration = Duration::from_secs(1);
 
-/// Does what a person asks for.
+/// Runs a command.
 pub async fn run(command: Command, client: Client) -> anyhow::Result<()> {
     match command {
         Command::Adopt(args) => adopt(args, &client).await,
-        Command::Release(args) => give_back(args, &client).await,
+        Command::Release(args) => release_command(args, &client).await,
     }
 }
 
 async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     let AdoptArgs {
-        place,
+        target,
         routes_config_map,
         metrics_port,
         dry_run,
     } = args;
-    let PlaceArgs {
+    let TargetArgs {
         namespace,
         service_name,
         force,
-    } = place;
+    } = target;
     let own = OwnService {
         namespace,
         name: service_name,
@@ -67,19 +68,19 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
         let object = read(&services, &name).await?;
         custom.push((name, object));
     }
-    let plan = adoption(present.as_ref(), &custom, &own)
+    let plan = plan_adoption(present.as_ref(), &custom, &own)
         .with_context(|| format!("APIService {EXTERNAL}"))?;
     let (Some(present), Some(plan)) = (present, plan) else {
-        println!("APIService {EXTERNAL} leads to {} already", name_of(&own));
+        println!("APIService {EXTERNAL} already points at {}", name_of(&own));
         return Ok(());
     };
     let upstream = upstream(client, &own, &routes_config_map, &plan).await?;
-    let mut against = rivals(
+    let mut against = conflicts(
         &present,
         deployments(client, &plan.from.namespace).await.as_deref(),
     );
     if !force && !dry_run && !against.is_empty() {
-        against.push("--force does it all the same".to_owned());
+        against.push("use --force to proceed".to_owned());
         bail!(
             "APIService {EXTERNAL} stays as it is:\n  {}",
             against.join("\n  ")
@@ -90,16 +91,18 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     }
     if dry_run {
         println!(
-            "APIService {EXTERNAL} would be led from {} to {}",
+            "APIService {EXTERNAL} would point at {1} instead of {0}",
             name_of(&plan.from),
             name_of(&own)
         );
-        println!("the old provider would be asked as the upstream {upstream}");
+        println!(
+            "requests for the metrics of the previous provider would be forwarded to the upstream {upstream}"
+        );
         return Ok(());
     }
-    until(
-        "all replicas know the route to the old provider",
-        async || knows(client, &own, metrics_port, &upstream).await,
+    wait_until(
+        "all replicas have loaded the route to the previous provider",
+        async || ensure_upstream_loaded(client, &own, metrics_port, &upstream).await,
     )
     .await?;
     act::adopt(
@@ -113,25 +116,25 @@ async fn adopt(args: AdoptArgs, client: &Client) -> anyhow::Result<()> {
     .await
     .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!(
-        "APIService {EXTERNAL} leads from {} to {} now",
+        "APIService {EXTERNAL} points at {1} instead of {0}",
         name_of(&plan.from),
         name_of(&own)
     );
-    until(
-        "the API server finds the adapter well; `release` undoes it",
-        async || well(&services, &own).await,
+    wait_until(
+        "the APIService is available; `release` reverts it",
+        async || ensure_available(&services, &own).await,
     )
     .await?;
     println!(
-        "the old provider is asked as the upstream {upstream}; `release` makes it what it was"
+        "requests for the metrics of the previous provider are forwarded to the upstream {upstream}; `release` reverts this"
     );
     Ok(())
 }
 
-async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
+async fn release_command(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
     let ReleaseArgs {
-        place:
-            PlaceArgs {
+        target:
+            TargetArgs {
                 namespace,
                 service_name,
                 force,
@@ -143,51 +146,50 @@ async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
     };
     let services: Api<APIService> = Api::all(client.clone());
     let present = read(&services, EXTERNAL).await?;
-    let released =
-        release(present.as_ref(), &own, force).with_context(|| format!("APIService {EXTERNAL}"))?;
-    let back = released.spec.as_ref().and_then(led_to);
+    let released = plan_release(present.as_ref(), &own, force)
+        .with_context(|| format!("APIService {EXTERNAL}"))?;
+    let back = released.spec.as_ref().and_then(service_of);
     let (back, _) = back.with_context(|| {
-        format!("APIService {EXTERNAL}: its annotation {BEFORE} names no Service")
+        format!("APIService {EXTERNAL}: its annotation {ADOPTED_FROM} names no Service")
     })?;
     let theirs: Api<Service> = Api::namespaced(client.clone(), &back.namespace);
     let is_there = theirs
         .get_opt(&back.name)
         .await
-        .context("cannot see whether the old Service is there")?
+        .context("cannot read the Service of the previous provider")?
         .is_some();
     ensure!(
         is_there || force,
-        "the Service {} is gone: --force does it all the same",
+        "the Service {} is gone: use --force to proceed",
         name_of(&back)
     );
     act::release(&services, EXTERNAL, &released)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
-    println!("APIService {EXTERNAL} leads to {} again", name_of(&back));
+    println!("APIService {EXTERNAL} points at {} again", name_of(&back));
     if !is_there {
         return Ok(());
     }
-    tokio::time::sleep(SETTLING).await;
-    until("the API server finds it well", async || {
-        answers(client).await?;
-        well(&services, &back).await
+    tokio::time::sleep(SETTLE).await;
+    wait_until("the APIService is available", async || {
+        ensure_responds(client).await?;
+        ensure_available(&services, &back).await
     })
     .await
     .with_context(|| {
         format!(
-            "APIService {EXTERNAL} leads to {back} again, with the authorities that it had before `adopt`. If {back} has others by now, whoever looks \
-             after them must put them into it: start KEDA's operator again with --enable-apiservice-patching=true, or install the provider \
-             again. `adopt` leads it to the adapter until then",
+            "APIService {EXTERNAL} points at {back} again, with its caBundle of before `adopt`. If the CA of {back} has changed since, \
+             update caBundle: restart KEDA's operator with --enable-apiservice-patching=true, or reinstall the provider. \
+             Until then, `adopt` points it at the adapter",
             back = name_of(&back)
         )
     })?;
-    println!("the API server finds it well");
+    println!("the APIService is available");
     Ok(())
 }
 
-/// Whether the API server gets an answer for whoever asks about external metrics. If not, it says
-/// why.
-async fn answers(client: &Client) -> anyhow::Result<()> {
+/// Fails unless the API server gets a response from the provider of external metrics.
+async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     let path = format!("/apis/{}", api::external_metrics::API_VERSION);
     client
         .request_text(http::Request::get(path).body(Vec::new())?)
@@ -207,12 +209,12 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
         .with_context(|| format!("cannot read APIService {name}"))
 }
 
-/// The name of the upstream that is the old provider.
+/// Returns the upstream that forwards to the previous provider.
 async fn upstream(
     client: &Client,
     own: &OwnService,
     name: &str,
-    plan: &Adoption,
+    plan: &AdoptionPlan,
 ) -> anyhow::Result<String> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &own.namespace);
     let map = maps
@@ -222,7 +224,7 @@ async fn upstream(
     let text = map
         .and_then(|map| map.data?.remove("routes.yaml"))
         .unwrap_or_default();
-    let found = routes::upstream_of(&text, own, &plan.from)
+    let found = routes::upstream_for(&text, own, &plan.from)
         .with_context(|| format!("routes.yaml in ConfigMap {name}"))?;
     let OwnService {
         namespace,
@@ -230,17 +232,17 @@ async fn upstream(
     } = &plan.from;
     found.with_context(|| {
         format!(
-            "routes.yaml in ConfigMap {name} leaves nothing to {namespace}/{service}, whose metrics nobody would answer. Put into it:\n\
+            "routes.yaml in ConfigMap {name} has no route to {namespace}/{service}, whose metrics would be missing. Add to it:\n\
              upstreams:\n- name: previous\n  service: {{namespace: {namespace}, name: {service}, port: {port}}}\n  \
              caFile: previous.crt\ndefaultUpstream: previous\n\
-             and beside it, as previous.crt:\n\
+             and to the ConfigMap, as previous.crt:\n\
              kubectl get apiservice {EXTERNAL} -o jsonpath='{{.spec.caBundle}}' | base64 -d",
             port = plan.port
         )
     })
 }
 
-/// Those in a namespace, if they can be seen.
+/// Returns the Deployments of a namespace, or `None` if they cannot be listed.
 async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     match deployments.list(&ListParams::default()).await {
@@ -252,9 +254,13 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
     }
 }
 
-/// Whether every pod of the adapter is ready, uses its present file of routes, and has this
-/// upstream in it.
-async fn knows(client: &Client, own: &OwnService, port: u16, upstream: &str) -> anyhow::Result<()> {
+/// Fails unless every pod of the adapter has loaded its current routes file with this upstream.
+async fn ensure_upstream_loaded(
+    client: &Client,
+    own: &OwnService,
+    port: u16,
+    upstream: &str,
+) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), &own.namespace);
     let service = services
         .get(&own.name)
@@ -291,44 +297,45 @@ async fn knows(client: &Client, own: &OwnService, port: u16, upstream: &str) -> 
         let metrics = metrics.with_context(|| format!("the metrics of pod {name}"))?;
         let has = |line: &str| metrics.lines().any(|one| one.starts_with(line));
         ensure!(
-            has("adapter_routes_file_used 1"),
-            "pod {name} does not use the present file of routes"
+            has("plimsoll_adapter_routes_config_last_reload_successful 1"),
+            "pod {name} has not loaded the current routes file"
         );
-        let known = format!("adapter_upstream_resting{{upstream=\"{upstream}\"}}");
+        let circuit_metric =
+            format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
         ensure!(
-            has(&known),
-            "pod {name} does not know the upstream {upstream} yet"
+            has(&circuit_metric),
+            "pod {name} has not loaded the upstream {upstream} yet"
         );
     }
     Ok(())
 }
 
-async fn well(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
+async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyhow::Result<()> {
     let present = services.get(EXTERNAL).await?;
-    let leads = present
+    let service = present
         .spec
         .as_ref()
-        .and_then(led_to)
+        .and_then(service_of)
         .map(|(service, _)| service);
     ensure!(
-        leads.as_ref() == Some(own),
-        "somebody leads it to {} already",
-        leads.as_ref().map(name_of).unwrap_or_default()
+        service.as_ref() == Some(own),
+        "it points at {} by now",
+        service.as_ref().map(name_of).unwrap_or_default()
     );
     ensure!(is_available(&present), "it is not available");
     Ok(())
 }
 
-/// Waits until something holds.
-async fn until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Waits until a condition is true.
+async fn wait_until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         match holds().await {
             Ok(()) => return Ok(()),
-            Err(error) if began.elapsed() > PATIENCE => {
-                return Err(error.context(format!("not so within {PATIENCE:?}: {what}")));
+            Err(error) if began.elapsed() > TIMEOUT => {
+                return Err(error.context(format!("condition not met within {TIMEOUT:?}: {what}")));
             }
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(_) => tokio::time::sleep(POLL).await,
         }
     }
 }

@@ -127,7 +127,7 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
             .collect();
         messages
             .iter()
-            .any(|message| message.contains("11 of 10 replicas are there"))
+            .any(|message| message.contains("11 of 10 pods exist"))
     };
     fixture
         .when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits)

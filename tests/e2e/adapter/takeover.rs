@@ -23,7 +23,7 @@ const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 const SYSTEM: &str = "plimsoll-system";
 const OTHER: &str = "app.kubernetes.io/name=other-adapter";
 const METRICS_PORT: u16 = 8945;
-const FOREIGN_CHANGES: &str = "plimsoll_adapter_api_service_foreign_changes_total";
+const FOREIGN_CHANGES: &str = "plimsoll_adapter_apiservice_external_changes_total";
 /// Together they ask twenty times a second.
 const CLIENTS: usize = 4;
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -222,7 +222,7 @@ impl<'a> Takeover<'a> {
                 for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
                     let metrics = scrape(&replica).await?;
                     ensure!(
-                        !metrics.contains("adapter_upstream_resting{"),
+                        !metrics.contains("plimsoll_adapter_upstream_circuit_open{"),
                         "{} does",
                         replica.pod
                     );
@@ -273,8 +273,8 @@ impl<'a> Takeover<'a> {
         let mut sum = 0.0;
         for replica in replicas_of(&self.fixture.client, ADAPTER, METRICS_PORT).await? {
             let metrics = scrape(&replica).await?;
-            if metrics.contains("adapter_route_requests_total{outcome=\"answered\"") {
-                sum += metric(&replica, "adapter_route_requests_total").await?;
+            if metrics.contains("plimsoll_adapter_route_requests_total{outcome=\"answered\"") {
+                sum += metric(&replica, "plimsoll_adapter_route_requests_total").await?;
             }
         }
         Ok(sum)

@@ -1,5 +1,4 @@
-//! A cluster with 10,000 workloads, each scaled by what is expected of it, and what the autoscaler
-//! asks about them.
+//! A cluster with 10,000 workloads, each scaled by an EHPA, and the requests of the autoscaler.
 
 use std::sync::Arc;
 
@@ -10,11 +9,11 @@ use view::{
     CronSchedule, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, View,
 };
 
-/// One autoscaler each.
+/// The number of EHPAs.
 pub(crate) const AUTOSCALERS: usize = 10_000;
 const NAMESPACES: usize = 20;
 const PODS: usize = 2;
-/// Two windows of an hour, as they are predicted, with some to spare for a long run.
+/// Two windows of an hour, with a reserve for a long run.
 const MINUTES: i64 = 240;
 
 fn workload(number: usize) -> WorkloadRef {
@@ -26,7 +25,7 @@ fn workload(number: usize) -> WorkloadRef {
     }
 }
 
-/// The cluster as the adapter has seen it.
+/// Returns the view of the cluster.
 pub(crate) fn view(now: Timestamp) -> View {
     let mut view = View::default();
     let start = now.as_second() - 60;
@@ -98,8 +97,8 @@ pub(crate) fn view(now: Timestamp) -> View {
     view
 }
 
-/// What one of the autoscalers asks, as the API server passes it on: a prediction, a prediction per
-/// pod, or windows of time.
+/// Returns a request of the autoscaler as the API server proxies it: for a prediction, predicted
+/// CPU per pod, or a cron schedule.
 pub(crate) fn path(number: usize) -> String {
     let number = number % AUTOSCALERS;
     let WorkloadRef {

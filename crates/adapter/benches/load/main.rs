@@ -1,10 +1,10 @@
-//! The adapter under the load of 10,000 autoscalers, over real TLS on the loopback interface with
-//! the front proxy's certificate: one core answers, another one asks.
+//! The adapter under the load of 10,000 EHPAs, over real TLS on the loopback interface with the
+//! front proxy's certificate: one core serves, another one sends.
 //!
-//! First what 10,000 autoscalers ask every 15 seconds, each at its time, for long enough that all
-//! of them have asked; then as many questions as the server can take.
+//! The first run sends the requests of 10,000 EHPAs every 15 seconds, each at its time; the second
+//! one as many requests as the server can handle.
 
-mod asking;
+mod client;
 mod cluster;
 mod server;
 
@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use asking::Asker;
+use client::LoadClient;
 use cluster::AUTOSCALERS;
 use server::Server;
 
 /// The goal.
 const P99_MS: f64 = 5.0;
-/// How often each autoscaler asks.
+/// The interval of an autoscaler's requests.
 const PERIOD_SECONDS: f64 = 15.0;
 const WARM_UP: Duration = Duration::from_secs(3);
 const SECONDS: u64 = 45;
 const SATURATION: Duration = Duration::from_secs(5);
-/// What is still flat.
+/// The largest accepted growth of memory.
 const GROWTH_MIB: f64 = 8.0;
 
 fn main() -> Result<()> {
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
         std::env::var("PLIMSOLL_LOAD_SECONDS").map_or(Ok(SECONDS), |text| text.parse())?,
     );
     let server = Server::start()?;
-    let asker = Asker::new(&server);
+    let asker = LoadClient::new(&server);
     let rate = AUTOSCALERS as f64 / PERIOD_SECONDS;
     asker.ask(Some(rate), WARM_UP)?;
 

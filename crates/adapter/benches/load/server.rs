@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use adapter::decide::Providers;
-use adapter::expected::Expected;
-use adapter::guard::{Guard, GuardArgs};
-use adapter::metrics::Metrics;
-use adapter::serve::{LIMITS, Surface};
+use adapter::metrics::{Metrics, PREFIX};
+use adapter::predictions::Predictions;
+use adapter::providers::Providers;
+use adapter::serve::{AdapterServer, LIMITS};
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use delegated_auth::{AuthArgs, DelegatedAuth};
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use kube::Client;
@@ -38,9 +38,9 @@ use crate::cluster::view;
 /// A running server, which ends with the process.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    /// What the API server would connect with.
+    /// The TLS configuration of the API server.
     pub(crate) client: Arc<ClientConfig>,
-    /// Where the kernel says how long its thread has run.
+    /// The file with the CPU time of the server's thread.
     schedule: PathBuf,
     _files: TempDir,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
-    guard: GuardArgs,
+    auth: AuthArgs,
 }
 
 impl Server {
@@ -99,7 +99,7 @@ impl Server {
         })
     }
 
-    /// How long the server has computed.
+    /// Returns the CPU time of the server.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(&self.schedule)?;
         Ok(Duration::from_nanos(
@@ -108,7 +108,7 @@ impl Server {
     }
 }
 
-/// An API server that knows the front proxy's authority and lets everybody read metrics.
+/// An API server with the front proxy's CA that allows everybody to read metrics.
 fn api_server(authority: &str) -> Client {
     let trusted = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -144,15 +144,16 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             .build()?;
         let registry = Registry::new();
         let metrics = Metrics::register(&registry)?;
-        let (listener, tls, guard) = runtime.block_on(async {
+        let (listener, tls, auth) = runtime.block_on(async {
             let flags = Flags::try_parse_from(["load"])?;
-            let guard = Guard::new(
-                flags.guard,
+            let auth = DelegatedAuth::new(
+                flags.auth,
                 api_server(authority),
                 &registry,
+                PREFIX,
                 &Readiness::default(),
             )?;
-            guard.begin().await?;
+            auth.load().await?;
             let profile = ServingProfile {
                 request_client_certificates: true,
                 ..ServingProfile::default()
@@ -161,7 +162,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             anyhow::Ok((
                 TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
                 tls,
-                guard,
+                auth,
             ))
         })?;
         let address = listener.local_addr()?;
@@ -171,27 +172,27 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             activity: Activity::default(),
             shutdown: CancellationToken::new(),
         };
-        Ok((runtime, address, listener, tls, guard, metrics, health))
+        Ok((runtime, address, listener, tls, auth, metrics, health))
     };
     match beginning() {
-        Ok((runtime, address, listener, tls, guard, metrics, health)) => {
+        Ok((runtime, address, listener, tls, auth, metrics, health)) => {
             let (_, view) = watch::channel(view(Timestamp::now()));
-            let surface = Surface {
-                guard,
+            let server_state = AdapterServer {
+                auth,
                 providers: Providers {
-                    expected: Expected::new(view, Duration::from_mins(5)),
+                    predictions: Predictions::new(view, Duration::from_mins(5)),
                     rules: None,
                     routes: None,
                 },
                 metrics,
                 health,
-                leaving: CancellationToken::new(),
+                shutdown: CancellationToken::new(),
             };
             let thread = std::fs::read_link("/proc/thread-self").context("/proc/thread-self");
             started.send(thread.map(|thread| (address, thread))).ok();
             runtime.block_on(serve(
                 listener,
-                surface.router(),
+                server_state.router(),
                 Some(tls.current()),
                 LIMITS,
                 CancellationToken::new(),

@@ -1,5 +1,5 @@
-//! Events about the `APIService` objects: that somebody else has changed one. They tell people, so
-//! one that cannot be written is no failure.
+//! Events about `APIService` objects that another client has changed. A failure to write one is
+//! only logged.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -8,12 +8,12 @@ use kube::{Client, Resource as _};
 
 use super::MANAGER;
 
-/// Writes events. Those about objects of the whole cluster are in the namespace `default`.
+/// Writes events. Events about cluster-scoped objects are in the namespace `default`.
 #[derive(Clone)]
 pub struct Events(Recorder);
 
 impl Events {
-    /// Written by this client.
+    /// Creates a writer that uses this client.
     pub fn new(client: Client) -> Self {
         Self(Recorder::new(
             client,
@@ -24,7 +24,7 @@ impl Events {
         ))
     }
 
-    /// Somebody else has changed the object with this name, which may be gone.
+    /// Records a change by another client. The object may be gone.
     pub async fn changed(&self, name: &str, present: Option<&APIService>, note: &str) {
         let about = present
             .map(|present| present.object_ref(&()))

@@ -7,7 +7,7 @@ use kube::Api;
 use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]
@@ -15,22 +15,21 @@ pub struct ServingArgs {
     /// Port of the two APIs.
     #[arg(long, default_value_t = 6443, value_name = "PORT")]
     pub secure_port: u16,
-    /// The Service at which the API server reaches the adapter, in the adapter's own namespace.
+    /// Service of the adapter, in the adapter's own namespace.
     #[arg(long, default_value = "plimsoll-adapter", value_name = "NAME")]
     pub service_name: String,
-    /// Make and replace the certificates without anybody's help, in a Secret that all replicas
-    /// share, and put the authorities into the `APIService` objects. The flags about certificate
-    /// files have no meaning then.
+    /// Create and rotate certificates in a Secret that all replicas share, and write the CA bundle
+    /// to the `APIService` objects. The flags of certificate files are then ignored.
     #[arg(long)]
     pub manage_certificates: bool,
-    /// The Secret of --manage-certificates, in the adapter's own namespace.
+    /// Secret of --manage-certificates, in the adapter's own namespace.
     #[arg(
         long,
         default_value = "plimsoll-adapter-certificates",
         value_name = "NAME"
     )]
     pub certificate_secret_name: String,
-    /// Certificate chain (PEM) of the two APIs. Reread when it changes.
+    /// Certificate chain (PEM) of the two APIs. Reloaded when it changes.
     #[arg(
         long = "tls-cert-file",
         default_value = "/etc/tls-certs/tls.crt",
@@ -44,25 +43,24 @@ pub struct ServingArgs {
         value_name = "FILE"
     )]
     pub serving_private_key_file: PathBuf,
-    /// Authorities (PEM) that the API server is told to trust. Without, somebody else tells it,
-    /// such as cert-manager.
+    /// CA bundle (PEM) to write to the `APIService` objects. Default: none; another tool, such as
+    /// cert-manager, writes it.
     #[arg(long, value_name = "FILE")]
     pub serving_ca_file: Option<PathBuf>,
-    /// Offer HTTP/2 as well. The API server has one such connection at a time, and so one replica
-    /// that answers it.
+    /// Offer HTTP/2. The API server opens one HTTP/2 connection at a time, so a single replica then
+    /// serves all requests.
     #[arg(long)]
     pub http2: bool,
-    /// Cipher suites of TLS 1.2, named as Go names them and separated by commas or colons. Empty
-    /// means all.
+    /// TLS 1.2 cipher suites by their Go names, separated by commas or colons. Empty means all.
     #[arg(long, default_value = "", value_name = "SUITES")]
     pub tls_ciphers: CipherSuites,
-    /// The oldest version of TLS that is spoken.
+    /// Lowest TLS version.
     #[arg(long, value_enum, default_value_t = MinTlsVersion::Tls12)]
     pub min_tls_version: MinTlsVersion,
 }
 
 impl ServingArgs {
-    /// The Service at which the API server reaches the adapter.
+    /// Returns the adapter's Service.
     pub fn own_service(&self, own_namespace: &str) -> OwnService {
         OwnService {
             namespace: own_namespace.to_owned(),
@@ -70,7 +68,7 @@ impl ServingArgs {
         }
     }
 
-    /// Where certificates come from.
+    /// Returns the source of certificates.
     pub fn source(self, client: kube::Client, own: &OwnService) -> Source {
         let Self {
             secure_port: _,
@@ -86,7 +84,7 @@ impl ServingArgs {
         } = self;
         if !tls_ciphers.unknown().is_empty() {
             tracing::warn!(
-                "--tls-ciphers: there are no suites {}",
+                "--tls-ciphers: unknown cipher suites {}",
                 tls_ciphers.unknown().join(", ")
             );
         }

@@ -1,5 +1,4 @@
-//! One question to another provider of the same API: `GET` on the path of
-//! `external.metrics.k8s.io`, in the adapter's own name.
+//! Requests to another provider of `external.metrics.k8s.io`, with the adapter's own identity.
 
 use std::path::Path;
 
@@ -16,23 +15,23 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sources::causes::with_causes;
 
-use super::exchange::{ExchangeError, MOST_BYTES, in_short, sources, values};
+use super::client::CONNECT_TIMEOUT;
 use super::file::UpstreamSpec;
-use super::hops::HEADER;
-use super::link::CONNECT_TIMEOUT;
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
+use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
+use super::via::HEADER;
+use crate::request::ExternalMetricRequest;
+use crate::value::ExternalValue;
 
-/// How such a provider is asked. Clones share everything.
+/// A client of the aggregated API. Clones share it.
 #[derive(Clone)]
 pub(super) struct Aggregated {
     client: Client,
-    /// What its certificate must come from, as its file said.
+    /// The CA bundle (PEM).
     authorities: Vec<u8>,
 }
 
 impl Aggregated {
-    /// `token`: the file with who we are.
+    /// `token`: the file with the adapter's service account token.
     pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
         let authorities = read(spec).await?;
         Ok(Self {
@@ -41,31 +40,31 @@ impl Aggregated {
         })
     }
 
-    /// Whether the authorities are those in its file.
-    pub(super) async fn is_current(&self, spec: &UpstreamSpec) -> bool {
+    /// Whether the CA file is unchanged.
+    pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec) -> bool {
         read(spec).await.is_ok_and(|read| read == self.authorities)
     }
 
-    /// Asks once more if there was no connection, and not otherwise: then the question may have
-    /// been heard.
+    /// Sends a request, once more if the connection could not be established. Otherwise the
+    /// provider may have received it.
     pub(super) async fn exchange(
         &self,
-        ask: &ExternalAsk,
-        hops: &HeaderValue,
-    ) -> Result<Vec<ExternalValue>, ExchangeError> {
-        let sent = match send(&self.client, ask, hops).await {
-            Err(error) if is_without_connection(&error) => send(&self.client, ask, hops).await,
+        request: &ExternalMetricRequest,
+        via: &HeaderValue,
+    ) -> Result<Vec<ExternalValue>, UpstreamError> {
+        let sent = match send(&self.client, request, via).await {
+            Err(error) if is_connection_error(&error) => send(&self.client, request, via).await,
             sent => sent,
         };
         let (parts, body) = sent
-            .map_err(|error| ExchangeError::no_connection(with_causes(&error)))?
+            .map_err(|error| UpstreamError::connection(with_causes(&error)))?
             .into_parts();
-        let body = Limited::new(body, MOST_BYTES).collect().await;
+        let body = Limited::new(body, MAX_BYTES).collect().await;
         let bytes = body
-            .map_err(|error| ExchangeError::no_connection(with_causes(&*error)))?
+            .map_err(|error| UpstreamError::connection(with_causes(&*error)))?
             .to_bytes();
         if parts.status.is_success() {
-            values_in(ask, &bytes)
+            values_in(request, &bytes)
         } else {
             Err(refusal(parts.status, &bytes))
         }
@@ -94,7 +93,7 @@ fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Clien
     config.tls_server_name = Some(spec.server_name()?);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
-    // Read again every minute.
+    // kube reads the file every minute.
     config.auth_info = AuthInfo {
         token_file: Some(token.display().to_string()),
         ..AuthInfo::default()
@@ -106,11 +105,11 @@ fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Clien
 
 async fn send(
     client: &Client,
-    ask: &ExternalAsk,
-    hops: &HeaderValue,
+    request: &ExternalMetricRequest,
+    via: &HeaderValue,
 ) -> kube::Result<http::Response<Body>> {
-    let request = Request::get(path(ask))
-        .header(HEADER, hops)
+    let request = Request::get(path(request))
+        .header(HEADER, via)
         .header(http::header::ACCEPT, "application/json");
     client
         .send(
@@ -121,47 +120,50 @@ async fn send(
         .await
 }
 
-/// Neither part holds white space that would be encoded differently in a path and in a query.
-fn path(ask: &ExternalAsk) -> String {
+/// Encodes spaces as `%20`, which means the same in a path and in a query.
+fn path(request: &ExternalMetricRequest) -> String {
     let encoded = |text: &str| {
         byte_serialize(text.as_bytes())
             .collect::<String>()
             .replace('+', "%20")
     };
-    let (namespace, metric) = (encoded(&ask.namespace), encoded(&ask.metric));
+    let (namespace, metric) = (encoded(&request.namespace), encoded(&request.metric));
     let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/{metric}");
-    if ask.selector.requirements().is_empty() {
+    if request.selector.requirements().is_empty() {
         return path;
     }
     format!(
         "{path}?labelSelector={}",
-        encoded(&ask.selector.to_string())
+        encoded(&request.selector.to_string())
     )
 }
 
-fn values_in(ask: &ExternalAsk, bytes: &[u8]) -> Result<Vec<ExternalValue>, ExchangeError> {
-    let list: ExternalMetricValueList = serde_json::from_slice(bytes)
-        .map_err(|error| ExchangeError::Nonsense(error.to_string()))?;
-    values(ask, list.items)
+fn values_in(
+    request: &ExternalMetricRequest,
+    bytes: &[u8],
+) -> Result<Vec<ExternalValue>, UpstreamError> {
+    let list: ExternalMetricValueList =
+        serde_json::from_slice(bytes).map_err(|error| UpstreamError::Invalid(error.to_string()))?;
+    values(request, list.items)
 }
 
-fn refusal(code: StatusCode, bytes: &[u8]) -> ExchangeError {
+fn refusal(code: StatusCode, bytes: &[u8]) -> UpstreamError {
     let status: Option<Status> = serde_json::from_slice(bytes).ok();
     let message = status
         .and_then(|status| status.message)
         .filter(|message| !message.is_empty());
     let message =
         message.unwrap_or_else(|| code.canonical_reason().unwrap_or("no reason").to_owned());
-    let message = in_short(&message);
+    let message = truncated(&message);
     match code.as_u16() {
-        404 => ExchangeError::NotFound(message),
-        400 => ExchangeError::BadRequest(message),
-        code @ (401 | 403) => ExchangeError::NoLeave { code, message },
-        code => ExchangeError::Code { code, message },
+        404 => UpstreamError::NotFound(message),
+        400 => UpstreamError::BadRequest(message),
+        code @ (401 | 403) => UpstreamError::Denied { code, message },
+        code => UpstreamError::Code { code, message },
     }
 }
 
-fn is_without_connection(error: &kube::Error) -> bool {
+fn is_connection_error(error: &kube::Error) -> bool {
     sources(error).any(|error| {
         error
             .downcast_ref::<ClientError>()
@@ -173,9 +175,9 @@ fn is_without_connection(error: &kube::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn ask(metric: &str, selector: &str) -> ExternalAsk {
+    fn ask(metric: &str, selector: &str) -> ExternalMetricRequest {
         let selector = selector.parse().unwrap();
-        ExternalAsk {
+        ExternalMetricRequest {
             namespace: "shop".to_owned(),
             metric: metric.to_owned(),
             selector,
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_spelt_as_the_api_server_spells_it() {
+    fn a_path_is_encoded_as_by_the_api_server() {
         let base = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
         assert_eq!(path(&ask("queue", "")), format!("{base}/queue"));
         assert_eq!(
@@ -192,7 +194,7 @@ mod tests {
         );
     }
 
-    fn check(code: u16, body: &str, expected: &ExchangeError) {
+    fn check(code: u16, body: &str, expected: &UpstreamError) {
         let code = StatusCode::from_u16(code).unwrap();
         let found = if code.is_success() {
             values_in(&ask("queue", ""), body.as_bytes()).unwrap_err()
@@ -203,22 +205,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_apart() {
+    fn errors_are_classified() {
         let status = |message: &str| format!(r#"{{"kind": "Status", "message": "{message}"}}"#);
         check(
             404,
             &status("no such metric"),
-            &ExchangeError::NotFound("no such metric".to_owned()),
+            &UpstreamError::NotFound("no such metric".to_owned()),
         );
         check(
             404,
             "plain",
-            &ExchangeError::NotFound("Not Found".to_owned()),
+            &UpstreamError::NotFound("Not Found".to_owned()),
         );
         check(
             403,
             &status("no"),
-            &ExchangeError::NoLeave {
+            &UpstreamError::Denied {
                 code: 403,
                 message: "no".to_owned(),
             },
@@ -226,13 +228,13 @@ mod tests {
         check(
             503,
             "",
-            &ExchangeError::Code {
+            &UpstreamError::Code {
                 code: 503,
                 message: "Service Unavailable".to_owned(),
             },
         );
         let none = "there are no values of the metric queue".to_owned();
-        check(200, r#"{"items": []}"#, &ExchangeError::NotFound(none));
+        check(200, r#"{"items": []}"#, &UpstreamError::NotFound(none));
         let item = |value: &str| {
             format!(
                 r#"{{"items": [{{"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": "{value}"}}]}}"#
@@ -241,30 +243,31 @@ mod tests {
         check(
             200,
             &item("?"),
-            &ExchangeError::Nonsense("a value is no quantity".to_owned()),
+            &UpstreamError::Invalid("a value is not a quantity".to_owned()),
         );
         for number in ["-9223372036854775808m", "9223372036854775807m"] {
             check(
                 200,
                 &item(number),
-                &ExchangeError::NoValue("one is not a number".to_owned()),
+                &UpstreamError::NoValue("a value is not a number".to_owned()),
             );
         }
-        let alive = |code: u16| refusal(StatusCode::from_u16(code).unwrap(), b"").is_alive();
+        let alive =
+            |code: u16| refusal(StatusCode::from_u16(code).unwrap(), b"").is_provider_alive();
         assert!([400, 401, 403, 404, 418, 500, 501].into_iter().all(alive));
         assert!(![429, 502, 503, 504].into_iter().any(alive));
         assert!(matches!(
             values_in(&ask("queue", ""), b"<html>"),
-            Err(ExchangeError::Nonsense(_))
+            Err(UpstreamError::Invalid(_))
         ));
         assert!(matches!(
             refusal(StatusCode::BAD_GATEWAY, "x\n".repeat(1000).as_bytes()),
-            ExchangeError::Code { .. }
+            UpstreamError::Code { .. }
         ));
     }
 
     #[test]
-    fn values_are_taken_as_they_are_with_their_time() {
+    fn values_keep_their_timestamps() {
         let body = r#"{"items": [{"metricName": "queue", "metricLabels": {"a": "b"}, "window": 60,
             "timestamp": "2026-01-01T00:00:00Z", "value": "0.1m"}]}"#;
         let found = values_in(&ask("queue", ""), body.as_bytes()).unwrap();

@@ -1,15 +1,15 @@
-//! Flags about other providers.
+//! Flags of routes to other providers.
 
 use std::path::PathBuf;
 
-/// Flags about other providers.
+/// Flags of routes to other providers.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RoutesArgs {
-    /// Which external metrics are left to other providers (YAML; see the README). Read again when
-    /// it changes. Without, none are.
+    /// Routes file (YAML): external metrics that are forwarded to other providers. Reloaded when it
+    /// changes. Default: none are forwarded.
     #[arg(long, value_name = "FILE")]
     pub routes_file: Option<PathBuf>,
-    /// The token by which other providers know the adapter. Read again every minute.
+    /// File with the service account token that is sent to other providers. Read every minute.
     #[arg(
         long,
         value_name = "FILE",

@@ -1,60 +1,58 @@
-//! A circuit breaker: after several failures in a row nothing is asked for a while, then one
-//! question tries whether that is over. Time is an argument.
+//! A circuit breaker: it opens after several failures in a row. After a pause, one request probes
+//! the provider. Time is an argument.
 
 use std::time::{Duration, Instant};
 
-use crate::answers::Key;
+use delegated_auth::coalescing_cache::Key;
 
-/// Failures in a row.
-const FAILURES: u32 = 5;
-/// How long nothing is asked.
-const REST: Duration = Duration::from_secs(5);
+/// The number of failures in a row that opens the circuit.
+const FAILURE_THRESHOLD: u32 = 5;
+/// The pause before a probe.
+const OPEN_FOR: Duration = Duration::from_secs(5);
 
-/// One breaker.
+/// A circuit breaker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Breaker {
+pub(super) struct CircuitBreaker {
     failures: u32,
-    /// The namespaces among them whose answers did not come in time.
+    /// The namespaces of failed requests that timed out.
     late: Vec<Key>,
-    rests_until: Option<Instant>,
-    is_trying: bool,
+    open_until: Option<Instant>,
+    is_probing: bool,
 }
 
-impl Breaker {
-    /// Whether to ask. Whoever does must say how it went.
-    pub(super) fn may_ask(&mut self, now: Instant) -> bool {
-        match self.rests_until {
+impl CircuitBreaker {
+    /// Whether a request may be sent. Its result must be recorded.
+    pub(super) fn allows_request(&mut self, now: Instant) -> bool {
+        match self.open_until {
             None => true,
-            Some(until) if now < until || self.is_trying => false,
+            Some(until) if now < until || self.is_probing => false,
             Some(_) => {
-                self.is_trying = true;
+                self.is_probing = true;
                 true
             }
         }
     }
 
-    /// There was an answer.
-    pub(super) fn succeeded(&mut self) {
+    pub(super) fn record_success(&mut self) {
         *self = Self::default();
     }
 
-    /// There was none. `late`: the namespace of a question whose answer did not come in time. A
-    /// namespace counts once in a row, so that one tenant's slow questions cannot open the breaker
-    /// for others.
-    pub(super) fn failed(&mut self, now: Instant, late: Option<Key>) {
-        if late.is_none_or(|question| !self.late.contains(&question)) {
+    /// Records a failure. `late`: the namespace of a request that timed out. A namespace counts
+    /// once in a row, so that slow requests of one tenant cannot open the circuit for others.
+    pub(super) fn record_failure(&mut self, now: Instant, late: Option<Key>) {
+        if late.is_none_or(|namespace| !self.late.contains(&namespace)) {
             self.failures = self.failures.saturating_add(1);
-            self.late.extend(late.filter(|_| self.failures <= FAILURES));
+            self.late
+                .extend(late.filter(|_| self.failures <= FAILURE_THRESHOLD));
         }
-        if self.is_trying || self.failures >= FAILURES {
-            self.rests_until = Some(now + REST);
+        if self.is_probing || self.failures >= FAILURE_THRESHOLD {
+            self.open_until = Some(now + OPEN_FOR);
         }
-        self.is_trying = false;
+        self.is_probing = false;
     }
 
-    /// Whether nothing is asked.
     pub(super) fn is_open(&self) -> bool {
-        self.rests_until.is_some()
+        self.open_until.is_some()
     }
 }
 
@@ -63,52 +61,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_failures_in_a_row_it_rests_and_then_one_question_tries() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
+    fn failures_in_a_row_open_the_circuit_until_a_probe_succeeds() {
+        let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        for _ in 0..FAILURES - 1 {
-            breaker.failed(at(0), None);
+        for _ in 0..FAILURE_THRESHOLD - 1 {
+            breaker.record_failure(at(0), None);
         }
-        assert!(breaker.may_ask(at(0)));
-        breaker.failed(at(0), None);
-        assert!(!breaker.may_ask(at(0)) && !breaker.may_ask(at(4)) && breaker.is_open());
+        assert!(breaker.allows_request(at(0)));
+        breaker.record_failure(at(0), None);
+        assert!(
+            !breaker.allows_request(at(0)) && !breaker.allows_request(at(4)) && breaker.is_open()
+        );
         assert_eq!(
-            (breaker.may_ask(at(5)), breaker.may_ask(at(5))),
+            (breaker.allows_request(at(5)), breaker.allows_request(at(5))),
             (true, false),
             "one tries"
         );
-        breaker.failed(at(6), None);
-        assert!(!breaker.may_ask(at(10)));
-        assert!(breaker.may_ask(at(11)));
-        breaker.succeeded();
-        assert!(breaker.may_ask(at(11)) && !breaker.is_open());
+        breaker.record_failure(at(6), None);
+        assert!(!breaker.allows_request(at(10)));
+        assert!(breaker.allows_request(at(11)));
+        breaker.record_success();
+        assert!(breaker.allows_request(at(11)) && !breaker.is_open());
     }
 
     #[test]
-    fn an_answer_between_failures_keeps_it_closed() {
-        let (mut breaker, now) = (Breaker::default(), Instant::now());
-        for _ in 0..10 * FAILURES {
-            breaker.failed(now, None);
-            breaker.failed(now, None);
-            breaker.succeeded();
+    fn a_success_between_failures_keeps_the_circuit_closed() {
+        let (mut breaker, now) = (CircuitBreaker::default(), Instant::now());
+        for _ in 0..10 * FAILURE_THRESHOLD {
+            breaker.record_failure(now, None);
+            breaker.record_failure(now, None);
+            breaker.record_success();
         }
-        assert!(breaker.may_ask(now));
+        assert!(breaker.allows_request(now));
     }
 
     #[test]
-    fn questions_that_are_always_late_count_once_each() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
-        let question = |number: u8| Some([number; 32]);
+    fn timeouts_of_a_namespace_count_once() {
+        let (mut breaker, start) = (CircuitBreaker::default(), Instant::now());
+        let namespace = |number: u8| Some([number; 32]);
         for number in (0..4).cycle().take(100) {
-            breaker.failed(start, question(number));
+            breaker.record_failure(start, namespace(number));
         }
-        assert!(breaker.may_ask(start) && !breaker.is_open());
-        breaker.failed(start, question(4));
-        assert!(!breaker.may_ask(start));
-        assert!(breaker.may_ask(start + REST));
-        breaker.failed(start + REST, question(0));
+        assert!(breaker.allows_request(start) && !breaker.is_open());
+        breaker.record_failure(start, namespace(4));
+        assert!(!breaker.allows_request(start));
+        assert!(breaker.allows_request(start + OPEN_FOR));
+        breaker.record_failure(start + OPEN_FOR, namespace(0));
         assert!(
-            !breaker.may_ask(start + REST),
+            !breaker.allows_request(start + OPEN_FOR),
             "the one that tries tries for all"
         );
     }

@@ -1,7 +1,7 @@
-//! The file that says which other providers there are, and what is left to whom.
+//! The routes file: upstream providers, and routes to them.
 //!
-//! Read whole or not at all: a mistake is told with the place of it, and leaves the last file in
-//! use.
+//! A file is used as a whole or not at all. An error names its field, and the previous file stays
+//! in use.
 
 mod upstream;
 
@@ -11,64 +11,64 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::glob::Glob;
-use crate::ask::ExternalAsk;
-use crate::registration::OwnService;
+use crate::request::ExternalMetricRequest;
+use crate::service_ref::OwnService;
 use model::Requirement;
-pub(super) use upstream::{Kind, UpstreamSpec};
+pub(super) use upstream::{Kind, MAX_STALE, UpstreamSpec};
 
-/// The most of each.
-const MOST_UPSTREAMS: usize = 64;
-const MOST_ROUTES: usize = 1024;
+/// Limits of the file.
+const MAX_UPSTREAMS: usize = 64;
+const MAX_ROUTES: usize = 1024;
 
-/// The selectors of HPAs that KEDA makes have this key; its value is the name of the
+/// The label key in selectors of HPAs that KEDA creates; its value is the name of the
 /// `ScaledObject`.
 pub(super) const KEDA_KEY: &str = "scaledobject.keda.sh/name";
-/// The upstream that has them without a route.
+/// The upstream that gets these requests without a route.
 const KEDA: &str = "keda";
-/// Names of metrics that Datadog's cluster agent makes from `DatadogMetric` objects begin so;
-/// namespace, colon and name follow.
+/// The prefix of metrics that Datadog's cluster agent serves for `DatadogMetric` objects; the
+/// namespace, a colon and the name follow.
 const DATADOG_PREFIX: &str = "datadogmetric@";
-/// The upstream that has them without a route.
+/// The upstream that gets these requests without a route.
 const DATADOG: &str = "datadog";
 
-/// The whole file.
+/// The routes file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct File {
     /// Other providers.
     pub(super) upstreams: Vec<UpstreamSpec>,
-    /// What is left to whom; the first that fits counts.
+    /// Routes; the first match counts.
     pub(super) routes: Vec<RouteSpec>,
-    /// Who has the rest; nobody without.
+    /// The upstream of all other requests.
     pub(super) default_upstream: Option<String>,
 }
 
-/// What is left to one of them. All that is given must fit.
+/// A route. A request must match all of its criteria.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RouteSpec {
-    /// What metrics about it call it.
+    /// The name of the route in metrics.
     pub(super) name: String,
-    /// Patterns of namespaces, one of which fits.
+    /// Patterns of namespaces; one must match.
     #[serde(default)]
     namespaces: Vec<Glob>,
-    /// Patterns of names of metrics, one of which fits.
+    /// Patterns of metric names; one must match.
     #[serde(default)]
     metrics: Vec<Glob>,
-    /// Keys that the selector asks for, all of them.
+    /// Label keys; the selector must require all of them.
     #[serde(default)]
     selector_keys: Vec<String>,
-    /// Whom it is left to.
+    /// The upstream of the route.
     pub(super) upstream: String,
 }
 
-/// A field says something that cannot be.
+/// An error in a field.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub(super) struct FileError {
-    /// Where in the file.
+    /// The path of the field.
     field: String,
-    /// What is wrong with it.
+    /// The error.
     why: String,
 }
 
@@ -80,57 +80,56 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
 }
 
 impl File {
-    /// Reads and checks a file. `own`: this adapter, to which nothing may be left; `folder`: where
-    /// the files are that are named without one.
+    /// Parses and validates a file. `own`: this adapter, which is not a valid upstream; `folder`:
+    /// the folder of relative paths.
     pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
-        let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(of_another_form)?;
+        let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(parse_error)?;
         let mut file = file.unwrap_or_default();
         file.check(own)?;
         file.upstreams
             .iter_mut()
-            .for_each(|upstream| upstream.look_in(folder));
+            .for_each(|upstream| upstream.resolve_paths(folder));
         Ok(file)
     }
 
     fn check(&self, own: &OwnService) -> Result<(), FileError> {
-        at_most("upstreams", self.upstreams.len(), MOST_UPSTREAMS)?;
-        at_most("routes", self.routes.len(), MOST_ROUTES)?;
+        at_most("upstreams", self.upstreams.len(), MAX_UPSTREAMS)?;
+        at_most("routes", self.routes.len(), MAX_ROUTES)?;
         let mut names = BTreeSet::new();
         for (index, upstream) in self.upstreams.iter().enumerate() {
             let field = |name: &str| format!("upstreams[{index}].{name}");
-            once(&mut names, &upstream.name, field("name"))?;
+            ensure_unique(&mut names, &upstream.name, field("name"))?;
             upstream.check(own, field)?;
         }
-        let known = |name: &String, field: String| {
-            let known = names.contains(name.as_str());
-            if known {
+        let ensure_defined = |name: &String, field: String| {
+            let is_defined = names.contains(name.as_str());
+            if is_defined {
                 Ok(())
             } else {
-                Err(refuse(field, format!("no upstream is called {name:?}")))
+                Err(refuse(field, format!("there is no upstream {name:?}")))
             }
         };
         let mut routes = BTreeSet::new();
         for (index, route) in self.routes.iter().enumerate() {
             let field = |name: &str| format!("routes[{index}].{name}");
-            once(&mut routes, &route.name, field("name"))?;
-            known(&route.upstream, field("upstream"))?;
+            ensure_unique(&mut routes, &route.name, field("name"))?;
+            ensure_defined(&route.upstream, field("upstream"))?;
             if route.namespaces.is_empty()
                 && route.metrics.is_empty()
                 && route.selector_keys.is_empty()
             {
-                let why = "it says neither namespaces nor metrics nor selectorKeys; for all the rest there is defaultUpstream";
+                let why = "namespaces, metrics or selectorKeys is required; use defaultUpstream for all other requests";
                 return Err(refuse(format!("routes[{index}]"), why));
             }
         }
-        self.default_upstream
-            .as_ref()
-            .map_or(Ok(()), |name| known(name, "defaultUpstream".to_owned()))
+        self.default_upstream.as_ref().map_or(Ok(()), |name| {
+            ensure_defined(name, "defaultUpstream".to_owned())
+        })
     }
 
-    /// The upstream to which something is left and that answers in the place of this Service, if
-    /// there is one.
-    pub(super) fn upstream_of(&self, service: &OwnService) -> Option<&str> {
+    /// Returns the upstream with a route that serves the metrics of this Service.
+    pub(super) fn upstream_for(&self, service: &OwnService) -> Option<&str> {
         let default = self.default_upstream.iter().map(String::as_str);
         let left_to = self
             .routes
@@ -139,41 +138,47 @@ impl File {
             .chain(default)
             .chain([KEDA, DATADOG]);
         let is_used = |name: &str| left_to.clone().any(|used| used == name);
-        let stands_for =
-            |upstream: &&UpstreamSpec| is_used(&upstream.name) && upstream.stands_for(service);
+        let serves_metrics_of = |upstream: &&UpstreamSpec| {
+            is_used(&upstream.name) && upstream.serves_metrics_of(service)
+        };
         self.upstreams
             .iter()
-            .find(stands_for)
+            .find(serves_metrics_of)
             .map(|upstream| upstream.name.as_str())
     }
 
-    /// To whom a question is left, and by which route.
-    pub(super) fn owner(&self, ask: &ExternalAsk) -> Option<(&str, &str)> {
-        if let Some(route) = self.routes.iter().find(|route| route.fits(ask)) {
+    /// Returns the route and the upstream of a request.
+    pub(super) fn route_for(&self, request: &ExternalMetricRequest) -> Option<(&str, &str)> {
+        if let Some(route) = self.routes.iter().find(|route| route.matches(request)) {
             return Some((&route.name, &route.upstream));
         }
-        let known = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
-        if asks_for(ask, KEDA_KEY) && known(KEDA) {
+        let is_defined = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
+        if has_selector_key(request, KEDA_KEY) && is_defined(KEDA) {
             return Some((KEDA, KEDA));
         }
-        (ask.metric.starts_with(DATADOG_PREFIX) && known(DATADOG)).then_some((DATADOG, DATADOG))
+        (request.metric.starts_with(DATADOG_PREFIX) && is_defined(DATADOG))
+            .then_some((DATADOG, DATADOG))
     }
 }
 
 impl RouteSpec {
-    fn fits(&self, ask: &ExternalAsk) -> bool {
-        let one = |globs: &[Glob], name: &str| {
+    fn matches(&self, request: &ExternalMetricRequest) -> bool {
+        let any = |globs: &[Glob], name: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.matches(name))
         };
-        one(&self.namespaces, &ask.namespace)
-            && one(&self.metrics, &ask.metric)
-            && self.selector_keys.iter().all(|key| asks_for(ask, key))
+        any(&self.namespaces, &request.namespace)
+            && any(&self.metrics, &request.metric)
+            && self
+                .selector_keys
+                .iter()
+                .all(|key| has_selector_key(request, key))
     }
 }
 
-/// Whether the selector wants a label to be there.
-fn asks_for(ask: &ExternalAsk, key: &str) -> bool {
-    ask.selector
+/// Whether the selector requires a label.
+fn has_selector_key(request: &ExternalMetricRequest, key: &str) -> bool {
+    request
+        .selector
         .requirements()
         .iter()
         .any(|requirement| match requirement {
@@ -182,8 +187,8 @@ fn asks_for(ask: &ExternalAsk, key: &str) -> bool {
         })
 }
 
-/// The reader of YAML names the place of some errors, but not of all.
-fn of_another_form(error: serde_path_to_error::Error<serde_yaml_ng::Error>) -> FileError {
+/// `serde_yaml_ng` prefixes some errors with their path, but not all.
+fn parse_error(error: serde_path_to_error::Error<serde_yaml_ng::Error>) -> FileError {
     let field = error.path().to_string();
     let why = error.into_inner().to_string();
     let without = why
@@ -197,21 +202,25 @@ fn at_most(field: &str, count: usize, most: usize) -> Result<(), FileError> {
     if count > most {
         Err(refuse(
             field,
-            format!("there are {count}, at most {most} are possible"),
+            format!("{count} entries, at most {most} are allowed"),
         ))
     } else {
         Ok(())
     }
 }
 
-fn once<'a>(names: &mut BTreeSet<&'a str>, name: &'a str, field: String) -> Result<(), FileError> {
+fn ensure_unique<'a>(
+    names: &mut BTreeSet<&'a str>,
+    name: &'a str,
+    field: String,
+) -> Result<(), FileError> {
     if name.is_empty() {
-        return Err(refuse(field, "a name is needed"));
+        return Err(refuse(field, "a name is required"));
     }
     if names.insert(name) {
         Ok(())
     } else {
-        Err(refuse(field, format!("{name:?} is there twice")))
+        Err(refuse(field, format!("{name:?} is not unique")))
     }
 }
 
@@ -252,16 +261,16 @@ routes:
     ) {
         let file = File::read(file, &own(), Path::new("/routes")).unwrap();
         let selector = selector.parse().unwrap();
-        let ask = ExternalAsk {
+        let request = ExternalMetricRequest {
             namespace: namespace.to_owned(),
             metric: metric.to_owned(),
             selector,
         };
-        assert_eq!(file.owner(&ask), expected, "{ask:?}");
+        assert_eq!(file.route_for(&request), expected, "{request:?}");
     }
 
     #[test]
-    fn the_first_route_that_fits_counts() {
+    fn the_first_matching_route_counts() {
         let shops = Some(("shops", "prometheus"));
         check_owner(FILE, "shop", "queue_depth", "", shops);
         check_owner(
@@ -284,7 +293,7 @@ routes:
     }
 
     #[test]
-    fn what_keda_made_is_kedas() {
+    fn hpas_of_keda_are_routed_to_keda() {
         check_owner(
             FILE,
             "other",
@@ -309,7 +318,7 @@ routes:
     }
 
     #[test]
-    fn what_datadog_made_is_datadogs() {
+    fn metrics_of_datadog_are_routed_to_datadog() {
         let datadog = "upstreams: [{name: datadog, url: 'https://a', caFile: ca}]";
         check_owner(
             datadog,
@@ -329,7 +338,7 @@ routes:
     }
 
     #[test]
-    fn files_are_beside_the_file_that_names_them() {
+    fn relative_paths_are_resolved_in_the_folder_of_the_file() {
         let text = "upstreams: [{name: keda, kind: keda-grpc, url: 'https://a:9666', caFile: ca.crt, certFile: /b/tls.crt, keyFile: tls.key}]";
         let file = File::read(text, &own(), Path::new("/routes")).unwrap();
         let UpstreamSpec {
@@ -344,7 +353,7 @@ routes:
     }
 
     #[test]
-    fn each_kind_has_a_port_of_its_own() {
+    fn each_kind_has_its_own_port() {
         let service = "service: {namespace: keda, name: keda-operator}, caFile: ca.crt";
         for (more, expected) in [
             ("", "https://keda-operator.keda.svc:443/"),
@@ -363,7 +372,7 @@ routes:
     }
 
     #[test]
-    fn a_service_is_stood_for_by_an_upstream_to_which_something_is_left() {
+    fn a_service_is_served_by_an_upstream_with_a_route() {
         let check = |text: &str, service: &str, expected: Option<&str>| {
             let file = File::read(text, &own(), Path::new("/routes")).unwrap();
             let (namespace, name) = service.split_once('/').unwrap();
@@ -371,7 +380,7 @@ routes:
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             };
-            assert_eq!(file.upstream_of(&service), expected, "{text} {service:?}");
+            assert_eq!(file.upstream_for(&service), expected, "{text} {service:?}");
         };
         check(FILE, "keda/keda-operator-metrics-apiserver", Some("keda"));
         check(FILE, "monitoring/prometheus-adapter", Some("prometheus"));
@@ -397,7 +406,7 @@ routes:
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
+    fn an_error_names_its_field() {
         let upstream = "caFile: /ca.crt, url: 'https://a:1'";
         for (file, expected) in [
             ("routes: {}".to_owned(), "routes: invalid type: map"),
@@ -409,11 +418,11 @@ routes:
             ),
             (
                 format!("upstreams: [{{name: a, {upstream}, kind: keda-grpc, certFile: /tls.crt}}]"),
-                "upstreams[0].certFile: KEDA's operator demands a certificate: certFile and keyFile are needed",
+                "upstreams[0].certFile: kind keda-grpc requires certFile and keyFile",
             ),
             (
                 format!("upstreams: [{{name: a, {upstream}, keyFile: /tls.key}}]"),
-                "upstreams[0].certFile: only kind keda-grpc shows a certificate",
+                "upstreams[0].certFile: only kind keda-grpc has a client certificate",
             ),
             (format!("upstreams: [{{name: a, {upstream}, timeout: 5}}]"), "upstreams[0].timeout: "),
             (
@@ -424,15 +433,15 @@ routes:
                 format!("upstreams: [{{name: a, {upstream}, maxStale: 1h}}]"),
                 "upstreams[0].maxStale: it must be at most 10m0s",
             ),
-            (format!("upstreams: [{{name: '', {upstream}}}]"), "upstreams[0].name: a name is needed"),
+            (format!("upstreams: [{{name: '', {upstream}}}]"), "upstreams[0].name: a name is required"),
             (
                 format!("upstreams: [{{name: a, {upstream}}}, {{name: a, {upstream}}}]"),
-                "upstreams[1].name: \"a\" is there twice",
+                "upstreams[1].name: \"a\" is not unique",
             ),
-            ("upstreams: [{name: a, caFile: /ca, url: 'http://a'}]".to_owned(), "upstreams[0].url: it does not begin"),
+            ("upstreams: [{name: a, caFile: /ca, url: 'http://a'}]".to_owned(), "upstreams[0].url: it must begin"),
             (
                 "upstreams: [{name: a, caFile: /ca, url: 'https://a/b'}]".to_owned(),
-                "upstreams[0].url: there may be no path",
+                "upstreams[0].url: it must have no path",
             ),
             ("upstreams: [{name: a, caFile: /ca}]".to_owned(), "upstreams[0].service: either service or url"),
             (
@@ -445,13 +454,13 @@ routes:
             ),
             (
                 "routes: [{name: a, metrics: ['*'], upstream: b}]".to_owned(),
-                "routes[0].upstream: no upstream is called \"b\"",
+                "routes[0].upstream: there is no upstream \"b\"",
             ),
             (
                 format!("upstreams: [{{name: b, {upstream}}}]\nroutes: [{{name: a, upstream: b}}]"),
-                "routes[0]: it says neither",
+                "routes[0]: namespaces, metrics or selectorKeys is required",
             ),
-            ("defaultUpstream: b".to_owned(), "defaultUpstream: no upstream is called \"b\""),
+            ("defaultUpstream: b".to_owned(), "defaultUpstream: there is no upstream \"b\""),
         ] {
             let error = File::read(&file, &own(), Path::new("/routes")).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}\nfor {file}\ninstead of {expected}");

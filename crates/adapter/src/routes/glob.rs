@@ -1,18 +1,18 @@
-//! Patterns of names: `*` is any text, also none, and `?` any one character.
+//! Name patterns: `*` matches any text, the empty one too, and `?` one character.
 
 use serde::Deserialize;
 
-/// A pattern.
+/// A name pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Glob(pub(super) String);
 
 impl Glob {
-    /// Whether the whole name is of this pattern. Time grows with the product of their lengths at
-    /// most.
+    /// Whether the pattern matches the whole name. The time is at most proportional to the product
+    /// of their lengths.
     pub(super) fn matches(&self, name: &str) -> bool {
         let (mut pattern, mut name) = (self.0.chars(), name.chars());
-        // Where to go on when the text that the last star stands for turns out to be too short.
+        // The state to resume from if the text matched by the last star is too short.
         let mut retry = None;
         loop {
             let rest = name.clone();
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_stand_for_any_text() {
+    fn a_star_matches_any_text() {
         check("queue", "queue", true);
         check("queue", "queues", false);
         check("*", "", true);
@@ -68,14 +68,14 @@ mod tests {
     }
 
     #[test]
-    fn question_marks_stand_for_one_character() {
+    fn a_question_mark_matches_one_character() {
         check("s?-cron", "s1-cron", true);
         check("s?-cron", "s-cron", false);
         check("?", "é", true);
     }
 
     #[test]
-    fn a_pattern_that_means_ill_takes_no_long_time() {
+    fn a_hostile_pattern_takes_bounded_time() {
         check(&"a*".repeat(100), &"a".repeat(10_000), true);
         check(&("a*".repeat(100) + "b"), &"a".repeat(10_000), false);
     }

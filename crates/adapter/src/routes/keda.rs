@@ -1,9 +1,8 @@
-//! KEDA's operator, asked as KEDA's own provider asks it: gRPC over mutual TLS, one `ScaledObject`
-//! per question.
+//! Requests to KEDA's operator: gRPC over mutual TLS, as from KEDA's own provider. A request names
+//! one `ScaledObject`.
 //!
-//! No pings: the operator's library takes more than one in five minutes for an attack and closes
-//! the connection. A connection that is dead is found out by a question without an answer, after
-//! which there is another one.
+//! There are no keep-alive pings: the operator's library closes a connection with more than one
+//! ping in five minutes. A dead connection shows as a request that times out, and is then replaced.
 
 #[allow(missing_docs, unreachable_pub, clippy::pedantic)]
 mod proto {
@@ -24,21 +23,21 @@ use sources::causes::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 
-use super::exchange::{ExchangeError, MOST_BYTES, in_short, sources, values};
+use super::client::CONNECT_TIMEOUT;
 use super::file::{KEDA_KEY, UpstreamSpec};
-use super::link::CONNECT_TIMEOUT;
-use crate::answer::ExternalValue;
-use crate::ask::ExternalAsk;
+use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
+use crate::request::ExternalMetricRequest;
+use crate::value::ExternalValue;
 use proto::metrics_service_client::MetricsServiceClient;
 use proto::{ExternalMetricValueList, ScaledObjectRef};
 
-/// How the operator is asked. Clones share everything.
+/// A client of KEDA's operator. Clones share it.
 #[derive(Clone)]
-pub(super) struct Keda(Arc<Known>);
+pub(super) struct Keda(Arc<Shared>);
 
-struct Known {
+struct Shared {
     name: String,
-    /// `host:port`.
+    /// The address as `host:port`.
     address: String,
     server_name: ServerName<'static>,
     tls: ClientTls,
@@ -47,19 +46,19 @@ struct Known {
 
 #[derive(Default)]
 struct State {
-    /// Connects with the first question, and again when it has lost the connection.
+    /// The channel, which connects with the first request and reconnects after a failure.
     channel: Option<Channel>,
-    /// What was last said about files that cannot be used.
-    said: Option<String>,
+    /// The last logged error of the certificate files.
+    logged: Option<String>,
 }
 
 impl Keda {
-    /// Reads the files for the first time; they must fit together.
+    /// Loads the certificate files, which must be valid.
     pub(super) async fn open(spec: &UpstreamSpec) -> Result<Self, String> {
         let (Some(certificate), Some(private_key)) =
             (spec.cert_file.clone(), spec.key_file.clone())
         else {
-            return Err("there is no certificate for KEDA's operator".to_owned());
+            return Err("the client certificate of KEDA's operator is missing".to_owned());
         };
         let files = TlsFiles {
             certificate,
@@ -78,7 +77,7 @@ impl Keda {
             uri.port_u16().unwrap_or(443),
         );
         let address = format!("{host}:{port}");
-        Ok(Self(Arc::new(Known {
+        Ok(Self(Arc::new(Shared {
             name: spec.name.clone(),
             address,
             server_name,
@@ -87,60 +86,59 @@ impl Keda {
         })))
     }
 
-    /// Takes over what has changed in the files. Those that cannot be used leave the old ones in
-    /// use.
+    /// Reloads the certificate files. If they are not valid, the old ones stay in use.
     pub(super) async fn follow_files(&self) {
-        let trouble = match self.0.tls.reload().await {
+        let error = match self.0.tls.reload().await {
             Reload::Unchanged => None,
             Reload::Replaced => {
-                tracing::info!(upstream = self.0.name, "using a new certificate");
-                self.connect_anew();
+                tracing::info!(upstream = self.0.name, "loaded a new certificate");
+                self.reconnect();
                 None
             }
             Reload::Kept(error) => Some(error.to_string()),
         };
         let mut state = self.state();
-        if let Some(error) = trouble.as_ref().filter(|_| trouble != state.said) {
+        if let Some(error) = error.as_ref().filter(|_| error != state.logged) {
             tracing::error!(
                 upstream = self.0.name,
                 error,
-                "keeping the old certificate: the new one cannot be used"
+                "cannot load a certificate; keeping the previous one"
             );
         }
-        state.said = trouble;
+        state.logged = error;
     }
 
-    /// The next question has another connection; those under way keep theirs.
-    pub(super) fn connect_anew(&self) {
+    /// Opens a new connection with the next request; requests in flight keep theirs.
+    pub(super) fn reconnect(&self) {
         self.state().channel = None;
     }
 
-    /// Asks once more if there was no connection, and not otherwise: then the question may have
-    /// been heard.
+    /// Sends a request, once more if the connection could not be established. Otherwise the
+    /// operator may have received it.
     pub(super) async fn exchange(
         &self,
-        ask: &ExternalAsk,
-    ) -> Result<Vec<ExternalValue>, ExchangeError> {
-        let question = ScaledObjectRef {
-            name: scaled_object(ask)?.to_owned(),
-            namespace: ask.namespace.clone(),
-            metric_name: ask.metric.clone(),
+        request: &ExternalMetricRequest,
+    ) -> Result<Vec<ExternalValue>, UpstreamError> {
+        let message = ScaledObjectRef {
+            name: scaled_object(request)?.to_owned(),
+            namespace: request.namespace.clone(),
+            metric_name: request.metric.clone(),
         };
-        let answer = match self.send(question.clone()).await {
-            Err(status) if is_without_connection(&status) => self.send(question).await,
-            answer => answer,
+        let response = match self.send(message.clone()).await {
+            Err(status) if is_connection_error(&status) => self.send(message).await,
+            response => response,
         };
-        let list = answer.map_err(|status| refusal(&status))?;
+        let list = response.map_err(|status| refusal(&status))?;
         values(
-            ask,
+            request,
             list.items.into_iter().map(item).collect::<Result<_, _>>()?,
         )
     }
 
-    async fn send(&self, question: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
+    async fn send(&self, message: ScaledObjectRef) -> Result<ExternalMetricValueList, Status> {
         let mut client =
-            MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MOST_BYTES);
-        Ok(client.get_metrics(question).await?.into_inner())
+            MetricsServiceClient::new(self.channel()?).max_decoding_message_size(MAX_BYTES);
+        Ok(client.get_metrics(message).await?.into_inner())
     }
 
     fn channel(&self) -> Result<Channel, Status> {
@@ -148,7 +146,7 @@ impl Keda {
         if let Some(channel) = &state.channel {
             return Ok(channel.clone());
         }
-        let Known {
+        let Shared {
             address,
             server_name,
             tls,
@@ -168,9 +166,9 @@ impl Keda {
     }
 }
 
-/// Of which `ScaledObject` a metric is, as its selector says.
-pub(super) fn scaled_object(ask: &ExternalAsk) -> Result<&str, ExchangeError> {
-    let named = ask
+/// Returns the `ScaledObject` that the selector names.
+pub(super) fn scaled_object(request: &ExternalMetricRequest) -> Result<&str, UpstreamError> {
+    let named = request
         .selector
         .requirements()
         .iter()
@@ -180,16 +178,16 @@ pub(super) fn scaled_object(ask: &ExternalAsk) -> Result<&str, ExchangeError> {
         });
     let why = || {
         format!(
-            "the selector does not say which ScaledObject the metric {} is of: {KEDA_KEY}=NAME",
-            ask.metric
+            "the selector of the metric {} does not name a ScaledObject: {KEDA_KEY}=NAME",
+            request.metric
         )
     };
     named
         .map(String::as_str)
-        .ok_or_else(|| ExchangeError::BadRequest(why()))
+        .ok_or_else(|| UpstreamError::BadRequest(why()))
 }
 
-fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, ExchangeError> {
+fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, UpstreamError> {
     let proto::ExternalMetricValue {
         metric_name,
         metric_labels,
@@ -198,7 +196,7 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Exchang
         value,
     } = item;
     let at = timestamp.and_then(|time| Timestamp::new(time.seconds, time.nanos).ok());
-    let at = at.ok_or_else(|| ExchangeError::Nonsense("a value has no time".to_owned()))?;
+    let at = at.ok_or_else(|| UpstreamError::Invalid("a value has no time".to_owned()))?;
     Ok(ExternalMetricValue {
         metric_name,
         metric_labels: metric_labels.into_iter().collect(),
@@ -208,29 +206,28 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Exchang
     })
 }
 
-/// The operator answers with `UNKNOWN` when a scaler gives it no value: it is well, and other
-/// metrics have theirs. An `UNKNOWN` with something behind it is our own library's, as are the
-/// errors of the connection.
-fn refusal(status: &Status) -> ExchangeError {
-    let message = in_short(status.message());
+/// Maps the operator's errors. It responds `UNKNOWN` if a scaler fails, which says nothing about
+/// other metrics. An `UNKNOWN` with a source comes from our own library, as do connection errors.
+fn refusal(status: &Status) -> UpstreamError {
+    let message = truncated(status.message());
     match status.code() {
-        Code::NotFound => ExchangeError::NotFound(message),
-        Code::InvalidArgument => ExchangeError::BadRequest(message),
+        Code::NotFound => UpstreamError::NotFound(message),
+        Code::InvalidArgument => UpstreamError::BadRequest(message),
         Code::Unimplemented => {
-            ExchangeError::Nonsense(format!("it does not know api.MetricsService: {message}"))
+            UpstreamError::Invalid(format!("it does not serve api.MetricsService: {message}"))
         }
-        Code::OutOfRange => ExchangeError::Nonsense(message),
-        Code::Internal if status.source().is_none() => ExchangeError::Nonsense(message),
-        Code::Unknown if status.source().is_none() => ExchangeError::NoValue(message),
-        _ if status.source().is_none() => ExchangeError::Lost {
-            said: message,
+        Code::OutOfRange => UpstreamError::Invalid(message),
+        Code::Internal if status.source().is_none() => UpstreamError::Invalid(message),
+        Code::Unknown if status.source().is_none() => UpstreamError::NoValue(message),
+        _ if status.source().is_none() => UpstreamError::Connection {
+            message,
             detail: None,
         },
-        _ => ExchangeError::no_connection(with_causes(status)),
+        _ => UpstreamError::connection(with_causes(status)),
     }
 }
 
-fn is_without_connection(status: &Status) -> bool {
+fn is_connection_error(status: &Status) -> bool {
     sources(status).any(|error| error.downcast_ref::<ConnectError>().is_some())
 }
 
@@ -238,9 +235,9 @@ fn is_without_connection(status: &Status) -> bool {
 mod tests {
     use super::*;
 
-    fn ask(selector: &str) -> ExternalAsk {
+    fn ask(selector: &str) -> ExternalMetricRequest {
         let selector = selector.parse().unwrap();
-        ExternalAsk {
+        ExternalMetricRequest {
             namespace: "shop".to_owned(),
             metric: "s0-cron".to_owned(),
             selector,
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selector_says_which_scaled_object() {
+    fn the_selector_names_the_scaled_object() {
         for (selector, expected) in [
             ("scaledobject.keda.sh/name=orders", Some("orders")),
             ("a=b,scaledobject.keda.sh/name=orders", Some("orders")),
@@ -258,8 +255,8 @@ mod tests {
             ("scaledobject.keda.sh/name!=orders", None),
             ("", None),
         ] {
-            let ask = ask(selector);
-            assert_eq!(scaled_object(&ask).ok(), expected, "{selector}");
+            let request = ask(selector);
+            assert_eq!(scaled_object(&request).ok(), expected, "{selector}");
         }
     }
 
@@ -277,7 +274,7 @@ mod tests {
         let found = found
             .map(|values| values[0].value.milli())
             .map_err(|error| error.to_string());
-        let expected = expected.map_err(|why| format!("its answer cannot be used: {why}"));
+        let expected = expected.map_err(|why| format!("its response is not valid: {why}"));
         assert_eq!(found, expected, "{seconds}");
     }
 
@@ -297,40 +294,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_no_number() {
+    fn invalid_quantities_have_no_value() {
         for text in ["NaN", "+Inf", "", "many", "1e", "0x10"] {
-            check(Some(text), 0, Err("a value is no quantity"));
+            check(Some(text), 0, Err("a value is not a quantity"));
         }
-        check(None, 0, Err("a value is no quantity"));
+        check(None, 0, Err("a value is not a quantity"));
         check(Some("1"), i64::MAX, Err("a value has no time"));
     }
 
     #[test]
-    fn what_is_no_answer_is_told_apart() {
-        for (status, expected, is_alive) in [
+    fn errors_are_classified() {
+        for (status, expected, is_provider_alive) in [
             (Status::not_found("no"), "no", true),
+            (Status::unknown("scaler: down"), "scaler: down", true),
+            (Status::unavailable("gone"), "no response: gone", false),
             (
-                Status::unknown("scaler: down"),
-                "it has no value: scaler: down",
-                true,
+                Status::deadline_exceeded("late"),
+                "no response: late",
+                false,
             ),
-            (Status::unavailable("gone"), "no answer: gone", false),
-            (Status::deadline_exceeded("late"), "no answer: late", false),
             (
                 Status::unimplemented(""),
-                "its answer cannot be used: it does not know api.MetricsService: ",
+                "its response is not valid: it does not serve api.MetricsService: ",
                 true,
             ),
             (
                 Status::out_of_range("too large"),
-                "its answer cannot be used: too large",
+                "its response is not valid: too large",
                 true,
             ),
         ] {
             let found = refusal(&status);
             assert_eq!(
-                (found.to_string().as_str(), found.is_alive()),
-                (expected, is_alive),
+                (found.to_string().as_str(), found.is_provider_alive()),
+                (expected, is_provider_alive),
                 "{status}"
             );
         }

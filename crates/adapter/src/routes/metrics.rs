@@ -1,4 +1,4 @@
-//! What is measured about questions that are left to other providers.
+//! Metrics of forwarded requests.
 
 use std::time::Duration;
 
@@ -6,70 +6,69 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-/// The deadline is 1.8 s.
+/// Latency buckets in seconds; the longest timeout is 1.8 s.
 const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
-/// All metrics about routes. Clones share them.
+/// Metrics of routes. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
     requests: IntCounterVec,
     durations: HistogramVec,
-    resting: IntGaugeVec,
-    is_file_used: IntGauge,
+    circuit_open: IntGaugeVec,
+    config_valid: IntGauge,
 }
 
-/// What became of a question.
+/// The outcome of a forwarded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was answered.
+    /// The provider responded.
     Answered,
-    /// It was answered with what was said before.
+    /// The last known response replaced a missing one.
     Stale,
-    /// There is no such metric.
+    /// The metric does not exist.
     NotFound,
-    /// There was no answer.
+    /// There was no response.
     Failed,
-    /// It had been here before.
+    /// The request had passed this adapter before.
     Loop,
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry.
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let durations = HistogramOpts::new(
-            "adapter_route_duration_seconds",
-            "Time until the answer of another provider.",
+            "plimsoll_adapter_route_request_duration_seconds",
+            "Latency of requests to upstream providers in seconds.",
         );
         let metrics = Self {
             requests: IntCounterVec::new(
                 Opts::new(
-                    "adapter_route_requests_total",
-                    "Questions left to other providers, by what became of them: answered, stale, not_found, failed, loop.",
+                    "plimsoll_adapter_route_requests_total",
+                    "Requests forwarded to upstream providers by outcome: answered, stale, not_found, failed or loop.",
                 ),
                 &["route", "upstream", "outcome"],
             )?,
             durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["route"])?,
-            resting: IntGaugeVec::new(
+            circuit_open: IntGaugeVec::new(
                 Opts::new(
-                    "adapter_upstream_resting",
-                    "Whether another provider, which could be asked, is not because it failed too often.",
+                    "plimsoll_adapter_upstream_circuit_open",
+                    "1 while the circuit of an upstream provider is open after repeated failures.",
                 ),
                 &["upstream"],
             )?,
-            is_file_used: IntGauge::new(
-                "adapter_routes_file_used",
-                "Whether the present file of routes is in use.",
+            config_valid: IntGauge::new(
+                "plimsoll_adapter_routes_config_last_reload_successful",
+                "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.",
             )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.durations.clone()))?;
-        registry.register(Box::new(metrics.resting.clone()))?;
-        registry.register(Box::new(metrics.is_file_used.clone()))?;
+        registry.register(Box::new(metrics.circuit_open.clone()))?;
+        registry.register(Box::new(metrics.config_valid.clone()))?;
         Ok(metrics)
     }
 
-    /// A question was dealt with.
-    pub(super) fn asked(&self, route: &str, upstream: &str, outcome: Outcome, took: Duration) {
+    /// Records a forwarded request.
+    pub(super) fn forwarded(&self, route: &str, upstream: &str, outcome: Outcome, took: Duration) {
         let outcome = match outcome {
             Outcome::Answered => "answered",
             Outcome::Stale => "stale",
@@ -85,21 +84,19 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Whether another provider, which could be, is not asked.
-    pub(super) fn rests(&self, upstream: &str, rests: bool) {
-        self.resting
+    pub(super) fn set_circuit_open(&self, upstream: &str, is_open: bool) {
+        self.circuit_open
             .with_label_values(&[upstream])
-            .set(rests.into());
+            .set(is_open.into());
     }
 
-    /// Another provider is not there any more, or cannot be asked.
-    pub(super) fn forget(&self, upstream: &str) {
-        // An error says that it was not there.
-        drop(self.resting.remove_label_values(&[upstream]));
+    /// Removes the metrics of an upstream that is gone or has no valid client.
+    pub(super) fn remove_upstream(&self, upstream: &str) {
+        // The error means that there were none.
+        drop(self.circuit_open.remove_label_values(&[upstream]));
     }
 
-    /// Whether the present file is in use.
-    pub(super) fn file_used(&self, is_used: bool) {
-        self.is_file_used.set(is_used.into());
+    pub(super) fn set_config_valid(&self, is_valid: bool) {
+        self.config_valid.set(is_valid.into());
     }
 }

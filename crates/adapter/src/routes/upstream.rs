@@ -1,263 +1,268 @@
-//! Another provider: who it is, whether it is well, and what it said last.
+//! An upstream provider: its client, its circuit breaker and its last responses.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use delegated_auth::coalescing_cache::{CoalescingCache, Key, key};
 use http::HeaderValue;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
 use sources::causes::with_causes;
 
-use super::breaker::Breaker;
-use super::exchange::ExchangeError;
-use super::file::UpstreamSpec;
-use super::hops::Loop;
-use super::link::Link;
+use super::breaker::CircuitBreaker;
+use super::client::UpstreamClient;
+use super::file::{MAX_STALE, UpstreamSpec};
 use super::metrics::{Metrics, Outcome};
-use crate::answer::ExternalValue;
-use crate::answers::{Answers, Key, key};
-use crate::ask::ExternalAsk;
-use crate::recent::Recent;
-use crate::refusal::Refusal;
+use super::response::UpstreamError;
+use super::via::LoopDetected;
+use crate::request::ExternalMetricRequest;
+use crate::status_error::StatusError;
+use crate::value::ExternalValue;
 
-/// How long an answer serves others who ask the same.
-const SHARED: Duration = Duration::from_secs(1);
-/// Answers that may stand in.
-const CAPACITY: usize = 4096;
+/// The time for which a response is shared by identical requests.
+const TTL: Duration = Duration::from_secs(1);
+/// The largest number of last responses.
+const CAPACITY: u64 = 4096;
 
-type Answer = Result<Arc<[ExternalValue]>, Failure>;
+type Response = Result<Arc<[ExternalValue]>, Failure>;
 
-/// Another provider. Clones share everything.
+/// An upstream provider. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Upstream {
     spec: Arc<UpstreamSpec>,
-    /// Or why there is none.
-    link: Result<Link, String>,
-    breaker: Arc<Mutex<Breaker>>,
-    answers: Answers<Answer>,
-    last: Arc<Mutex<Recent<Key, Last>>>,
+    /// The client, or the reason that there is none.
+    client: Result<UpstreamClient, String>,
+    breaker: Arc<Mutex<CircuitBreaker>>,
+    responses: CoalescingCache<Response>,
+    last: Cache<Key, LastResponse>,
     metrics: Metrics,
 }
 
-/// What was said last about a question.
+/// The last response to a request.
 #[derive(Debug, Clone)]
-struct Last {
+struct LastResponse {
     values: Arc<[ExternalValue]>,
     at: Instant,
 }
 
-/// Why there is no answer.
+/// The reason that there is no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Failure {
-    /// It was asked.
-    Exchange(ExchangeError),
-    /// It was not, because it has failed too often.
-    Resting,
-    /// It cannot be. The log says why.
-    NoLink,
+    /// The request failed.
+    Request(UpstreamError),
+    /// The circuit is open, so no request was sent.
+    CircuitOpen,
+    /// There is no client. The log has the reason.
+    NoClient,
 }
 
 impl Failure {
-    /// The text for whoever asks. Files and addresses are in the log alone.
+    /// The text for callers. Files and addresses are in the log only.
     fn text(&self) -> String {
         match self {
-            Self::Exchange(error) => error.to_string(),
-            Self::Resting => "it has failed too often and is not asked for some seconds".to_owned(),
-            Self::NoLink => "its certificates or settings cannot be used".to_owned(),
+            Self::Request(error) => error.to_string(),
+            Self::CircuitOpen => {
+                "its circuit is open for some seconds after repeated failures".to_owned()
+            }
+            Self::NoClient => "its certificates or settings are not valid".to_owned(),
         }
     }
 }
 
 impl Upstream {
-    /// One that is to be asked from now on, after that one. `token`: the file with who we are.
-    pub(super) async fn next(
+    /// Creates the upstream of a specification; keeps the previous one if its client is up to date.
+    /// `token`: the file with the adapter's service account token.
+    pub(super) async fn reload(
         spec: &UpstreamSpec,
-        before: Option<&Self>,
+        previous: Option<&Self>,
         token: &Path,
         metrics: &Metrics,
     ) -> Self {
-        if let Some(before) = before
-            && *before.spec == *spec
-            && let Ok(link) = &before.link
-            && link.is_current(spec).await
+        if let Some(previous) = previous
+            && *previous.spec == *spec
+            && let Ok(client) = &previous.client
+            && client.is_up_to_date(spec).await
         {
-            return before.clone();
+            return previous.clone();
         }
         let next = Self {
             spec: Arc::new(spec.clone()),
-            link: Link::open(spec, token).await,
+            client: UpstreamClient::open(spec, token).await,
             breaker: Arc::default(),
-            answers: Answers::default(),
-            last: Arc::new(Mutex::new(Recent::new(CAPACITY))),
+            responses: CoalescingCache::default(),
+            last: Cache::builder()
+                .max_capacity(CAPACITY)
+                .time_to_live(MAX_STALE)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
             metrics: metrics.clone(),
         };
-        if next.link.is_ok() {
-            metrics.rests(&spec.name, false);
+        if next.client.is_ok() {
+            metrics.set_circuit_open(&spec.name, false);
         } else {
-            metrics.forget(&spec.name);
+            metrics.remove_upstream(&spec.name);
         }
-        next.after(before)
+        next.inherit(previous)
     }
 
-    /// It knows what that one said if it is in the same place.
-    fn after(mut self, before: Option<&Self>) -> Self {
-        if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
-            self.last = Arc::clone(&before.last);
+    /// Keeps the last responses if the address is unchanged.
+    fn inherit(mut self, previous: Option<&Self>) -> Self {
+        if let Some(previous) = previous.filter(|previous| previous.spec.uri() == self.spec.uri()) {
+            self.last = previous.last.clone();
         }
-        let why_not = self.link.as_ref().err();
-        if let Some(why) =
-            why_not.filter(|_| before.is_none_or(|before| before.link.as_ref().err() != why_not))
-        {
+        let error = self.client.as_ref().err();
+        let is_new = previous.is_none_or(|previous| previous.client.as_ref().err() != error);
+        if let Some(error) = error.filter(|_| is_new) {
             tracing::warn!(
                 upstream = self.spec.name,
-                why,
-                "another provider cannot be asked"
+                error,
+                "cannot create the client of an upstream"
             );
         }
         self
     }
 
-    /// A question that came back.
-    pub(super) fn went_round(&self, route: &str, ask: &ExternalAsk, error: &Loop) -> Refusal {
+    /// Rejects a request that has passed this adapter before.
+    pub(super) fn loop_detected(
+        &self,
+        route: &str,
+        request: &ExternalMetricRequest,
+        error: &LoopDetected,
+    ) -> StatusError {
         self.metrics
-            .asked(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
-        Refusal::NotFound(format!(
-            "the metric {} is left to the provider {}, but {error}",
-            ask.metric, self.spec.name
+            .forwarded(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
+        StatusError::NotFound(format!(
+            "the metric {} is forwarded to the provider {}, but {error}",
+            request.metric, self.spec.name
         ))
     }
 
-    /// What it says; what it said last, if it says nothing now and that is not too long ago; else
-    /// why not.
-    pub(super) async fn ask(
+    /// Sends a request. Without a response, returns the last one if it is recent enough.
+    pub(super) async fn forward(
         &self,
         route: &str,
-        ask: &ExternalAsk,
-        hops: HeaderValue,
-    ) -> Result<Vec<ExternalValue>, Refusal> {
+        request: &ExternalMetricRequest,
+        via: HeaderValue,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
         let began = Instant::now();
-        let question = format!("{}\n{}\n{}", ask.namespace, ask.metric, ask.selector);
-        let last = key(question.as_bytes());
-        let asking = || {
-            let (upstream, ask, hops) = (self.clone(), ask.clone(), hops.clone());
-            async move { upstream.exchange(&ask, hops, last).await }
-        };
-        let shared = key(&[question.as_bytes(), b"\n", hops.as_bytes()].concat());
-        let answer = self
-            .answers
-            .get(shared, &ask.namespace, asking)
+        let text = format!(
+            "{}\n{}\n{}",
+            request.namespace, request.metric, request.selector
+        );
+        let last = key(text.as_bytes());
+        let shared = key(&[text.as_bytes(), b"\n", via.as_bytes()].concat());
+        let (upstream, request_sent) = (self.clone(), request.clone());
+        let exchange = async move { upstream.exchange(&request_sent, via, last).await };
+        let response = self
+            .responses
+            .get(shared, &request.namespace, exchange)
             .await
-            .map(|(answer, _)| answer);
-        let (outcome, result) = self.result(answer, &last);
+            .map(|(response, _)| response);
+        let (outcome, result) = self.result(response, &last);
         self.metrics
-            .asked(route, &self.spec.name, outcome, began.elapsed());
+            .forwarded(route, &self.spec.name, outcome, began.elapsed());
         result
     }
 
     fn result(
         &self,
-        answer: Option<Answer>,
+        response: Option<Response>,
         last: &Key,
-    ) -> (Outcome, Result<Vec<ExternalValue>, Refusal>) {
-        let failure = match answer {
+    ) -> (Outcome, Result<Vec<ExternalValue>, StatusError>) {
+        let failure = match response {
             Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
-            Some(Err(Failure::Exchange(ExchangeError::NotFound(message)))) => {
+            Some(Err(Failure::Request(UpstreamError::NotFound(message)))) => {
                 return (
                     Outcome::NotFound,
-                    Err(Refusal::NotFound(format!(
-                        "{message} (asked of {})",
+                    Err(StatusError::NotFound(format!(
+                        "{message} (from {})",
                         self.spec.name
                     ))),
                 );
             }
-            Some(Err(Failure::Exchange(ExchangeError::BadRequest(message)))) => {
+            Some(Err(Failure::Request(UpstreamError::BadRequest(message)))) => {
                 return (
                     Outcome::Failed,
-                    Err(Refusal::BadRequest(format!(
-                        "{message} (asked of {})",
+                    Err(StatusError::BadRequest(format!(
+                        "{message} (from {})",
                         self.spec.name
                     ))),
                 );
             }
             Some(Err(failure)) => failure.text(),
-            None => "too many questions at once".to_owned(),
+            None => "too many requests at once".to_owned(),
         };
-        if let Some(values) = self.said_last(last) {
+        if let Some(values) = self.last_response(last) {
             return (Outcome::Stale, Ok(values.to_vec()));
         }
-        let text = format!("the provider {} gives no metric: {failure}", self.spec.name);
-        (Outcome::Failed, Err(Refusal::Unavailable(text)))
+        let text = format!("the provider {} has no value: {failure}", self.spec.name);
+        (Outcome::Failed, Err(StatusError::Unavailable(text)))
     }
 
-    /// What was said last, which keeps the time that it is of.
-    fn said_last(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
-        let mut last = lock(&self.last);
-        let found = last.get(key, tokio::time::Instant::now())?;
-        (found.at.elapsed() <= self.spec.max_stale).then(|| Arc::clone(&found.values))
+    /// Returns the last response, with its original timestamps.
+    fn last_response(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
+        let last = self.last.get(key)?;
+        (last.at.elapsed() <= self.spec.max_stale).then_some(last.values)
     }
 
     async fn exchange(
         &self,
-        ask: &ExternalAsk,
-        hops: HeaderValue,
+        request: &ExternalMetricRequest,
+        via: HeaderValue,
         last: Key,
-    ) -> (Answer, Duration) {
-        let Ok(link) = &self.link else {
-            return (Err(Failure::NoLink), Duration::ZERO);
+    ) -> (Response, Duration) {
+        let Ok(client) = &self.client else {
+            return (Err(Failure::NoClient), Duration::ZERO);
         };
-        if let Err(error) = link.takes(ask) {
-            return (Err(Failure::Exchange(error)), Duration::ZERO);
+        if let Err(error) = client.validate(request) {
+            return (Err(Failure::Request(error)), Duration::ZERO);
         }
-        if !lock(&self.breaker).may_ask(Instant::now()) {
-            return (Err(Failure::Resting), Duration::ZERO);
+        if !self.breaker.lock().allows_request(Instant::now()) {
+            return (Err(Failure::CircuitOpen), Duration::ZERO);
         }
-        let answer = link.exchange(ask, &hops, self.spec.timeout).await;
+        let response = client.exchange(request, &via, self.spec.timeout).await;
         let (was_open, is_open) = {
-            let mut breaker = lock(&self.breaker);
+            let mut breaker = self.breaker.lock();
             let was_open = breaker.is_open();
-            match &answer {
-                Err(ExchangeError::Timeout(_)) => {
-                    breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes())));
+            match &response {
+                Err(UpstreamError::Timeout(_)) => {
+                    breaker.record_failure(Instant::now(), Some(key(request.namespace.as_bytes())));
                 }
-                Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
-                _ => breaker.succeeded(),
+                Err(error) if !error.is_provider_alive() => {
+                    breaker.record_failure(Instant::now(), None);
+                }
+                _ => breaker.record_success(),
             }
             (was_open, breaker.is_open())
         };
-        self.metrics.rests(&self.spec.name, is_open);
-        match answer {
+        self.metrics.set_circuit_open(&self.spec.name, is_open);
+        match response {
             Ok(values) => {
                 let (values, at): (Arc<[_]>, _) = (values.into(), Instant::now());
-                let kept = Last {
+                let last_response = LastResponse {
                     values: Arc::clone(&values),
                     at,
                 };
-                lock(&self.last).insert(
-                    last,
-                    kept,
-                    tokio::time::Instant::now() + self.spec.max_stale,
-                );
-                (Ok(values), SHARED)
+                self.last.insert(last, last_response);
+                (Ok(values), TTL)
             }
             Err(error) => {
                 let (upstream, metric, reason) =
-                    (&self.spec.name, &ask.metric, with_causes(&error));
+                    (&self.spec.name, &request.metric, with_causes(&error));
                 if is_open && !was_open {
                     tracing::warn!(
                         upstream,
                         metric,
                         reason,
-                        "provider failed repeatedly and is not asked for some seconds"
+                        "provider failed repeatedly; opening the circuit for some seconds"
                     );
                 } else {
-                    tracing::debug!(upstream, metric, reason, "provider gives no metric");
+                    tracing::debug!(upstream, metric, reason, "provider has no value");
                 }
-                (Err(Failure::Exchange(error)), Duration::ZERO)
+                (Err(Failure::Request(error)), Duration::ZERO)
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -1,4 +1,4 @@
-//! Flags of rules: prometheus-adapter's names and defaults, and ours beside them.
+//! Flags of rules. Names and defaults are those of prometheus-adapter where it has them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,38 +8,35 @@ use http::{HeaderName, HeaderValue};
 use runtime::GoDuration;
 use sources::prometheus::{Connection, Credentials, Secret};
 
-use super::Settings;
+use super::RulesConfig;
 
 /// Flags of rules. Without --config there are none.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RulesArgs {
-    /// The rule file, as prometheus-adapter has it. It is read again when it changes. Empty means
-    /// that no metric is made from queries.
+    /// Rule file of prometheus-adapter. Reloaded when it changes. Empty: no metrics from rules.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub config: String,
-    /// How often the metrics that rules make are listed. One that somebody asks for and that is not
-    /// known is looked for sooner.
+    /// Interval at which series are listed. A request for an unknown metric lists them sooner.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub metrics_relist_interval: GoDuration,
-    /// How old the last sample of a series may be for it to be listed. Zero means
+    /// Largest age of the last sample of a listed series. Zero: the value of
     /// --metrics-relist-interval.
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub metrics_max_age: GoDuration,
-    /// When Prometheus fails, its last answers are given for this time; then there is no value any
-    /// more.
+    /// Time for which the last good result of a query is served if Prometheus fails.
     #[arg(long, default_value = "1m0s", value_name = "DURATION")]
     pub metrics_last_good_for: GoDuration,
-    /// Where Prometheus is, or another store that speaks `PromQL`.
+    /// URL of Prometheus, or of another store with the same API.
     #[arg(
         long,
         default_value = "http://prometheus.monitoring.svc",
         value_name = "URL"
     )]
     pub prometheus_url: String,
-    /// Authority (PEM) that signed Prometheus' certificate.
+    /// CA bundle (PEM) of Prometheus' certificate.
     #[arg(long, value_name = "FILE")]
     pub prometheus_ca_file: Option<PathBuf>,
-    /// Certificate (PEM) to show to Prometheus. Needs --prometheus-client-tls-key-file.
+    /// Client certificate (PEM) for Prometheus. Needs --prometheus-client-tls-key-file.
     #[arg(long, value_name = "FILE", requires = "prometheus_client_tls_key_file")]
     pub prometheus_client_tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of --prometheus-client-tls-cert-file.
@@ -49,30 +46,30 @@ pub struct RulesArgs {
         requires = "prometheus_client_tls_cert_file"
     )]
     pub prometheus_client_tls_key_file: Option<PathBuf>,
-    /// File with the token to show to Prometheus. It is read again with each list of metrics.
+    /// File with the bearer token for Prometheus. Read each time series are listed.
     #[arg(long, value_name = "FILE")]
     pub prometheus_token_file: Option<PathBuf>,
-    /// Show the service account's token to Prometheus, and trust the cluster's authority unless
-    /// --prometheus-ca-file says another.
+    /// Use the service account's token for Prometheus, and the cluster's CA unless
+    /// --prometheus-ca-file is set.
     #[arg(long, conflicts_with = "prometheus_token_file")]
     pub prometheus_auth_incluster: bool,
-    /// Header to send to Prometheus, as NAME=VALUE. May be given several times.
+    /// Header of requests to Prometheus, as NAME=VALUE. Repeatable.
     #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
     pub prometheus_header: Vec<(HeaderName, HeaderValue)>,
-    /// How questions are put: with GET, only those that are too long for an address are posted.
+    /// HTTP method of queries. With GET, queries that are too long for a URL are posted.
     #[arg(long, default_value = "GET", value_parser = ["GET", "POST"], value_name = "VERB")]
     pub prometheus_verb: String,
-    /// How long Prometheus may take to list metrics. Values are waited for no longer than 1.5 s.
+    /// Timeout of listing series. Queries of values have a timeout of 1.5 s.
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub prometheus_list_timeout: GoDuration,
 }
 
-/// Where pods find what identifies them.
+/// The folder of the service account's credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl RulesArgs {
-    /// The settings; none without a rule file.
-    pub fn settings(self) -> anyhow::Result<Option<Settings>> {
+    /// Returns the configuration; `None` without a rule file.
+    pub fn settings(self) -> anyhow::Result<Option<RulesConfig>> {
         let Self {
             config,
             metrics_relist_interval,
@@ -124,7 +121,7 @@ impl RulesArgs {
         };
         connection.check().context("--prometheus-url")?;
         let last_good_for = metrics_last_good_for.0;
-        let settings = |file| Settings {
+        let settings = |file| RulesConfig {
             file,
             connection,
             relist_interval: interval,
@@ -146,7 +143,7 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let value = value
         .trim()
         .parse()
-        .map_err(|_| "the value cannot be that of a header".to_owned())?;
+        .map_err(|_| "the value is not a header value".to_owned())?;
     Ok((name, value))
 }
 
@@ -162,13 +159,13 @@ mod tests {
         rules: RulesArgs,
     }
 
-    fn parse(line: &str) -> Result<Option<Settings>, String> {
+    fn parse(line: &str) -> Result<Option<RulesConfig>, String> {
         let words = std::iter::once("adapter").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         line.rules.settings().map_err(|error| format!("{error:#}"))
     }
 
-    /// `expected`: part of the settings as they are debugged.
+    /// `expected`: a part of the configuration's debug output.
     fn check(line: &str, expected: &str) {
         let settings = parse(&format!("--config=/rules.yaml {line}"))
             .expect(line)
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn invalid_flags_are_rejected() {
         for (line, part) in [
             (
                 "--metrics-relist-interval=1m --metrics-max-age=30s",

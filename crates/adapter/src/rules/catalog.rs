@@ -1,8 +1,7 @@
-//! Which metrics there are, of which objects, and from which series each of them is made.
+//! The catalog of metrics: the objects of each metric, and the series that it is computed from.
 //!
-//! Rules should not overlap. Where they do, the last one in the file counts, and within a rule the
-//! last name of series, as upstream. Source: prometheus-adapter
-//! `pkg/custom-provider/series_registry.go`.
+//! If rules overlap, the last one in the file counts, and within a rule the last series, as in
+//! prometheus-adapter `pkg/custom-provider/series_registry.go`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,49 +9,47 @@ use std::sync::Arc;
 use sources::prometheus::{SeriesShape, is_metric_name};
 use sources::rules::{ApiResource, ApiResources, ObjectLabels, Rule, RuleError, RuleSet};
 
-use crate::answer::MetricNames;
+use crate::value::MetricNames;
 
-/// The most metrics of an API that are named to those who look around. They can be asked for all
-/// the same.
+/// The largest number of metrics of an API in discovery. All metrics can be requested.
 const MAX_NAMES: usize = 10_000;
 
-/// What the series queries found, by the query.
+/// The listed series by query.
 pub(super) type Listed = HashMap<String, Arc<Vec<SeriesShape>>>;
 
-/// All metrics.
+/// The catalog of metrics.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// What the cluster has.
+    /// The API resources of the cluster.
     pub(super) resources: ApiResources,
-    custom: HashMap<String, Vec<Offer>>,
-    external: HashMap<String, ExternalOffer>,
+    custom: HashMap<String, Vec<MetricSource>>,
+    external: HashMap<String, ExternalMetricSource>,
 }
 
-/// A metric of objects of one resource.
+/// The source of a metric of objects.
 #[derive(Debug)]
-pub(super) struct Offer {
-    /// What it is about.
-    pub(super) place: ObjectLabels,
+pub(super) struct MetricSource {
+    /// The resource of the objects, and its labels.
+    pub(super) object_labels: ObjectLabels,
     /// The name of the series.
     pub(super) series: String,
-    /// How to ask for them.
+    /// The rule with the query.
     pub(super) rule: Arc<Rule>,
 }
 
-/// A metric of no object.
+/// The source of an external metric.
 #[derive(Debug)]
-pub(super) struct ExternalOffer {
-    /// The label that has the namespace, where the rule says so.
+pub(super) struct ExternalMetricSource {
+    /// The label of the namespace, if the rule has one.
     pub(super) namespace_label: Option<String>,
     /// The name of the series.
     pub(super) series: String,
-    /// How to ask for them.
+    /// The rule with the query.
     pub(super) rule: Arc<Rule>,
 }
 
 impl Catalog {
-    /// Puts rules, series and resources together; with complaints about resources that do not
-    /// exist.
+    /// Creates the catalog; also returns an error for each resource that does not exist.
     pub(super) fn of(
         rules: &RuleSet,
         listed: &Listed,
@@ -62,16 +59,16 @@ impl Catalog {
             resources,
             ..Self::default()
         };
-        let mut complaints = Vec::new();
+        let mut warnings = Vec::new();
         for rule in &rules.custom {
             let (labels, missing) = rule.association.labels(&catalog.resources);
-            complaints.extend(missing);
+            warnings.extend(missing);
             for (metric, shape) in named(rule, listed) {
-                for place in labels.objects(&shape.labels) {
-                    catalog.offer(
+                for object_labels in labels.objects(&shape.labels) {
+                    catalog.add(
                         &metric,
-                        Offer {
-                            place,
+                        MetricSource {
+                            object_labels,
                             series: shape.name.clone(),
                             rule: Arc::clone(rule),
                         },
@@ -81,56 +78,58 @@ impl Catalog {
         }
         for rule in &rules.external {
             let (labels, missing) = rule.association.labels(&catalog.resources);
-            complaints.extend(missing);
+            warnings.extend(missing);
             for (metric, shape) in named(rule, listed) {
                 let namespace_label = labels.namespace_label(&shape.labels);
-                let offer = ExternalOffer {
+                let source = ExternalMetricSource {
                     namespace_label,
                     series: shape.name.clone(),
                     rule: Arc::clone(rule),
                 };
-                catalog.external.insert(metric, offer);
+                catalog.external.insert(metric, source);
             }
         }
-        (catalog, complaints)
+        (catalog, warnings)
     }
 
-    fn offer(&mut self, metric: &str, offer: Offer) {
-        let offers = self.custom.entry(metric.to_owned()).or_default();
-        match offers
+    fn add(&mut self, metric: &str, source: MetricSource) {
+        let sources_of_metric = self.custom.entry(metric.to_owned()).or_default();
+        match sources_of_metric
             .iter_mut()
-            .find(|known| known.place.resource == offer.place.resource)
+            .find(|other| other.object_labels.resource == source.object_labels.resource)
         {
-            // Some series of one name may have other labels than the rest.
-            Some(known)
-                if known.series == offer.series && Arc::ptr_eq(&known.rule, &offer.rule) => {}
-            Some(known) => *known = offer,
-            None => offers.push(offer),
+            // Series of one name may differ in their labels.
+            Some(other)
+                if other.series == source.series && Arc::ptr_eq(&other.rule, &source.rule) => {}
+            Some(other) => *other = source,
+            None => sources_of_metric.push(source),
         }
     }
 
-    /// A metric of the objects of a resource.
-    pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&Offer> {
+    /// Returns the source of a metric of objects.
+    pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&MetricSource> {
         self.custom
             .get(metric)?
             .iter()
-            .find(|offer| *offer.place.resource == *resource)
+            .find(|source| *source.object_labels.resource == *resource)
     }
 
-    /// An external metric.
-    pub(super) fn external(&self, metric: &str) -> Option<&ExternalOffer> {
+    /// Returns the source of an external metric.
+    pub(super) fn external(&self, metric: &str) -> Option<&ExternalMetricSource> {
         self.external.get(metric)
     }
 
-    /// What they are called.
+    /// Returns the names of the metrics.
     pub(super) fn names(&self) -> MetricNames {
-        let of_objects = self.custom.iter().flat_map(|(metric, offers)| {
-            offers.iter().map(move |Offer { place, .. }| {
-                (
-                    format!("{}/{metric}", place.resource.resource),
-                    place.resource.is_namespaced,
-                )
-            })
+        let of_objects = self.custom.iter().flat_map(|(metric, sources_of_metric)| {
+            sources_of_metric
+                .iter()
+                .map(move |MetricSource { object_labels, .. }| {
+                    (
+                        format!("{}/{metric}", object_labels.resource.resource),
+                        object_labels.resource.is_namespaced,
+                    )
+                })
         });
         let mut names = MetricNames {
             of_objects: of_objects.collect(),
@@ -143,7 +142,7 @@ impl Catalog {
         names
     }
 
-    /// How many metrics there are of objects, counted for each resource, and how many others.
+    /// Returns the numbers of custom metrics, counted per resource, and of external metrics.
     pub(super) fn len(&self) -> (usize, usize) {
         (
             self.custom.values().map(Vec::len).sum(),
@@ -152,7 +151,7 @@ impl Catalog {
     }
 }
 
-/// The metrics of a rule with the series that each is made from.
+/// Returns the metrics of a rule with their series.
 fn named<'a>(
     rule: &'a Rule,
     listed: &'a Listed,
@@ -161,7 +160,7 @@ fn named<'a>(
         .get(&rule.series_query)
         .into_iter()
         .flat_map(|shapes| shapes.iter());
-    // Other names would need quotes, which templates do not have room for.
+    // Other names need quotes, which templates do not support.
     let shapes = shapes.filter(|shape| is_metric_name(&shape.name));
     shapes.filter_map(|shape| Some((rule.naming.name(&shape.name)?, shape)))
 }
@@ -194,12 +193,12 @@ externalRules:
 
     fn catalog(a: Vec<SeriesShape>, b: Vec<SeriesShape>) -> Catalog {
         let listed = Listed::from([("a".to_owned(), Arc::new(a)), ("b".to_owned(), Arc::new(b))]);
-        let (catalog, complaints) = Catalog::of(
+        let (catalog, warnings) = Catalog::of(
             &RuleSet::parse(RULES).expect("rules"),
             &listed,
             ApiResources::built_in(),
         );
-        assert!(complaints.is_empty(), "{complaints:?}");
+        assert!(warnings.is_empty(), "{warnings:?}");
         catalog
     }
 
@@ -211,24 +210,24 @@ externalRules:
         expected: Option<(&str, &str, &str, Option<&str>)>,
     ) {
         let resource = catalog.resources.find("", resource).expect(resource);
-        let found = catalog.custom(metric, resource).map(|offer| {
-            let Offer {
-                place,
+        let found = catalog.custom(metric, resource).map(|source| {
+            let MetricSource {
+                object_labels,
                 series,
                 rule,
-            } = offer;
+            } = source;
             (
                 rule.at.as_str(),
                 series.as_str(),
-                place.label.as_str(),
-                place.namespace_label.as_deref(),
+                object_labels.label.as_str(),
+                object_labels.namespace_label.as_deref(),
             )
         });
         assert_eq!(found, expected, "{metric} of {resource:?}");
     }
 
     #[test]
-    fn a_metric_is_one_of_every_resource_that_a_label_names() {
+    fn a_metric_belongs_to_every_resource_that_a_label_names() {
         let catalog = catalog(
             vec![shape(
                 "requests_total",

@@ -1,5 +1,5 @@
-//! Keeps the catalog of metrics current: lists the series that rules are about and the resources of
-//! the cluster, and follows the rule file. A list that fails leaves what the one before found.
+//! Keeps the catalog current: lists the series of rules and the API resources of the cluster, and
+//! follows the rule file. If a listing fails, the previous result is kept.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -18,56 +18,55 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Shared;
 use super::catalog::{Catalog, Listed};
-use super::followed::{Complaints, RuleFile};
+use super::rule_file::{LoggedWarnings, RuleFile};
 
-/// Lists at the same time.
+/// The largest number of listings in flight.
 const CONCURRENCY: usize = 4;
-/// For the resources of the cluster.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// The pause after a list that failed.
+/// The timeout of the API resources.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// The pause after a failed listing.
 const RETRY: Duration = Duration::from_secs(10);
-/// A metric that nobody knows is reason to list again, but no more often than this.
-const WANTED: Duration = Duration::from_secs(30);
+/// The shortest interval between listings for unknown metrics.
+const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How series are listed.
+/// The configuration of listings.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pace {
-    /// How often.
+pub(super) struct RelistConfig {
+    /// The interval.
     pub(super) interval: Duration,
-    /// How old their last sample may be.
+    /// The largest age of the last sample of a listed series.
     pub(super) max_age: Duration,
 }
 
-/// What the loop knows.
-pub(super) struct Listing {
+/// The loop that keeps the catalog current.
+pub(super) struct Relister {
     rules: RuleSet,
     file: RuleFile,
     lister: Lister,
 }
 
-/// What it takes to list.
+/// The state of listings.
 struct Lister {
     shared: Arc<Shared>,
     client: Client,
-    /// The API server's time, which is nearer to the store's than that of a machine whose clock is
-    /// off.
+    /// The API server's time: a machine's clock may be wrong.
     clock: ApiServerClock,
-    pace: Pace,
+    relist: RelistConfig,
     listed: Listed,
-    complaints: Complaints,
+    warnings: LoggedWarnings,
 }
 
-impl Listing {
-    /// Starts with the rules of a file, which must be good.
+impl Relister {
+    /// Loads the rule file, which must be valid.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: Client,
         clock: ApiServerClock,
-        pace: Pace,
+        relist: RelistConfig,
         path: PathBuf,
     ) -> anyhow::Result<Self> {
         let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;
-        let (listed, complaints) = (Listed::new(), Complaints::default());
+        let (listed, warnings) = (Listed::new(), LoggedWarnings::default());
         Ok(Self {
             rules,
             file,
@@ -75,14 +74,14 @@ impl Listing {
                 shared,
                 client,
                 clock,
-                pace,
+                relist,
                 listed,
-                complaints,
+                warnings,
             },
         })
     }
 
-    /// Goes on for ever. A list of rules that stand no longer is broken off.
+    /// Runs the loop. A change of the rule file cancels a listing. Never returns.
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.lister.shared);
         loop {
@@ -96,44 +95,45 @@ impl Listing {
             };
             shared.metrics.listed(listed.is_ok());
             let pause = match listed {
-                Ok(()) => self.lister.pace.interval,
+                Ok(()) => self.lister.relist.interval,
                 Err(error) => {
-                    tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; those known before stay");
-                    RETRY.min(self.lister.pace.interval)
+                    tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; keeping the previous ones");
+                    RETRY.min(self.lister.relist.interval)
                 }
             };
-            if let Some(rules) = rest(began, pause, &shared.wanted, self.file.changed()).await {
+            if let Some(rules) =
+                wait_for_relist(began, pause, &shared.relist_requested, self.file.changed()).await
+            {
                 self.rules = rules;
             }
         }
     }
 }
 
-/// Until it is time to list again: after the pause, when somebody wants what nobody knows, or when
-/// there is a change, which is given.
+/// Waits until the next listing: for the pause, for a request for an unknown metric, or for a
+/// change, which is returned.
 ///
-/// What is wanted is listened for from the beginning to the end, and whoever wanted something
-/// before was noted: no wish is lost.
-async fn rest<T>(
+/// `Notify` remembers a request that came before the wait.
+async fn wait_for_relist<T>(
     began: Instant,
     pause: Duration,
-    wanted: &Notify,
+    relist_requested: &Notify,
     change: impl Future<Output = T>,
 ) -> Option<T> {
-    let wanted = async {
-        wanted.notified().await;
-        sleep_until(began + WANTED).await;
+    let relist_requested = async {
+        relist_requested.notified().await;
+        sleep_until(began + MIN_RELIST_INTERVAL).await;
     };
     tokio::select! {
         () = sleep_until(began + pause) => None,
-        () = wanted => None,
+        () = relist_requested => None,
         change = change => Some(change),
     }
 }
 
 impl Lister {
     async fn list(&mut self, rules: &RuleSet) -> anyhow::Result<()> {
-        let resources = timeout(PATIENCE, ApiResources::read(&self.client)).await;
+        let resources = timeout(TIMEOUT, ApiResources::read(&self.client)).await;
         let resources = resources
             .context("the API server takes too long")?
             .context("list the cluster's resources")?;
@@ -143,7 +143,7 @@ impl Lister {
         let since = self
             .clock
             .timestamp()
-            .saturating_sub(self.pace.max_age)
+            .saturating_sub(self.relist.max_age)
             .unwrap_or(Timestamp::MIN);
         self.listed.retain(|query, _| queries.contains(query));
         let mut lists = stream::iter(queries)
@@ -162,12 +162,12 @@ impl Lister {
         }
         drop(lists);
         self.listed.extend(found);
-        let (catalog, complaints) = Catalog::of(rules, &self.listed, resources);
-        for complaint in complaints {
-            self.complaints.make(&complaint.to_string());
+        let (catalog, warnings) = Catalog::of(rules, &self.listed, resources);
+        for complaint in warnings {
+            self.warnings.log(&complaint.to_string());
         }
         let (custom, external) = catalog.len();
-        self.shared.metrics.known(custom, external);
+        self.shared.metrics.set_metrics_defined(custom, external);
         tracing::debug!(custom, external, "metrics are listed");
         self.shared.publish(catalog);
         failed.map_or(Ok(()), Err)
@@ -180,18 +180,19 @@ mod tests {
 
     use super::*;
 
-    /// When the rest is over, in seconds, if somebody wants something at these.
+    /// `expected`: the end of the wait in seconds, with requests for unknown metrics at these
+    /// times.
     async fn check(wanted_at: &[u64], pause: Duration, expected: u64) {
-        let (wanted, began) = (Notify::new(), Instant::now());
+        let (relist_requested, began) = (Notify::new(), Instant::now());
         let wishes = async {
             for second in wanted_at {
                 sleep_until(began + Duration::from_secs(*second)).await;
-                wanted.notify_one();
+                relist_requested.notify_one();
             }
             pending::<()>().await;
         };
         tokio::select! {
-            change = rest(began, pause, &wanted, pending::<()>()) => assert_eq!(change, None),
+            change = wait_for_relist(began, pause, &relist_requested, pending::<()>()) => assert_eq!(change, None),
             () = wishes => {}
         }
         // Timers are exact to a millisecond.
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wish_is_kept_however_early_it_comes() {
+    async fn a_request_for_a_relist_is_not_lost() {
         let long = Duration::from_mins(10);
         check(&[], long, 600).await;
         check(&[2], long, 30).await;
@@ -213,32 +214,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_wanted_while_a_list_was_made_counts_too() {
-        let (wanted, began) = (Notify::new(), Instant::now());
-        wanted.notify_one();
+    async fn a_request_during_a_listing_counts() {
+        let (relist_requested, began) = (Notify::new(), Instant::now());
+        relist_requested.notify_one();
         let long = Duration::from_mins(10);
-        assert_eq!(rest(began, long, &wanted, pending::<()>()).await, None);
+        assert_eq!(
+            wait_for_relist(began, long, &relist_requested, pending::<()>()).await,
+            None
+        );
         assert_eq!((Instant::now() - began).as_secs(), 30);
         assert_eq!(
-            rest(began, long, &wanted, async { "change" }).await,
+            wait_for_relist(began, long, &relist_requested, async { "change" }).await,
             Some("change")
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wish_outlasts_looks_at_the_file() {
+    async fn a_request_survives_reloads_of_the_rule_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rules.yaml");
         std::fs::write(&path, "rules: []").expect("a file");
         let metrics = super::super::metrics::Metrics::register(&prometheus::Registry::new())
             .expect("metrics");
         let (mut file, _) = RuleFile::open(path, metrics).expect("rules");
-        let (wanted, began) = (Notify::new(), Instant::now());
-        wanted.notify_one();
+        let (relist_requested, began) = (Notify::new(), Instant::now());
+        relist_requested.notify_one();
         assert!(
-            rest(began, Duration::from_mins(10), &wanted, file.changed())
-                .await
-                .is_none()
+            wait_for_relist(
+                began,
+                Duration::from_mins(10),
+                &relist_requested,
+                file.changed()
+            )
+            .await
+            .is_none()
         );
         assert!(Instant::now() - began < Duration::from_mins(1));
     }

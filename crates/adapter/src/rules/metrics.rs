@@ -1,22 +1,22 @@
-//! What is measured about rules.
+//! Metrics of rules.
 
 use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use super::answers::From;
+use super::query_cache::Source;
 
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 10.0];
 
-/// All metrics of rules. Clones share them.
+/// Metrics of rules. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
     queries: IntCounterVec,
     query_seconds: Histogram,
     answers: IntCounterVec,
     lists: IntCounterVec,
-    known: IntGaugeVec,
-    file_is_broken: IntGauge,
+    defined: IntGaugeVec,
+    config_valid: IntGauge,
 }
 
 impl Metrics {
@@ -26,39 +26,45 @@ impl Metrics {
         };
         let metrics = Self {
             queries: counter(
-                "adapter_rules_queries_total",
-                "Requests to Prometheus by their HTTP status.",
+                "plimsoll_adapter_rules_queries_total",
+                "Requests to Prometheus by HTTP status code.",
                 "code",
             )?,
             query_seconds: Histogram::with_opts(
-                HistogramOpts::new("adapter_rules_query_seconds", "How long Prometheus takes.")
-                    .buckets(BUCKETS.to_vec()),
+                HistogramOpts::new(
+                    "plimsoll_adapter_rules_query_duration_seconds",
+                    "Latency of requests to Prometheus in seconds.",
+                )
+                .buckets(BUCKETS.to_vec()),
             )?,
             answers: counter(
-                "adapter_rules_answers_total",
-                "Answers by where their values are from.",
-                "from",
+                "plimsoll_adapter_rules_responses_total",
+                "Responses to metric requests by source of the values: store, last_good or none.",
+                "source",
             )?,
             lists: counter(
-                "adapter_rules_lists_total",
-                "Lists of all series by outcome.",
+                "plimsoll_adapter_rules_relists_total",
+                "Listings of the series of all rules by outcome.",
                 "outcome",
             )?,
-            known: IntGaugeVec::new(
-                Opts::new("adapter_rules_known_metrics", "Metrics that rules make."),
+            defined: IntGaugeVec::new(
+                Opts::new(
+                    "plimsoll_adapter_rules_metrics",
+                    "Number of metrics that rules define.",
+                ),
                 &["api"],
             )?,
-            file_is_broken: IntGauge::new(
-                "adapter_rules_file_is_broken",
-                "Whether the rule file cannot be read, so that the rules before it stand.",
+            config_valid: IntGauge::new(
+                "plimsoll_adapter_rules_config_last_reload_successful",
+                "1 if the last reload of the rule file succeeded; if 0, the previous rules are still in use.",
             )?,
         };
         registry.register(Box::new(metrics.queries.clone()))?;
         registry.register(Box::new(metrics.query_seconds.clone()))?;
         registry.register(Box::new(metrics.answers.clone()))?;
         registry.register(Box::new(metrics.lists.clone()))?;
-        registry.register(Box::new(metrics.known.clone()))?;
-        registry.register(Box::new(metrics.file_is_broken.clone()))?;
+        registry.register(Box::new(metrics.defined.clone()))?;
+        registry.register(Box::new(metrics.config_valid.clone()))?;
         Ok(metrics)
     }
 
@@ -68,13 +74,13 @@ impl Metrics {
         self.query_seconds.observe(duration.as_secs_f64());
     }
 
-    pub(super) fn answered(&self, from: Option<From>) {
-        let from = match from {
-            Some(From::Store) => "store",
-            Some(From::LastGood) => "last_good",
-            None => "nowhere",
+    pub(super) fn answered(&self, source: Option<Source>) {
+        let source = match source {
+            Some(Source::Store) => "store",
+            Some(Source::LastGood) => "last_good",
+            None => "none",
         };
-        self.answers.with_label_values(&[from]).inc();
+        self.answers.with_label_values(&[source]).inc();
     }
 
     pub(super) fn listed(&self, is_complete: bool) {
@@ -83,15 +89,17 @@ impl Metrics {
             .inc();
     }
 
-    pub(super) fn known(&self, custom: usize, external: usize) {
+    pub(super) fn set_metrics_defined(&self, custom: usize, external: usize) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.known.with_label_values(&["custom"]).set(gauge(custom));
-        self.known
+        self.defined
+            .with_label_values(&["custom"])
+            .set(gauge(custom));
+        self.defined
             .with_label_values(&["external"])
             .set(gauge(external));
     }
 
-    pub(super) fn file_is_broken(&self, is_broken: bool) {
-        self.file_is_broken.set(i64::from(is_broken));
+    pub(super) fn set_config_valid(&self, is_valid: bool) {
+        self.config_valid.set(is_valid.into());
     }
 }

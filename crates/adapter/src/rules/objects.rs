@@ -1,11 +1,11 @@
-//! The names of the objects that a selector means. Pods are known from a watch; other objects are
-//! listed when somebody asks.
+//! The names of the objects that a selector matches. Pods come from a watch; other objects are
+//! listed on request.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::api::{ApiResource as Listed, DynamicObject, ListParams};
+use kube::api::{ApiResource as KubeApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use model::Selector;
 use sources::rules::ApiResource;
@@ -13,19 +13,19 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use view::{Resource, View};
 
-use super::lists::Lists;
-use crate::refusal::Refusal;
+use super::name_cache::NameCache;
+use crate::status_error::StatusError;
 
-/// For a list of objects that are not pods.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// The most objects that one question may be about.
+/// The timeout of a list.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+/// The largest number of objects of a request.
 pub(super) const MAX_NAMES: usize = 5000;
 
-/// Finds objects.
+/// Finds objects by labels.
 pub(super) struct Objects {
     client: Client,
     view: watch::Receiver<View>,
-    lists: Mutex<Lists>,
+    lists: Mutex<NameCache>,
 }
 
 impl Objects {
@@ -38,13 +38,13 @@ impl Objects {
         }
     }
 
-    /// The names of the objects of a resource that a selector means, at most [`MAX_NAMES`].
+    /// Returns the names of the objects that a selector matches, at most [`MAX_NAMES`].
     pub(super) async fn names(
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
         selector: &Selector,
-    ) -> Result<Arc<[String]>, Refusal> {
+    ) -> Result<Arc<[String]>, StatusError> {
         let names = match namespace {
             Some(namespace) if resource.api_version == "v1" && resource.kind == "Pod" => {
                 self.pods(namespace, selector)?
@@ -53,24 +53,24 @@ impl Objects {
         };
         let plural = &resource.resource;
         match names.len() {
-            0 => Err(Refusal::NotFound(format!(
+            0 => Err(StatusError::NotFound(format!(
                 "there are no {plural} with the labels {selector}"
             ))),
             1..=MAX_NAMES => Ok(names),
-            count => Err(Refusal::BadRequest(format!(
-                "{count} {plural} at once are too many: {MAX_NAMES} are the most"
+            count => Err(StatusError::BadRequest(format!(
+                "{count} {plural} in one request, at most {MAX_NAMES} are allowed"
             ))),
         }
     }
 
-    fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, Refusal> {
+    fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, StatusError> {
         let view = self.view.borrow();
         if !view
             .freshness_of(Resource::LabelledPods)
             .is_some_and(|freshness| freshness.synced)
         {
-            return Err(Refusal::Unavailable(
-                "the pods of the cluster are not known yet".to_owned(),
+            return Err(StatusError::Unavailable(
+                "the pods of the cluster are not synced yet".to_owned(),
             ));
         }
         let pods = view
@@ -84,7 +84,7 @@ impl Objects {
         resource: &ApiResource,
         namespace: Option<&str>,
         selector: &Selector,
-    ) -> Result<Arc<[String]>, Refusal> {
+    ) -> Result<Arc<[String]>, StatusError> {
         let key = (
             resource.resource.to_string(),
             namespace.unwrap_or_default().to_owned(),
@@ -103,34 +103,32 @@ impl Objects {
             .labels(&key.2)
             .limit(MAX_NAMES as u32 + 1);
         let plural = &resource.resource;
-        let list = timeout(PATIENCE, api.list_metadata(&parameters)).await;
+        let list = timeout(TIMEOUT, api.list_metadata(&parameters)).await;
         let list = list.map_err(|_| {
-            Refusal::Timeout(format!(
-                "the list of {plural} takes longer than {PATIENCE:?}"
-            ))
+            StatusError::Timeout(format!("listing {plural} takes longer than {TIMEOUT:?}"))
         })?;
         let list = list.map_err(|error| {
-            tracing::warn!(%error, resource = %plural, "cannot list the objects that a metric is asked of");
-            Refusal::Unavailable(format!("the list of {plural} cannot be had"))
+            tracing::warn!(%error, resource = %plural, "cannot list the objects of a metric");
+            StatusError::Unavailable(format!("cannot list {plural}"))
         })?;
         let names: Arc<[String]> = list.items.iter().map(kube::ResourceExt::name_any).collect();
-        self.lists().keep(key, &names, Instant::now());
+        self.lists().insert(key, &names, Instant::now());
         Ok(names)
     }
 
-    /// Forgets lists whose time is over.
+    /// Removes expired lists.
     pub(super) fn sweep(&self, now: Instant) {
         self.lists().sweep(now);
     }
 
-    fn lists(&self) -> MutexGuard<'_, Lists> {
+    fn lists(&self) -> MutexGuard<'_, NameCache> {
         self.lists.lock()
     }
 }
 
-fn dynamic(resource: &ApiResource) -> Listed {
+fn dynamic(resource: &ApiResource) -> KubeApiResource {
     let version = resource.api_version.rsplit('/').next().unwrap_or_default();
-    Listed {
+    KubeApiResource {
         group: resource.resource.group.clone(),
         version: version.to_owned(),
         api_version: resource.api_version.clone(),

@@ -1,5 +1,5 @@
-//! Sends queries to the store: few at once, each flow within its share, and none for a moment while
-//! the store is silent.
+//! Queries to the store: a limited number in flight, fairly between flows, and none during an
+//! outage.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
@@ -12,99 +12,100 @@ use sources::prometheus::{
     Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
 };
 
-use super::answers::Failure;
 use super::budget::TimeBudget;
 use super::metrics::Metrics;
-use crate::answers::{Key, key};
+use super::query_cache::QueryFailure;
 use crate::flow::{Flow, FlowLimiter, Permit};
+use delegated_auth::coalescing_cache::{Key, key};
 
-/// Queries at the same time.
+/// The largest number of queries in flight.
 const CONCURRENCY: usize = 32;
-/// Less than those who ask wait, so that a silent store is noticed.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// After this number of queries in a row without an answer the store may be silent.
-const SILENT_AFTER: u32 = 3;
-/// The query that any store answers at once. Late answers may be those of expensive queries alone,
-/// so a late answer to this one decides whether the store is silent.
+/// The timeout of a query; shorter than that of a request, so that outages are detected.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(1500);
+/// The number of failures in a row that may mean an outage.
+const OUTAGE_AFTER: u32 = 3;
+/// A query that every store answers at once. Queries that time out may be expensive ones, so this
+/// one decides whether there is an outage.
 const PROBE: &str = "vector(1)";
-/// The answer to a namespace whose earlier queries took more than its share of the store's time.
+/// The error of a namespace whose queries have used its share of the store's time.
 const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
-/// A silent store is asked again after this time. Until then, nobody waits for it.
-const SILENT_FOR: Duration = Duration::from_secs(3);
+/// The pause during an outage, in which requests fail at once.
+const OUTAGE_FOR: Duration = Duration::from_secs(3);
 
-/// The store, connected anew from time to time, so that tokens and certificates may be replaced.
+/// The store. Reconnects with each listing, so that tokens and certificates are reloaded.
 pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
     limiter: FlowLimiter,
     budget: TimeBudget,
-    silence: Mutex<Silence>,
+    outage: Mutex<Outage>,
     metrics: Metrics,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Silence {
+struct Outage {
     failures: u32,
-    /// Queries among them whose answer did not come in time.
+    /// Queries among the failures that timed out.
     late: Vec<Key>,
-    /// A probe is under way.
+    /// Whether a probe is in flight.
     is_probing: bool,
     until: Option<Instant>,
 }
 
-/// What was heard of a query.
+/// The outcome of a query.
 #[derive(Debug, Clone, Copy)]
-enum Heard {
-    /// Anything at all.
-    Answer,
-    /// Nothing.
-    Nothing,
-    /// Nothing in time, of this one. It counts once: with other queries there may be no trouble.
+enum QueryOutcome {
+    /// Any response.
+    Response,
+    /// No connection.
+    NoResponse,
+    /// A timeout of this query. It counts once, since a single query may be expensive.
     Late(Key),
 }
 
-impl Silence {
+impl Outage {
     fn is_on(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// Records the end of a query. Returns whether a probe is to decide if the store is silent,
-    /// which ends with [`Silence::probed`].
-    fn hears(&mut self, heard: Heard, now: Instant) -> bool {
-        match heard {
-            Heard::Answer => {
+    /// Records a query. Returns whether to send a probe, which ends with [`Outage::probed`].
+    fn record(&mut self, outcome: QueryOutcome, now: Instant) -> bool {
+        match outcome {
+            QueryOutcome::Response => {
                 *self = Self {
                     is_probing: self.is_probing,
                     ..Self::default()
                 };
                 return false;
             }
-            Heard::Late(query) if self.late.contains(&query) => {}
-            Heard::Nothing | Heard::Late(_) => self.failures = self.failures.saturating_add(1),
+            QueryOutcome::Late(query) if self.late.contains(&query) => {}
+            QueryOutcome::NoResponse | QueryOutcome::Late(_) => {
+                self.failures = self.failures.saturating_add(1);
+            }
         }
-        if let Heard::Late(query) = heard
-            && self.late.len() < SILENT_AFTER as usize
+        if let QueryOutcome::Late(query) = outcome
+            && self.late.len() < OUTAGE_AFTER as usize
         {
             self.late.push(query);
         }
-        if self.failures < SILENT_AFTER {
+        if self.failures < OUTAGE_AFTER {
             return false;
         }
-        if let Heard::Late(_) = heard {
+        if let QueryOutcome::Late(_) = outcome {
             return !std::mem::replace(&mut self.is_probing, true);
         }
-        self.until = Some(now + SILENT_FOR);
+        self.until = Some(now + OUTAGE_FOR);
         false
     }
 
-    /// Records the end of a probe.
-    fn probed(&mut self, has_answer: bool, now: Instant) {
-        *self = if has_answer {
+    /// Records the result of a probe.
+    fn probed(&mut self, has_response: bool, now: Instant) {
+        *self = if has_response {
             Self::default()
         } else {
             Self {
                 is_probing: false,
-                until: Some(now + SILENT_FOR),
+                until: Some(now + OUTAGE_FOR),
                 ..std::mem::take(self)
             }
         };
@@ -113,18 +114,18 @@ impl Silence {
 
 impl Store {
     pub(super) fn new(connection: Connection, metrics: Metrics) -> Self {
-        let (current, silence) = (ArcSwapOption::empty(), Mutex::default());
+        let (current, outage) = (ArcSwapOption::empty(), Mutex::default());
         Self {
             connection,
             current,
             limiter: FlowLimiter::new(CONCURRENCY),
             budget: TimeBudget::default(),
-            silence,
+            outage,
             metrics,
         }
     }
 
-    /// A new connection, with the files as they are now.
+    /// Connects with the current files.
     pub(super) async fn connect(&self) -> Result<Arc<Prometheus>, PrometheusError> {
         let metrics = self.metrics.clone();
         let observer: Observer =
@@ -134,30 +135,33 @@ impl Store {
         Ok(store)
     }
 
-    /// Asks for the current values of a query. Of the labels only `label` is kept where one is
-    /// named.
-    pub(super) fn ask(
+    /// Queries current values. Keeps only `label` of their labels if it is given.
+    pub(super) fn query(
         self: &Arc<Self>,
         query: String,
         label: Option<String>,
         flow: Flow,
-    ) -> impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<InstantSample>, QueryFailure>> + Send + use<> {
         let store = Arc::clone(self);
         async move {
-            if store.silence().is_on(Instant::now()) {
-                return Err(unavailable("Prometheus does not answer"));
+            if store.outage().is_on(Instant::now()) {
+                return Err(unavailable("Prometheus does not respond"));
             }
             let _permit = store.permit(&flow).await?;
             let Some(prometheus) = store.current.load_full() else {
-                return Err(unavailable("there is no connection to Prometheus yet"));
+                return Err(unavailable("not connected to Prometheus yet"));
             };
-            let answer = {
+            let result = {
                 let _charge = store.budget.start(&flow);
-                prometheus.query(&query, PATIENCE).await
+                prometheus.query(&query, QUERY_TIMEOUT).await
             };
-            store.heard(&query, &answer, prometheus);
-            let mut samples = answer.map_err(|error| {
-                tracing::debug!(error = with_causes(&error), query, "a query failed");
+            store.record_outcome(&query, &result, prometheus);
+            let mut samples = result.map_err(|error| {
+                tracing::debug!(
+                    error = with_causes(&error),
+                    query,
+                    "a query of rules failed"
+                );
                 public(&error)
             })?;
             if let Some(label) = label {
@@ -170,12 +174,12 @@ impl Store {
     }
 
     /// A place for a query, once the flow has one and its budget allows it. A flow without a budget
-    /// is refused after [`PATIENCE`] only, which paces clients that repeat requests at once.
-    async fn permit(&self, flow: &Flow) -> Result<Permit, Failure> {
-        let until = tokio::time::Instant::now() + PATIENCE;
+    /// is refused after [`QUERY_TIMEOUT`] only, which paces clients that repeat requests at once.
+    async fn permit(&self, flow: &Flow) -> Result<Permit, QueryFailure> {
+        let until = tokio::time::Instant::now() + QUERY_TIMEOUT;
         loop {
             let permit = self.limiter.acquire(flow).await;
-            let permit = permit.ok_or_else(|| unavailable("the adapter is ending"))?;
+            let permit = permit.ok_or_else(|| unavailable("the adapter is shutting down"))?;
             let now = tokio::time::Instant::now();
             let wait = self.budget.wait(flow, now);
             if wait.is_zero() {
@@ -190,47 +194,47 @@ impl Store {
         }
     }
 
-    fn heard<T>(
+    fn record_outcome<T>(
         self: &Arc<Self>,
         query: &str,
-        answer: &Result<T, PrometheusError>,
+        result: &Result<T, PrometheusError>,
         prometheus: Arc<Prometheus>,
     ) {
-        let heard = match answer {
-            Err(PrometheusError::Unreachable(_)) => Heard::Nothing,
-            Err(PrometheusError::Timeout(_)) => Heard::Late(key(query.as_bytes())),
-            _ => Heard::Answer,
+        let outcome = match result {
+            Err(PrometheusError::Unreachable(_)) => QueryOutcome::NoResponse,
+            Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
+            _ => QueryOutcome::Response,
         };
-        if self.silence().hears(heard, Instant::now()) {
+        if self.outage().record(outcome, Instant::now()) {
             let store = Arc::clone(self);
             tokio::spawn(async move {
-                let answer = prometheus.query(PROBE, PATIENCE).await;
-                let has_answer = !matches!(
-                    answer,
+                let result = prometheus.query(PROBE, QUERY_TIMEOUT).await;
+                let has_response = !matches!(
+                    result,
                     Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_))
                 );
-                store.silence().probed(has_answer, Instant::now());
+                store.outage().probed(has_response, Instant::now());
             });
         }
     }
 
-    fn silence(&self) -> MutexGuard<'_, Silence> {
-        self.silence.lock()
+    fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock()
     }
 }
 
-fn unavailable(why: &str) -> Failure {
-    Failure {
-        why: why.to_owned(),
+fn unavailable(why: &str) -> QueryFailure {
+    QueryFailure {
+        message: why.to_owned(),
         is_timeout: false,
     }
 }
 
-/// The text of an error says neither where the store is nor what it answered; that is in the log.
-fn public(error: &PrometheusError) -> Failure {
-    // Expressions are made of an administrator's rules, not by callers.
-    Failure {
-        why: error.text_for_others(),
+/// Converts an error for callers, without the address and the response of the store.
+fn public(error: &PrometheusError) -> QueryFailure {
+    // Expressions contain rules of the administrator, not text of callers.
+    QueryFailure {
+        message: error.text_for_others(),
         is_timeout: matches!(error, PrometheusError::Timeout(_)),
     }
 }
@@ -252,7 +256,7 @@ mod tests {
             namespace: namespace.into(),
         };
         let now = tokio::time::Instant::now();
-        store.budget.charge(&flow("slow"), PATIENCE * 4, now);
+        store.budget.charge(&flow("slow"), QUERY_TIMEOUT * 4, now);
         let refused: Vec<_> = (0..100)
             .map(|_| {
                 let (store, flow) = (Arc::clone(&store), flow("slow"));
@@ -267,82 +271,82 @@ mod tests {
         drop(others);
         for refused in refused {
             let failure = refused.await.expect("no panic").expect_err("no budget");
-            assert_eq!(failure.why, OVER_BUDGET);
+            assert_eq!(failure.message, OVER_BUDGET);
         }
-        assert_eq!(now.elapsed(), PATIENCE);
+        assert_eq!(now.elapsed(), QUERY_TIMEOUT);
         tokio::time::sleep(Duration::from_secs(40)).await;
         assert!(store.permit(&flow("slow")).await.is_ok(), "it is paid");
     }
 
     #[test]
-    fn a_silent_store_is_left_alone_for_a_moment() {
-        use Heard::{Answer, Nothing};
+    fn an_outage_pauses_queries() {
+        use QueryOutcome::{NoResponse, Response};
         let start = Instant::now();
-        let mut silence = Silence::default();
-        for (heard, is_on) in [
-            (Nothing, false),
-            (Nothing, false),
-            (Answer, false),
-            (Nothing, false),
-            (Nothing, false),
-            (Nothing, true),
-            (Nothing, true),
+        let mut outage = Outage::default();
+        for (outcome, is_on) in [
+            (NoResponse, false),
+            (NoResponse, false),
+            (Response, false),
+            (NoResponse, false),
+            (NoResponse, false),
+            (NoResponse, true),
+            (NoResponse, true),
         ] {
-            silence.hears(heard, start);
-            assert_eq!(silence.is_on(start), is_on, "{silence:?}");
+            outage.record(outcome, start);
+            assert_eq!(outage.is_on(start), is_on, "{outage:?}");
         }
-        assert!(!silence.is_on(start + SILENT_FOR));
-        let later = start + SILENT_FOR;
-        silence.hears(Nothing, later);
-        assert!(silence.is_on(later), "one more failure is enough");
-        silence.hears(Answer, later);
-        assert!(!silence.is_on(later));
+        assert!(!outage.is_on(start + OUTAGE_FOR));
+        let later = start + OUTAGE_FOR;
+        outage.record(NoResponse, later);
+        assert!(outage.is_on(later), "one more failure is enough");
+        outage.record(Response, later);
+        assert!(!outage.is_on(later));
     }
 
     #[test]
-    fn queries_that_are_always_late_count_once_each() {
-        let (start, mut silence) = (Instant::now(), Silence::default());
-        let late = |number: u8| Heard::Late([number; 32]);
+    fn repeated_timeouts_of_a_query_count_once() {
+        let (start, mut outage) = (Instant::now(), Outage::default());
+        let late = |number: u8| QueryOutcome::Late([number; 32]);
         for number in (0..2).cycle().take(100) {
-            assert!(!silence.hears(late(number), start), "{silence:?}");
+            assert!(!outage.record(late(number), start), "{outage:?}");
         }
         assert!(
-            silence.hears(late(2), start),
+            outage.record(late(2), start),
             "three of them: a probe decides"
         );
         assert!(
-            !silence.hears(late(3), start) && !silence.is_on(start),
+            !outage.record(late(3), start) && !outage.is_on(start),
             "one probe at a time"
         );
-        silence.probed(false, start);
-        assert!(silence.is_on(start) && !silence.is_on(start + SILENT_FOR));
+        outage.probed(false, start);
+        assert!(outage.is_on(start) && !outage.is_on(start + OUTAGE_FOR));
         assert!(
-            silence.hears(late(4), start + SILENT_FOR),
-            "one more late answer is enough for the next probe"
+            outage.record(late(4), start + OUTAGE_FOR),
+            "one more late result is enough for the next probe"
         );
     }
 
     #[test]
-    fn expensive_queries_alone_are_no_silent_store() {
-        let (start, mut silence) = (Instant::now(), Silence::default());
+    fn expensive_queries_alone_are_not_an_outage() {
+        let (start, mut outage) = (Instant::now(), Outage::default());
         for number in 0..100 {
-            if silence.hears(Heard::Late([number; 32]), start) {
-                silence.probed(true, start);
+            if outage.record(QueryOutcome::Late([number; 32]), start) {
+                outage.probed(true, start);
             }
-            assert!(!silence.is_on(start), "{silence:?}");
+            assert!(!outage.is_on(start), "{outage:?}");
         }
     }
 
     #[test]
-    fn nobody_is_told_where_the_store_is() {
+    fn errors_do_not_contain_the_address_of_the_store() {
         let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
-        assert_eq!(public(&error).why, "Prometheus cannot be reached");
+        assert_eq!(public(&error).message, "Prometheus cannot be reached");
         let error = PrometheusError::Refused {
             code: 400,
             message: "parse error near x".into(),
         };
         assert_eq!(
-            public(&error).why,
+            public(&error).message,
             "Prometheus refuses the query: HTTP status 400"
         );
         let error = PrometheusError::BadQuery {
@@ -350,7 +354,7 @@ mod tests {
             message: "parse error near x".to_owned(),
         };
         assert_eq!(
-            public(&error).why,
+            public(&error).message,
             "Prometheus refuses the query: HTTP status 400"
         );
     }

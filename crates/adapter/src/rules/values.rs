@@ -1,54 +1,53 @@
-//! Values as the autoscaler takes them, from samples of the store. What is no number is no value;
-//! it is never zero.
+//! Values from samples of the store. A sample that is not a number has no value; it is never zero.
 
 use std::collections::HashMap;
 
 use sources::prometheus::InstantSample;
 use sources::rules::ObjectLabels;
 
-use crate::answer::{DescribedObject, ExternalValue, MetricValue, MilliValue};
-use crate::ask::{CustomAsk, Subject};
-use crate::refusal::Refusal;
+use crate::request::{CustomMetricRequest, ObjectSelector};
+use crate::status_error::StatusError;
+use crate::value::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 
-/// The most values of an external metric. The autoscaler adds them up.
+/// The largest number of values of an external metric. The autoscaler adds them up.
 const MAX_EXTERNAL: usize = 1000;
 
-/// The values of the objects with these names, as far as they have any. Of several series of one
-/// object the greatest counts: the query should have grouped them.
+/// Returns the values of these objects, as far as they exist. Of several series of an object the
+/// largest counts: the query should have aggregated them.
 pub(super) fn of_objects(
-    ask: &CustomAsk,
-    place: &ObjectLabels,
+    request: &CustomMetricRequest,
+    object_labels: &ObjectLabels,
     names: &[String],
     samples: &[InstantSample],
-) -> Result<Vec<MetricValue>, Refusal> {
+) -> Result<Vec<MetricValue>, StatusError> {
     let mut values: HashMap<&str, (MilliValue, &InstantSample)> = HashMap::new();
     for sample in samples {
         let (Some(name), Some(value)) = (
-            sample.labels.get(&place.label),
+            sample.labels.get(&object_labels.label),
             MilliValue::from_units(sample.value),
         ) else {
             continue;
         };
         if values
             .get(name.as_str())
-            .is_none_or(|(known, _)| *known < value)
+            .is_none_or(|(other, _)| *other < value)
         {
             values.insert(name, (value, sample));
         }
     }
-    let resource = &place.resource;
+    let resource = &object_labels.resource;
     let found = names.iter().filter_map(|name| {
         let (value, sample) = values.get(name.as_str())?;
         let object = DescribedObject {
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
-            namespace: ask.namespace.clone().filter(|_| resource.is_namespaced),
+            namespace: request.namespace.clone().filter(|_| resource.is_namespaced),
             name: name.clone(),
         };
         Some(MetricValue {
             object,
-            metric: ask.metric.clone(),
-            metric_selector: ask.metric_selector.clone(),
+            metric: request.metric.clone(),
+            metric_selector: request.metric_selector.clone(),
             at: sample.at,
             window_seconds: None,
             value: *value,
@@ -56,27 +55,27 @@ pub(super) fn of_objects(
     });
     let found: Vec<MetricValue> = found.collect();
     if found.is_empty() {
-        let of = match &ask.subject {
-            Subject::Named(name) => format!("{} {name}", resource.resource),
-            Subject::Selected(_) => format!("any of {} {}", names.len(), resource.resource),
+        let of = match &request.objects {
+            ObjectSelector::Name(name) => format!("{} {name}", resource.resource),
+            ObjectSelector::Labels(_) => format!("any of {} {}", names.len(), resource.resource),
         };
         let why = nothing(samples);
-        return Err(Refusal::NotFound(format!(
+        return Err(StatusError::NotFound(format!(
             "the server could not find the metric {} for {of} ({why})",
-            ask.metric
+            request.metric
         )));
     }
     Ok(found)
 }
 
-/// The values of an external metric. One that is no number leaves none, since the sum of the rest
-/// would be too small.
+/// Returns the values of an external metric. If a value is not a number, there are none: the sum of the
+/// others would be too small.
 pub(super) fn external(
     metric: &str,
     samples: &[InstantSample],
-) -> Result<Vec<ExternalValue>, Refusal> {
+) -> Result<Vec<ExternalValue>, StatusError> {
     let refuse = |why: &str| {
-        Refusal::NotFound(format!(
+        StatusError::NotFound(format!(
             "the server could not find the metric {metric} ({why})"
         ))
     };
@@ -85,7 +84,7 @@ pub(super) fn external(
     }
     if samples.len() > MAX_EXTERNAL {
         return Err(refuse(&format!(
-            "there are {} series, the query should add them up",
+            "there are {} series; the query should aggregate them",
             samples.len()
         )));
     }
@@ -124,7 +123,7 @@ mod tests {
     use sources::rules::ApiResources;
 
     use super::*;
-    use crate::ask::GroupResource;
+    use crate::request::GroupResource;
 
     fn sample(pod: &str, value: f64) -> InstantSample {
         let labels = BTreeMap::from([("pod".to_owned(), pod.to_owned())]);
@@ -143,13 +142,13 @@ mod tests {
     }
 
     fn check(found: &[(&str, f64)], expected: Result<&[(&str, &str)], &str>) {
-        let ask = CustomAsk {
+        let request = CustomMetricRequest {
             namespace: Some("shop".to_owned()),
             resource: GroupResource {
                 group: String::new(),
                 resource: "pods".to_owned(),
             },
-            subject: Subject::Selected(Selector::everything()),
+            objects: ObjectSelector::Labels(Selector::everything()),
             metric: "http_requests".to_owned(),
             metric_selector: Selector::everything(),
         };
@@ -157,13 +156,13 @@ mod tests {
             .find("", "pods")
             .cloned()
             .expect("pods");
-        let place = ObjectLabels {
+        let object_labels = ObjectLabels {
             resource,
             label: "pod".to_owned(),
             namespace_label: Some("namespace".to_owned()),
         };
         let names = ["a".to_owned(), "b".to_owned()];
-        let got = of_objects(&ask, &place, &names, &samples(found));
+        let got = of_objects(&request, &object_labels, &names, &samples(found));
         let got = got.map(|values| {
             let value = |value: MetricValue| {
                 assert_eq!(
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_value() {
+    fn a_sample_that_is_not_a_number_has_no_value() {
         check(&[("a", f64::NAN), ("b", 1.0)], Ok(&[("b", "1")]));
         check(
             &[("a", f64::NAN), ("b", f64::INFINITY)],
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn external_values_are_all_there_or_none_is() {
+    fn an_external_metric_has_all_values_or_none() {
         let values = |found: &[(&str, f64)]| {
             let values = external("depth", &samples(found));
             values.map(|values| values.iter().map(|value| value.value.milli()).sum::<i64>())

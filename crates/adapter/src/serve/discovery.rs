@@ -1,9 +1,9 @@
-//! Which APIs there are, as Kubernetes asks: a list for each version, and one document with
-//! everything (aggregated discovery).
+//! API discovery: a resource list for each version, and aggregated discovery in one document.
 //!
-//! The list of a version names the metrics that rules make, for people who look there for them. The
-//! document names none: the autoscaler looks none up here, and every client would carry thousands
-//! along. A list that is empty would have clients warn about it, so one resource stands for all.
+//! A resource list contains the metrics of rules, for people who look there. The aggregated
+//! document does not: the autoscaler discovers no metrics, and every client would download
+//! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
+//! metrics.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -12,15 +12,15 @@ use sha2::{Digest as _, Sha512};
 
 use super::path::Discovery;
 use super::status::json_response;
-use super::version::ApiVersion;
-use crate::answer::MetricNames;
+use crate::api_version::ApiVersion;
+use crate::value::MetricNames;
 
-/// What a client accepts, and gets, that wants everything in one document.
+/// The media type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers what is asked, in the form that the headers ask for.
-pub(super) fn answer(asked: &Discovery, headers: &HeaderMap, names: &MetricNames) -> Response {
-    match asked {
+/// Responds to a discovery request, in the format of its `Accept` header.
+pub(super) fn respond(document: &Discovery, headers: &HeaderMap, names: &MetricNames) -> Response {
+    match document {
         Discovery::Groups if wants_aggregated(headers) => aggregated(headers),
         Discovery::Groups => json_response(StatusCode::OK, &groups()),
         Discovery::Group(name) => json_response(StatusCode::OK, &group(name, true)),
@@ -33,7 +33,7 @@ fn groups() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// One group; where it stands alone it says what it is.
+/// Returns a group, with its kind if it is the whole document.
 fn group(name: &str, is_alone: bool) -> Value {
     let versions: Vec<_> = versions_of(name)
         .map(|version| json!({"groupVersion": version.name(), "version": version.version()}))
@@ -71,8 +71,7 @@ fn resources(version: ApiVersion, names: &MetricNames) -> Value {
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version.name(), "resources": resources})
 }
 
-/// Everything in one document. A version that is missing from it would be taken to have no
-/// resources.
+/// Returns the aggregated document. Clients take a missing version for one without resources.
 fn everything() -> Value {
     let items: Vec<_> = group_names()
         .map(|name| {
@@ -118,8 +117,7 @@ fn aggregated(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether any of the forms that the client takes is the one document, in the version that is
-/// spoken here.
+/// Whether the client accepts aggregated discovery in a supported version.
 fn wants_aggregated(headers: &HeaderMap) -> bool {
     let accepted = headers
         .get_all(header::ACCEPT)
@@ -133,7 +131,7 @@ fn wants_aggregated(headers: &HeaderMap) -> bool {
             && AGGREGATED
                 .split(';')
                 .skip(1)
-                .all(|wanted| parameters.contains(&wanted))
+                .all(|parameter| parameters.contains(&parameter))
     })
 }
 
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_those_that_kubernetes_expects() {
+    fn documents_have_the_format_of_kubernetes() {
         let none = MetricNames::default();
         check(
             &resources(ApiVersion::External, &none),
@@ -221,34 +219,34 @@ mod tests {
     }
 
     #[test]
-    fn the_one_document_is_for_those_who_ask_for_it() {
-        let wanted = |values: &[&'static str]| wants_aggregated(&accepting(values));
-        assert!(wanted(&[AGGREGATED]));
-        assert!(wanted(&["application/json", AGGREGATED]));
-        assert!(wanted(&[
+    fn aggregated_discovery_is_served_on_request() {
+        let parameter = |values: &[&'static str]| wants_aggregated(&accepting(values));
+        assert!(parameter(&[AGGREGATED]));
+        assert!(parameter(&["application/json", AGGREGATED]));
+        assert!(parameter(&[
             "application/vnd.kubernetes.protobuf, application/json; v=v2; as=APIGroupDiscoveryList; g=apidiscovery.k8s.io"
         ]));
-        assert!(!wanted(&[]));
-        assert!(!wanted(&["application/json", "*/*"]));
-        assert!(!wanted(&[
+        assert!(!parameter(&[]));
+        assert!(!parameter(&["application/json", "*/*"]));
+        assert!(!parameter(&[
             "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
         ]));
-        assert!(!wanted(&[
+        assert!(!parameter(&[
             "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         ]));
     }
 
     #[test]
-    fn whoever_has_the_document_does_not_get_it_again() {
+    fn an_unchanged_document_is_not_modified() {
         let mut headers = accepting(&[AGGREGATED]);
         let names = MetricNames::default();
-        let first = answer(&Discovery::Groups, &headers, &names);
+        let first = respond(&Discovery::Groups, &headers, &names);
         assert_eq!(
             (first.status(), &first.headers()[header::CONTENT_TYPE]),
             (StatusCode::OK, &HeaderValue::from_static(AGGREGATED))
         );
         headers.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
-        let second = answer(&Discovery::Groups, &headers, &names);
+        let second = respond(&Discovery::Groups, &headers, &names);
         assert_eq!(
             (second.status(), &second.headers()[header::ETAG]),
             (StatusCode::NOT_MODIFIED, &headers[header::IF_NONE_MATCH])

@@ -1,19 +1,18 @@
-//! Values as the two versions of `custom.metrics.k8s.io` and the one of `external.metrics.k8s.io`
-//! write them. The versions differ in names: `metric.name` and `windowSeconds` became what were
+//! Serialization of values for `custom.metrics.k8s.io` (v1beta1 and v1beta2) and
+//! `external.metrics.k8s.io`. v1beta2 has `metric.name` and `windowSeconds` in place of
 //! `metricName` and `window`.
 //!
-//! Source: `k8s.io/metrics/pkg/apis`. Numbers are text, so that no reader takes them for floating
-//! point.
+//! Source: `k8s.io/metrics/pkg/apis`. Numbers are strings, so that no client parses them as
+//! floating point.
 
 use jiff::Timestamp;
 use model::{Requirement, Selector};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{DescribedObject, ExternalValue, MetricValue};
+use crate::api_version::ApiVersion;
+use crate::value::{DescribedObject, ExternalValue, MetricValue};
 
-use super::version::ApiVersion;
-
-/// The list of values of a metric of objects.
+/// Returns a list of values of a metric of objects.
 pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
     let items = values.iter().map(|value| {
         if version == ApiVersion::CustomV1Beta1 {
@@ -25,7 +24,7 @@ pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
     list(version, items.collect())
 }
 
-/// The list of values of a metric that belongs to no object.
+/// Returns a list of values of an external metric.
 pub(super) fn external(values: &[ExternalValue]) -> Value {
     let items = values.iter().map(|value| {
         let mut item = json!({
@@ -90,12 +89,12 @@ fn object(object: &DescribedObject) -> Value {
     described
 }
 
-/// To the second, in UTC.
+/// Formats a time in UTC, in seconds.
 fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A selector as objects hold it; null where it selects everything.
+/// Returns a selector as a `LabelSelector`; null if it matches everything.
 fn selector(selector: &Selector) -> Value {
     if selector.requirements().is_empty() {
         return Value::Null;
@@ -136,7 +135,7 @@ fn selector(selector: &Selector) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::MilliValue;
+    use crate::value::MilliValue;
 
     fn check(found: &Value, expected: &str) {
         let expected: Value = serde_json::from_str(expected).expect("a document");
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_the_whole_cluster_has_no_namespace_and_selectors_are_echoed() {
+    fn a_cluster_scoped_object_has_no_namespace_and_selectors_are_echoed() {
         let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "n-1".to_owned());
         let node = MetricValue {
             object: DescribedObject {

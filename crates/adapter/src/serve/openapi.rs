@@ -1,6 +1,5 @@
-//! Descriptions of the APIs (`OpenAPI` 3) for `kubectl explain` and other tools. The older form
-//! (`OpenAPI` 2) is not served: a path that is not there is the one answer to it after which the
-//! API server does not ask again.
+//! `OpenAPI` 3 documents, for `kubectl explain` and other tools. `OpenAPI` 2 is not served: after a
+//! 404 the API server does not ask for it again.
 //!
 //! Source: <https://kubernetes.io/docs/concepts/overview/kubernetes-api/>,
 //! `k8s.io/kube-openapi/pkg/handler3`.
@@ -12,19 +11,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::path::OpenApi;
 use super::status::json_response;
-use super::version::ApiVersion;
+use crate::api_version::ApiVersion;
 
-/// Answers what is asked.
-pub(super) fn answer(asked: OpenApi) -> Response {
-    let document = match asked {
+/// Responds to a request for a document.
+pub(super) fn respond(document: OpenApi) -> Response {
+    let body = match document {
         OpenApi::Index => index(),
         OpenApi::Version(version) => describe(version),
     };
-    json_response(StatusCode::OK, &document)
+    json_response(StatusCode::OK, &body)
 }
 
-/// Where the description of each version is. The address changes with the contents, so that readers
-/// may keep them.
+/// Returns the addresses of the documents. An address contains a hash of the document, so that
+/// clients can cache it.
 fn index() -> Value {
     let mut paths = json!({});
     for version in ApiVersion::ALL {
@@ -79,7 +78,7 @@ fn item_kind(version: ApiVersion) -> &'static str {
     }
 }
 
-/// Under the names that the packages of Kubernetes give them.
+/// Returns the name of a schema, derived from its Go package.
 fn schema_name(version: ApiVersion, kind: &str) -> String {
     let package = match version {
         ApiVersion::CustomV1Beta2 | ApiVersion::CustomV1Beta1 => "custom_metrics",
@@ -91,7 +90,7 @@ fn schema_name(version: ApiVersion, kind: &str) -> String {
     )
 }
 
-/// Each path with its parameters: those in the path first, then those in the query.
+/// Returns each path with its parameters: path parameters first, then query parameters.
 fn paths_of(version: ApiVersion) -> Vec<(&'static str, Vec<Value>)> {
     let named = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
     let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
@@ -143,7 +142,8 @@ fn properties(version: ApiVersion) -> Value {
         json!({"type": "string", "format": "date-time", "description": "When it was measured."});
     let window = json!({"type": "integer", "format": "int64", "description": "Over how many seconds; none for an instant."});
     let name = text("The name of the metric.");
-    let selector = json!({"type": "object", "nullable": true, "description": "Which series of it were asked for."});
+    let selector =
+        json!({"type": "object", "nullable": true, "description": "The selector of the series."});
     let described = json!({
         "type": "object",
         "description": "Which object the value is about.",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_refer_to_what_is_in_them_and_are_found_through_the_index() {
+    fn references_of_documents_resolve_and_the_index_lists_all_documents() {
         let index = index();
         for version in ApiVersion::ALL {
             let document = describe(version);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_described_lead_somewhere() {
+    fn documented_paths_are_served() {
         for version in ApiVersion::ALL {
             for (path, _) in paths_of(version) {
                 let path = format!("/apis/{}{path}", version.name()).replace(['{', '}'], "");

@@ -1,86 +1,84 @@
-//! From a path to what it asks for. The path is taken as it came: split first and decoded after,
-//! each part once.
+//! Paths of requests. A path is split before its segments are decoded, each once.
 //!
-//! Source: spec of the two APIs (`k8s.io/metrics/pkg/client`), and how the API server names what a
-//! path is about (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
+//! Source: the clients of the two APIs (`k8s.io/metrics/pkg/client`), and the request attributes of
+//! the API server (`k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`).
 
-use crate::ask::GroupResource;
-use crate::guard::Wants;
-use crate::refusal::Refusal;
+use crate::api_version::ApiVersion;
+use crate::request::GroupResource;
+use crate::status_error::StatusError;
+use delegated_auth::Attributes;
 
-use super::version::ApiVersion;
-
-/// What a path asks for.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Whether the process is well: `/healthz`, `/livez`, `/readyz`.
+    /// A health check: `/healthz`, `/livez` or `/readyz`.
     Health,
-    /// A description of the APIs for people and tools.
+    /// An `OpenAPI` document.
     OpenApi(OpenApi),
-    /// Which APIs there are.
+    /// API discovery.
     Discovery(Discovery),
     /// A metric of objects.
     Custom {
         /// The version of the API.
         version: ApiVersion,
-        /// Which objects.
+        /// The objects.
         objects: Objects,
         /// The name of the metric.
         metric: String,
     },
-    /// A metric that belongs to no object.
+    /// An external metric.
     External {
-        /// The namespace of whoever asks.
+        /// The namespace of the caller.
         namespace: String,
         /// The name of the metric.
         metric: String,
     },
 }
 
-/// A description of the APIs.
+/// An `OpenAPI` document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenApi {
-    /// Where the descriptions are.
+    /// The index of documents.
     Index,
-    /// That of one version of one API.
+    /// The document of an API version.
     Version(ApiVersion),
 }
 
-/// Which APIs there are.
+/// A discovery document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Discovery {
     /// All groups.
     Groups,
-    /// The versions of one group.
+    /// The versions of a group.
     Group(&'static str),
-    /// The resources of one version.
+    /// The resources of a version.
     Version(ApiVersion),
 }
 
-/// Of which objects a metric is asked.
+/// The objects of a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Objects {
-    /// Those of a kind, or one of them.
+    /// Objects of a resource.
     Of {
-        /// None for objects of the whole cluster.
+        /// `None` at the cluster scope.
         namespace: Option<String>,
-        /// Of which kind.
+        /// The resource.
         resource: GroupResource,
-        /// One name, or `*` for all that a selector finds.
+        /// The name of an object, or `*` for all that the selector matches.
         name: String,
     },
-    /// The namespace itself.
+    /// A namespace itself.
     Namespace(String),
 }
 
-/// The name that stands for all objects.
+/// The name that means all objects.
 pub(super) const ALL: &str = "*";
-/// Longer parts are no names of anything.
+/// The largest length of a path segment.
 const LONGEST: usize = 512;
 
 impl Route {
-    /// Reads a path.
-    pub(super) fn of(path: &str) -> Result<Self, Refusal> {
+    /// Parses a path.
+    pub(super) fn of(path: &str) -> Result<Self, StatusError> {
         let parts = path.strip_prefix('/').ok_or_else(unknown)?;
         match parts {
             "healthz" | "livez" | "readyz" => return Ok(Self::Health),
@@ -109,7 +107,7 @@ impl Route {
         }
     }
 
-    fn external(parts: &[&str]) -> Result<Self, Refusal> {
+    fn external(parts: &[&str]) -> Result<Self, StatusError> {
         match parts {
             ["namespaces", namespace, metric] => Ok(Self::External {
                 namespace: in_namespace(namespace)?,
@@ -119,7 +117,7 @@ impl Route {
         }
     }
 
-    fn custom(version: ApiVersion, parts: &[&str]) -> Result<Self, Refusal> {
+    fn custom(version: ApiVersion, parts: &[&str]) -> Result<Self, StatusError> {
         let (objects, metric) = match parts {
             ["namespaces", namespace, "metrics", metric] => {
                 (Objects::Namespace(in_namespace(namespace)?), metric)
@@ -153,13 +151,13 @@ impl Route {
         })
     }
 
-    /// What a caller must be allowed; none where everybody is.
-    pub(super) fn wants(&self, path: &str) -> Option<Wants> {
+    /// Returns the attributes for authorization; `None` if the path needs none.
+    pub(super) fn attributes(&self, path: &str) -> Option<Attributes> {
         match self {
             Self::OpenApi(_) => None,
             Self::Health | Self::Discovery(_) => {
                 let path = path.strip_suffix('/').unwrap_or(path);
-                Some(Wants::Path {
+                Some(Attributes::Path {
                     verb: "get",
                     path: path.to_owned(),
                 })
@@ -173,7 +171,7 @@ impl Route {
                     namespace,
                     resource,
                     name,
-                } => Wants::Resource {
+                } => Attributes::Resource {
                     namespace: namespace.clone(),
                     verb: "get",
                     group: version.group().to_owned(),
@@ -182,7 +180,7 @@ impl Route {
                     subresource: Some(metric.clone()),
                     name: Some(name.clone()),
                 },
-                Objects::Namespace(namespace) => Wants::Resource {
+                Objects::Namespace(namespace) => Attributes::Resource {
                     namespace: Some(namespace.clone()),
                     verb: "get",
                     group: version.group().to_owned(),
@@ -192,8 +190,8 @@ impl Route {
                     name: Some(metric.clone()),
                 },
             }),
-            // What has no name is listed.
-            Self::External { namespace, metric } => Some(Wants::Resource {
+            // A request without a name is a `list`.
+            Self::External { namespace, metric } => Some(Attributes::Resource {
                 namespace: Some(namespace.clone()),
                 verb: "list",
                 group: ApiVersion::External.group().to_owned(),
@@ -207,7 +205,7 @@ impl Route {
 }
 
 impl Discovery {
-    /// Reads what follows `/apis`.
+    /// Parses the rest of a path after `/apis`.
     fn of(rest: &str) -> Option<Self> {
         let Some(rest) = rest.strip_prefix('/') else {
             return rest.is_empty().then_some(Self::Groups);
@@ -215,7 +213,7 @@ impl Discovery {
         match rest.split_once('/') {
             None => ApiVersion::ALL
                 .iter()
-                .map(|known| known.group())
+                .map(|other| other.group())
                 .find(|group| *group == rest)
                 .map(Self::Group),
             Some((group, version)) => ApiVersion::of(group, version).map(Self::Version),
@@ -223,22 +221,23 @@ impl Discovery {
     }
 }
 
-fn unknown() -> Refusal {
-    Refusal::NotFound("the server could not find the requested resource".to_owned())
+fn unknown() -> StatusError {
+    StatusError::NotFound("the server could not find the requested resource".to_owned())
 }
 
-fn in_namespace(part: &str) -> Result<String, Refusal> {
+fn in_namespace(part: &str) -> Result<String, StatusError> {
     let namespace = decoded(part)?;
     if namespace == ALL {
-        return Err(Refusal::BadRequest(
-            "metrics are asked of one namespace at a time, not of *".to_owned(),
+        return Err(StatusError::BadRequest(
+            "the namespace * is not supported: request the metrics of one namespace at a time"
+                .to_owned(),
         ));
     }
     Ok(namespace)
 }
 
-/// `deployments.apps` is the resource `deployments` of the group `apps`.
-fn resource_named(part: &str) -> Result<GroupResource, Refusal> {
+/// Parses a resource: `deployments.apps` is `deployments` in the group `apps`.
+fn resource_named(part: &str) -> Result<GroupResource, StatusError> {
     let part = decoded(part)?;
     let (resource, group) = part.split_once('.').unwrap_or((&part, ""));
     Ok(GroupResource {
@@ -247,10 +246,10 @@ fn resource_named(part: &str) -> Result<GroupResource, Refusal> {
     })
 }
 
-/// One part of a path. What holds a slash after that would be one thing to whoever grants rights,
-/// and another to whoever answers.
-fn decoded(part: &str) -> Result<String, Refusal> {
-    let bad = |why: &str| Refusal::BadRequest(format!("the path has a part that {why}"));
+/// Decodes a path segment. Encoded slashes are refused: RBAC and the handler would read them
+/// differently.
+fn decoded(part: &str) -> Result<String, StatusError> {
+    let bad = |why: &str| StatusError::BadRequest(format!("the path has a segment that {why}"));
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
     while let Some(byte) = rest.next() {
@@ -262,297 +261,23 @@ fn decoded(part: &str) -> Result<String, Refusal> {
                         .and_then(|digit| u8::try_from(digit).ok())
                 };
                 let (high, low) = (digit(rest.next()), digit(rest.next()));
-                let (high, low) = high
-                    .zip(low)
-                    .ok_or_else(|| bad("ends within an escape, or has one that is none"))?;
+                let (high, low) = high.zip(low).ok_or_else(|| bad("has an invalid escape"))?;
                 high << 4 | low
             }
             other => other,
         });
     }
-    let text = String::from_utf8(bytes).map_err(|_| bad("is no text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| bad("is not UTF-8"))?;
     match text.as_str() {
         "" => Err(unknown()),
-        "." | ".." => Err(bad("leads elsewhere")),
+        "." | ".." => Err(bad("is a relative path")),
         _ if text.len() > LONGEST => Err(bad("is too long for a name")),
         _ if text.contains('/') || text.contains(char::is_control) => {
-            Err(bad("holds a slash or a control character"))
+            Err(bad("contains a slash or a control character"))
         }
         _ => Ok(text),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const C: &str = "/apis/custom.metrics.k8s.io/v1beta2";
-    const E: &str = "/apis/external.metrics.k8s.io/v1beta1";
-
-    /// The route in few words.
-    fn told(path: &str) -> String {
-        match Route::of(path) {
-            Ok(Route::Custom {
-                version,
-                objects,
-                metric,
-            }) => match objects {
-                Objects::Of {
-                    namespace,
-                    resource,
-                    name,
-                } => {
-                    let namespace = namespace.unwrap_or_else(|| "-".to_owned());
-                    format!(
-                        "{} {namespace} {}|{} {name} {metric}",
-                        version.version(),
-                        resource.resource,
-                        resource.group
-                    )
-                }
-                Objects::Namespace(namespace) => {
-                    format!("{} namespace {namespace} {metric}", version.version())
-                }
-            },
-            Ok(Route::External { namespace, metric }) => format!("external {namespace} {metric}"),
-            Ok(other) => format!("{other:?}"),
-            Err(Refusal::NotFound(_)) => "404".to_owned(),
-            Err(Refusal::BadRequest(_)) => "400".to_owned(),
-            Err(other) => format!("{other:?}"),
-        }
-    }
-
-    fn check(path: &str, expected: &str) {
-        assert_eq!(told(path), expected, "{path}");
-    }
-
-    #[test]
-    fn the_autoscaler_asks_for_pods_objects_and_namespaces() {
-        check(
-            &format!("{C}/namespaces/shop/pods/%2A/rps"),
-            "v1beta2 shop pods| * rps",
-        );
-        check(
-            &format!("{C}/namespaces/shop/pods/*/rps"),
-            "v1beta2 shop pods| * rps",
-        );
-        check(
-            &format!("{C}/namespaces/shop/deployments.apps/web/queue%20len"),
-            "v1beta2 shop deployments|apps web queue len",
-        );
-        let ingress = "ingresses.networking.k8s.io";
-        check(
-            &format!("{C}/namespaces/shop/{ingress}/in/r"),
-            "v1beta2 shop ingresses|networking.k8s.io in r",
-        );
-        check(
-            &format!("{C}/namespaces/shop/metrics/rps"),
-            "v1beta2 namespace shop rps",
-        );
-        check(
-            &format!("{C}/namespaces/shop/nodes/n-1/load"),
-            "v1beta2 shop nodes| n-1 load",
-        );
-        check(&format!("{C}/nodes/n-1/load"), "v1beta2 - nodes| n-1 load");
-        check(&format!("{C}/nodes/%2a/load"), "v1beta2 - nodes| * load");
-        check(
-            "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/web-1/rps",
-            "v1beta1 shop pods| web-1 rps",
-        );
-    }
-
-    #[test]
-    fn the_autoscaler_asks_for_external_metrics() {
-        check(
-            &format!("{E}/namespaces/shop/queue_depth"),
-            "external shop queue_depth",
-        );
-        check(
-            &format!("{E}/namespaces/shop/datadogmetric@a:b"),
-            "external shop datadogmetric@a:b",
-        );
-        check(
-            &format!("{E}/namespaces/shop/a%7Cb+c"),
-            "external shop a|b+c",
-        );
-        check(
-            &format!("{E}/namespaces/shop/a%252Fb"),
-            "external shop a%2Fb",
-        );
-        check(
-            &format!("{E}/namespaces/shop/gr%C3%B6%C3%9Fe"),
-            "external shop größe",
-        );
-    }
-
-    #[test]
-    fn paths_of_another_shape_lead_nowhere() {
-        for rest in [
-            "/nodes/n-1",
-            "/namespaces/shop",
-            "/namespaces/shop/pods",
-            "/namespaces/shop/metrics",
-            "/a/b/c/d",
-        ] {
-            check(&format!("{C}{rest}"), "404");
-        }
-        for rest in [
-            "/namespaces/shop/pods//rps",
-            "/namespaces//pods/*/rps",
-            "//n/m",
-            "/namespaces/shop/pods/a/b/c",
-        ] {
-            check(&format!("{C}{rest}"), "404");
-        }
-        for rest in [
-            "/namespaces",
-            "/namespaces/shop",
-            "/namespaces/shop/",
-            "/namespaces/shop/a/b",
-            "/metric",
-            "/shop/a",
-        ] {
-            check(&format!("{E}{rest}"), "404");
-        }
-        for path in [
-            "",
-            "*",
-            "/",
-            "//",
-            "/api",
-            "/apis/",
-            "/apisx",
-            "/apis//v1beta1",
-            "/metrics",
-            "/healthz/",
-            "/readyz/x",
-        ] {
-            let expected = if path == "/apis/" {
-                "Discovery(Groups)"
-            } else {
-                "404"
-            };
-            check(path, expected);
-        }
-        check(
-            "/apis/custom.metrics.k8s.io/v1/namespaces/shop/pods/*/rps",
-            "404",
-        );
-        check(
-            "/apis/external.metrics.k8s.io/v1beta2/namespaces/shop/rps",
-            "404",
-        );
-        check("/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods", "404");
-    }
-
-    #[test]
-    fn parts_that_could_mean_two_things_are_refused() {
-        for part in [
-            "a%2Fb",
-            "%2e%2e",
-            "..",
-            ".",
-            "%00",
-            "a%0Ab",
-            "%",
-            "%2",
-            "%zz",
-            "%ff%fe",
-            &"x".repeat(513),
-        ] {
-            check(&format!("{E}/namespaces/shop/{part}"), "400");
-            check(&format!("{C}/namespaces/shop/pods/{part}/rps"), "400");
-        }
-        check(&format!("{E}/namespaces/*/rps"), "400");
-        check(&format!("{C}/namespaces/%2A/pods/*/rps"), "400");
-    }
-
-    #[test]
-    fn health_and_discovery_and_descriptions_are_found() {
-        for path in ["/healthz", "/livez", "/readyz"] {
-            check(path, "Health");
-        }
-        check("/apis", "Discovery(Groups)");
-        check(
-            "/apis/custom.metrics.k8s.io/",
-            "Discovery(Group(\"custom.metrics.k8s.io\"))",
-        );
-        check(E, "Discovery(Version(External))");
-        check(&format!("{C}/"), "Discovery(Version(CustomV1Beta2))");
-        check("/openapi/v3", "OpenApi(Index)");
-        check(
-            "/openapi/v3/apis/custom.metrics.k8s.io/v1beta1",
-            "OpenApi(Version(CustomV1Beta1))",
-        );
-        check("/openapi/v2", "404");
-        check("/openapi/v3/apis/apps/v1", "404");
-    }
-
-    /// Namespace, verb, group, resource, subresource, name.
-    fn check_wants(path: &str, expected: [&str; 6]) {
-        let wants = Route::of(path).expect(path).wants(path);
-        let Some(Wants::Resource {
-            namespace,
-            verb,
-            group,
-            resource,
-            subresource,
-            name,
-            ..
-        }) = wants
-        else {
-            panic!("{path}: {wants:?}")
-        };
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let found = [
-            or_dash(namespace),
-            verb.to_owned(),
-            group,
-            resource,
-            or_dash(subresource),
-            or_dash(name),
-        ];
-        assert_eq!(found, expected, "{path}");
-    }
-
-    #[test]
-    fn rights_are_asked_for_in_the_api_servers_words() {
-        let custom = "custom.metrics.k8s.io";
-        check_wants(
-            &format!("{C}/namespaces/ns/pods/*/m"),
-            ["ns", "get", custom, "pods", "m", "*"],
-        );
-        check_wants(
-            &format!("{C}/namespaces/ns/deployments.apps/d/m"),
-            ["ns", "get", custom, "deployments.apps", "m", "d"],
-        );
-        check_wants(
-            &format!("{C}/namespaces/ns/metrics/m"),
-            ["ns", "get", custom, "metrics", "-", "m"],
-        );
-        check_wants(
-            &format!("{C}/nodes/n/m"),
-            ["-", "get", custom, "nodes", "m", "n"],
-        );
-        check_wants(
-            &format!("{E}/namespaces/ns/m"),
-            ["ns", "list", "external.metrics.k8s.io", "m", "-", "-"],
-        );
-        let path = |path: &str| Route::of(path).expect(path).wants(path);
-        assert_eq!(
-            path("/apis/"),
-            Some(Wants::Path {
-                verb: "get",
-                path: "/apis".to_owned()
-            })
-        );
-        assert_eq!(
-            path("/readyz"),
-            Some(Wants::Path {
-                verb: "get",
-                path: "/readyz".to_owned()
-            })
-        );
-        assert_eq!(path("/openapi/v3"), None);
-    }
-}
+mod tests;

@@ -1,37 +1,38 @@
-//! From a query to its selectors. Parameters that are not known are passed over, and the first of
-//! several counts.
+//! The selectors in the query of a URL. Unknown parameters are ignored, and of repeated ones the
+//! first counts.
 
 use model::Selector;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
-/// Of one selector. It becomes a part of queries, which are kept.
-const MOST_BYTES: usize = 8 << 10;
+/// The largest length of a selector, which becomes part of a cached query.
+const MAX_BYTES: usize = 8 << 10;
 
-/// The selectors of a query; without one everything is selected.
+/// The selectors of a query. Without a parameter, a selector matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selectors {
-    /// `labelSelector`.
+    /// The parameter `labelSelector`.
     pub(super) labels: Selector,
-    /// `metricLabelSelector`.
+    /// The parameter `metricLabelSelector`.
     pub(super) metric: Selector,
 }
 
 impl Selectors {
-    pub(super) fn of(query: &str) -> Result<Self, Refusal> {
-        let named = |wanted: &str| {
-            let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted);
+    pub(super) fn parse(query: &str) -> Result<Self, StatusError> {
+        let named = |parameter: &str| {
+            let found =
+                form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == parameter);
             let Some((_, text)) = found else {
                 return Ok(Selector::everything());
             };
-            if text.len() > MOST_BYTES {
-                return Err(Refusal::BadRequest(format!(
-                    "{wanted}: it has {} bytes, at most {MOST_BYTES} are possible",
+            if text.len() > MAX_BYTES {
+                return Err(StatusError::BadRequest(format!(
+                    "{parameter}: it has {} bytes, at most {MAX_BYTES} are allowed",
                     text.len()
                 )));
             }
             text.parse()
-                .map_err(|error| Refusal::BadRequest(format!("{wanted}: {error}")))
+                .map_err(|error| StatusError::BadRequest(format!("{parameter}: {error}")))
         };
         Ok(Self {
             labels: named("labelSelector")?,
@@ -45,9 +46,9 @@ mod tests {
     use super::*;
 
     fn check(query: &str, expected: Result<(&str, &str), &str>) {
-        let found =
-            Selectors::of(query).map(|found| (found.labels.to_string(), found.metric.to_string()));
-        let found = found.map_err(|refusal| refusal.to_string());
+        let found = Selectors::parse(query)
+            .map(|found| (found.labels.to_string(), found.metric.to_string()));
+        let found = found.map_err(|error| error.to_string());
         let expected = expected
             .map(|(labels, metric)| (labels.to_owned(), metric.to_owned()))
             .map_err(str::to_owned);
@@ -83,15 +84,15 @@ mod tests {
             "metricLabelSelector=,",
             Err("metricLabelSelector: unable to parse selector requirement \"\""),
         );
-        for (wanted, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
-            let why = format!("{wanted}: it has {bytes} bytes, at most 8192 are possible");
+        for (parameter, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
+            let why = format!("{parameter}: it has {bytes} bytes, at most 8192 are allowed");
             check(
-                &format!("{wanted}=a%3D{}", "x".repeat(bytes - 2)),
+                &format!("{parameter}=a%3D{}", "x".repeat(bytes - 2)),
                 Err(&why),
             );
         }
         let longest = format!("a in ({})", vec!["x".repeat(63); 127].join(","));
-        assert!(Selectors::of(&format!("labelSelector={longest}")).is_ok());
+        assert!(Selectors::parse(&format!("labelSelector={longest}")).is_ok());
         check(
             "labelSelector=%ff",
             Err("labelSelector: unable to parse selector requirement \"\u{fffd}\""),

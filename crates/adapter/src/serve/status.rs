@@ -1,43 +1,42 @@
-//! A refusal as Kubernetes writes it: a `Status` object. Whatever is no `Status` reaches the user
-//! of an autoscaler as a sentence that says nothing. Nothing here ever asks clients to come back
-//! later: the autoscaler's few workers would wait that long.
+//! Error responses as `Status` objects: the autoscaler replaces any other body with a generic
+//! message. No response has a `Retry-After` header, which the autoscaler's few workers would obey.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
-/// The text becomes the end of a condition's message. Longer ones are cut.
-const LONGEST: usize = 300;
-/// Sent in place of an answer that cannot be written.
-const UNWRITABLE: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the answer cannot be written","reason":"InternalError","code":500}"#;
+/// The largest length of a message, which becomes a part of a condition's message.
+const MAX_CHARACTERS: usize = 300;
+/// The response if another one cannot be serialized.
+const SERIALIZATION_FAILED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the response cannot be serialized","reason":"InternalError","code":500}"#;
 
-/// Code and reason of a refusal.
-pub(super) fn code_and_reason(refusal: &Refusal) -> (StatusCode, &'static str) {
-    match refusal {
-        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound"),
-        Refusal::BadRequest(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
-        Refusal::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
-        Refusal::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-        Refusal::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
-        Refusal::Timeout(_) => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
-        Refusal::TooMany => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
-        Refusal::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
-        Refusal::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+/// Returns the status code and the reason of an error.
+pub(super) fn code_and_reason(error: &StatusError) -> (StatusCode, &'static str) {
+    match error {
+        StatusError::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound"),
+        StatusError::BadRequest(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+        StatusError::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
+        StatusError::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+        StatusError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+        StatusError::Timeout(_) => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
+        StatusError::TooManyRequests => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+        StatusError::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
+        StatusError::InternalError(_) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     }
 }
 
-/// The answer to a request that gets nothing else.
-pub(super) fn refused(refusal: &Refusal) -> Response {
-    let (code, reason) = code_and_reason(refusal);
+/// Returns the response for an error.
+pub(super) fn failure(error: &StatusError) -> Response {
+    let (code, reason) = code_and_reason(error);
     let body = json!({
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": one_line(&refusal.to_string()),
+        "message": one_line(&error.to_string()),
         "reason": reason,
         "code": code.as_u16(),
     });
@@ -55,9 +54,14 @@ pub(super) fn json_response(code: StatusCode, body: &impl Serialize) -> Response
     let text = match serde_json::to_vec(body) {
         Ok(text) => text,
         Err(error) => {
-            tracing::error!(%error, "an answer cannot be written");
+            tracing::error!(%error, "cannot serialize a response");
             let headers = [(header::CONTENT_TYPE, "application/json")];
-            return (StatusCode::INTERNAL_SERVER_ERROR, headers, UNWRITABLE).into_response();
+            return (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                headers,
+                SERIALIZATION_FAILED,
+            )
+                .into_response();
         }
     };
     let headers = [
@@ -70,7 +74,7 @@ pub(super) fn json_response(code: StatusCode, body: &impl Serialize) -> Response
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
-        .take(LONGEST)
+        .take(MAX_CHARACTERS)
         .collect()
 }
 
@@ -79,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_from_elsewhere_becomes_one_short_line() {
+    fn a_message_becomes_one_short_line() {
         assert_eq!(one_line("a\nb\tc\u{7}"), "a b c ");
         assert_eq!(one_line(&"ß".repeat(1000)).chars().count(), 300);
     }

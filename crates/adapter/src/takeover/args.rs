@@ -1,26 +1,25 @@
-//! The commands of a person, and their flags.
+//! The commands and their flags.
 
-/// What is done instead of answering metrics.
+/// A command to run instead of the adapter.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Command {
-    /// Has this adapter answer external.metrics.k8s.io in place of the present provider, to which a
-    /// route must lead. What the `APIService` was is kept in an annotation of it. With your own
-    /// rights.
+    /// Point the `APIService` of external.metrics.k8s.io at this adapter. Needs a route to its
+    /// current provider. Keeps the previous spec in an annotation. Uses your own rights.
     Adopt(AdoptArgs),
-    /// Makes the `APIService` what it was before `adopt`.
+    /// Restore the `APIService` as it was before `adopt`.
     Release(ReleaseArgs),
 }
 
-/// Where the adapter is.
+/// The adapter in the cluster.
 #[derive(Debug, Clone, clap::Args)]
-pub struct PlaceArgs {
-    /// The adapter's namespace.
+pub struct TargetArgs {
+    /// Namespace of the adapter.
     #[arg(long, default_value = "plimsoll-system", value_name = "NAMESPACE")]
     pub namespace: String,
-    /// The Service at which the API server reaches the adapter.
+    /// Service of the adapter.
     #[arg(long, default_value = "plimsoll-adapter", value_name = "NAME")]
     pub service_name: String,
-    /// Do it also where something speaks against it that would not break it at once.
+    /// Proceed despite warnings.
     #[arg(long)]
     pub force: bool,
 }
@@ -28,16 +27,16 @@ pub struct PlaceArgs {
 /// Flags of `adopt`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AdoptArgs {
-    /// Where the adapter is.
+    /// The adapter in the cluster.
     #[command(flatten)]
-    pub place: PlaceArgs,
-    /// The `ConfigMap` with the file of routes, in the adapter's namespace.
+    pub target: TargetArgs,
+    /// `ConfigMap` with the routes file, in the adapter's namespace.
     #[arg(long, default_value = "plimsoll-metric-routes", value_name = "NAME")]
     pub routes_config_map: String,
-    /// The port of the adapter's pods at which they say which providers they know.
+    /// Port of /metrics on the adapter's pods.
     #[arg(long, default_value_t = 8945, value_name = "PORT")]
     pub metrics_port: u16,
-    /// Only say what would be done, and what speaks against it.
+    /// Print the change and all warnings; write nothing.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -45,7 +44,7 @@ pub struct AdoptArgs {
 /// Flags of `release`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReleaseArgs {
-    /// Where the adapter is.
+    /// The adapter in the cluster.
     #[command(flatten)]
-    pub place: PlaceArgs,
+    pub target: TargetArgs,
 }

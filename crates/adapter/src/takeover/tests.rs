@@ -1,4 +1,4 @@
-//! Giving back, before an API server of one object.
+//! The command `release` against an API server with one object.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Where the old provider's certificate is from.
+/// The CA of the previous provider's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Authority {
-    /// The one that the object named before.
+    /// The CA in the previous spec.
     SameAsBefore,
-    /// Another one since.
+    /// A new CA.
     Another,
 }
 
@@ -25,20 +25,20 @@ fn spec(service: &str) -> Value {
     })
 }
 
-/// The object once it was adopted from `keda/metrics`.
+/// The object after the adoption from `keda/metrics`.
 fn adopted() -> Value {
     let before: APIServiceSpec = serde_json::from_value(spec("keda/metrics")).expect("a spec");
     let before = serde_json::to_string(&before).expect("text");
     json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": EXTERNAL, "resourceVersion": "1", "annotations": {BEFORE: before}},
+        "metadata": {"name": EXTERNAL, "resourceVersion": "1", "annotations": {ADOPTED_FROM: before}},
         "spec": spec("plimsoll-system/plimsoll-adapter"),
         "status": {"conditions": [{"type": "Available", "status": "True"}]},
     })
 }
 
-/// Has the object and the Service `keda/metrics`, and asks that one for metrics where the object
-/// leads to it.
+/// An API server with the object and the Service `keda/metrics`, which gets requests for metrics if
+/// the object points at it.
 fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
     let object = Arc::new(Mutex::new(adopted()));
     let known = Arc::clone(&object);
@@ -92,15 +92,15 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
     (Client::new(tower::service_fn(answer), "default"), object)
 }
 
-/// What giving back says, after which the object is what it was.
+/// Runs `release`; checks that the object is restored.
 async fn given_back(authority: Authority) -> Result<(), String> {
     let (client, object) = api_server(authority);
-    let place = PlaceArgs {
+    let target = TargetArgs {
         namespace: "plimsoll-system".to_owned(),
         service_name: "plimsoll-adapter".to_owned(),
         force: false,
     };
-    let result = give_back(ReleaseArgs { place }, &client)
+    let result = release_command(ReleaseArgs { target }, &client)
         .await
         .map_err(|error| format!("{error:#}"));
     assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));
@@ -108,17 +108,17 @@ async fn given_back(authority: Authority) -> Result<(), String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_provider_has_it_again_once_the_api_server_finds_it_well() {
+async fn release_waits_until_the_previous_provider_is_available() {
     assert_eq!(given_back(Authority::SameAsBefore).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn authorities_that_are_out_of_date_are_told_with_what_to_do() {
+async fn the_error_of_an_outdated_ca_bundle_says_what_to_do() {
     let error = given_back(Authority::Another)
         .await
         .expect_err("it does not answer");
     for part in [
-        "leads to keda/metrics again, with the authorities that it had before `adopt`",
+        "points at keda/metrics again, with its caBundle of before `adopt`",
         "--enable-apiservice-patching=true",
         "x509: certificate signed by unknown authority",
     ] {

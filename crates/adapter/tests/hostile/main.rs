@@ -1,19 +1,19 @@
-//! Requests that nobody would send, by the hundred thousand, through everything that answers:
-//! pieces of real requests put together at random, with bytes changed.
+//! Random requests, built from pieces of valid ones with changed bytes. No request may cause an
+//! internal error.
 //!
-//! `PLIMSOLL_HOSTILE_REQUESTS` says how many (`make fuzz`: a hundred thousand).
+//! `PLIMSOLL_HOSTILE_REQUESTS`: the number of requests (`make fuzz`: a hundred thousand).
 
 mod pieces;
 
 use std::convert::Infallible;
 
-use adapter::guard::Guard;
-use adapter::metrics::Metrics;
-use adapter::serve::Surface;
+use adapter::metrics::{Metrics, PREFIX};
+use adapter::serve::AdapterServer;
 use adapter::{Args, PROGRAM};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, Response, StatusCode, header};
+use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
@@ -25,12 +25,12 @@ use tower::ServiceExt as _;
 
 use pieces::{Hostile, hostile};
 
-/// Without a wish for more.
+/// The default number of requests.
 const REQUESTS: usize = 4000;
-/// Nobody answers with more.
+/// The largest response.
 const LARGEST: usize = 1 << 20;
 
-/// An API server that lets everybody do everything, so that requests get as far as they can.
+/// An API server that allows everything, so that requests are handled as far as possible.
 fn permissive() -> kube::Client {
     let answer = async |request: Request<kube::client::Body>| {
         let status =
@@ -58,8 +58,14 @@ fn router() -> Router {
     let args: Args = PROGRAM.try_parse_from(["adapter"]).expect("the defaults");
     let shutdown = CancellationToken::new();
     let (readiness, activity) = (Readiness::default(), Activity::default());
-    let guard = Guard::new(args.guard, permissive(), &registry, &Readiness::default())
-        .expect("metrics of the guard");
+    let auth = DelegatedAuth::new(
+        args.auth,
+        permissive(),
+        &registry,
+        PREFIX,
+        &Readiness::default(),
+    )
+    .expect("metrics of authentication");
     let metrics = Metrics::register(&registry).expect("metrics");
     let health = Endpoints {
         registry,
@@ -67,24 +73,24 @@ fn router() -> Router {
         activity,
         shutdown: shutdown.clone(),
     };
-    let providers = adapter::decide::Providers::default();
-    Surface {
-        guard,
+    let providers = adapter::providers::Providers::default();
+    AdapterServer {
+        auth,
         providers,
         metrics,
         health,
-        leaving: shutdown,
+        shutdown,
     }
     .router()
 }
 
-/// The answer is what a client of Kubernetes can read, and no defect.
+/// Checks that the response is one that Kubernetes clients can parse, and not an internal error.
 async fn check(response: Response<Body>, method: &Method, path: &str) -> StatusCode {
     let (head, body) = response.into_parts();
     assert!(!head.headers.contains_key(header::RETRY_AFTER), "{path}");
     let body = to_bytes(body, LARGEST).await.expect("a body");
     if *method == Method::HEAD {
-        // Its answer has no body.
+        // A response to `HEAD` has no body.
         assert!(
             head.status.is_client_error() && body.is_empty(),
             "{path}: {}",
@@ -127,7 +133,7 @@ async fn check(response: Response<Body>, method: &Method, path: &str) -> StatusC
 }
 
 #[tokio::test]
-async fn hostile_requests_are_answered_with_a_status() {
+async fn hostile_requests_get_a_status() {
     let wish = std::env::var("PLIMSOLL_HOSTILE_REQUESTS").ok();
     let wanted = wish.map_or(REQUESTS, |text| {
         text.parse().expect("PLIMSOLL_HOSTILE_REQUESTS is a number")

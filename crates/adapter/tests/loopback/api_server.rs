@@ -1,6 +1,6 @@
-//! The part of an API server that the guard talks to, on the loopback interface: one `ConfigMap`,
-//! and the two reviews. The real one is asked in the end-to-end tests; this one can also hang,
-//! count, and be told what to say.
+//! The part of an API server that authentication uses, on the loopback interface: one `ConfigMap`
+//! and the two reviews. The end-to-end tests use a real one; this one can also hang, count
+//! requests, and return configured results.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -26,21 +26,21 @@ const NAME: &str = "extension-apiserver-authentication";
 /// Entries of the `ConfigMap`.
 pub(crate) type Data = BTreeMap<&'static str, String>;
 
-/// What it knows and what it was asked.
+/// The state of the server and the requests that it received.
 pub(crate) struct Known {
-    /// With a version that grows; none when there is no `ConfigMap`.
+    /// The entries and their growing version; `None` without a `ConfigMap`.
     pub(crate) configuration: watch::Sender<(u64, Option<Data>)>,
-    /// Whether the `ConfigMap` may not be read.
+    /// Whether access to the `ConfigMap` is denied.
     pub(crate) forbids: watch::Sender<bool>,
-    /// Whether reviews get no answer.
+    /// Whether reviews time out.
     pub(crate) hangs: watch::Sender<bool>,
-    /// Reviews of access, as they came.
+    /// Access reviews in the order of their arrival.
     pub(crate) reviews: Mutex<Vec<Value>>,
-    /// Tokens, as they came.
+    /// Tokens in the order of their arrival.
     pub(crate) tokens: Mutex<Vec<String>>,
 }
 
-/// A running one; it ends when dropped.
+/// A running server. It ends when dropped.
 pub(crate) struct ApiServer {
     pub(crate) client: Client,
     pub(crate) config: Config,
@@ -100,7 +100,7 @@ impl ApiServer {
         }
     }
 
-    /// Changes what the `ConfigMap` says.
+    /// Changes the `ConfigMap`.
     pub(crate) fn configure(&self, data: Data) {
         self.known.configuration.send_modify(|(version, current)| {
             *version += 1;
@@ -108,12 +108,12 @@ impl ApiServer {
         });
     }
 
-    /// What was asked about access since the last time, as user, groups and the rest.
+    /// Takes the specs of the access reviews since the last call.
     pub(crate) fn reviews(&self) -> Vec<Value> {
         std::mem::take(&mut self.known.reviews.lock().unwrap())
     }
 
-    /// The tokens that were asked about since the last time.
+    /// Takes the tokens reviewed since the last call.
     pub(crate) fn tokens(&self) -> Vec<String> {
         std::mem::take(&mut self.known.tokens.lock().unwrap())
     }
@@ -195,7 +195,7 @@ async fn token_review(
     (StatusCode::CREATED, Json(review))
 }
 
-/// `hpa` may read everything; `reader` may read in the namespace `shop`; nobody else may do
+/// `hpa` may read everything, `reader` may read in the namespace `shop`, and no other user may do
 /// anything.
 async fn access_review(
     State(known): State<Arc<Known>>,

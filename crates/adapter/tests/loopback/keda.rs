@@ -1,57 +1,56 @@
-//! What KEDA made is asked of its operator: with which certificates, and what happens when it has
-//! no value, hangs, dies and comes back.
+//! Requests to KEDA's operator: certificates, missing values, timeouts and reconnections.
 
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::authority::Authority;
+use crate::ca::Ca;
+use crate::fixture::{Fixture, QUEUE};
 use crate::operator::{Operator, Replies};
-use crate::providers::{HPA, ask, ask_until_it_rests, becomes};
-use crate::stage::{QUEUE, Stage};
+use crate::routes::{HPA, ask, becomes, request_until_the_circuit_opens};
 
 const SELECTOR: &str = "?labelSelector=scaledobject.keda.sh%2Fname%3Dorders";
-const NO_VALUE: &str = "the provider keda gives no metric:";
+const NO_VALUE: &str = "the provider keda has no value:";
 
 fn path() -> String {
     format!("{QUEUE}{SELECTOR}")
 }
 
-/// Of a metric of which nothing was ever heard.
+/// The error of a metric without a last response.
 fn unheard() -> String {
     path().replace("queue", "unheard")
 }
 
-/// Has the adapter show a certificate of these clients, and believe a server of these.
-fn certificates(stage: &Stage, clients: &Authority, servers: &Authority) {
+/// Configures the adapter with a client certificate of one CA and a server CA.
+fn certificates(fixture: &Fixture, clients: &Ca, servers: &Ca) {
     let own = clients.client("plimsoll-adapter");
     for (name, text) in [
         ("keda.crt", servers.pem()),
         ("own.crt", own.pem.0),
         ("own.key", own.pem.1),
     ] {
-        stage.write(name, &text);
+        fixture.write(name, &text);
     }
 }
 
-async fn leave(stage: &Stage, operator: &Operator, more: &str) {
+async fn set_routes(fixture: &Fixture, operator: &Operator, more: &str) {
     let address = operator.door.address;
     let files = "caFile: keda.crt, certFile: own.crt, keyFile: own.key";
     let name = "serverName: localhost";
     let text = format!(
         "upstreams: [{{name: keda, kind: keda-grpc, url: 'https://{address}', {name}, {files}{more}}}]"
     );
-    stage.leave(&text).await.unwrap();
+    fixture.set_routes(&text).await.unwrap();
 }
 
-async fn both(replies: Replies, more: &str) -> (Stage, Operator) {
-    let (stage, operator) = (Stage::new(&[]).await, Operator::start(replies).await);
-    certificates(&stage, &operator.authority, &operator.authority);
-    leave(&stage, &operator, more).await;
-    (stage, operator)
+async fn both(replies: Replies, more: &str) -> (Fixture, Operator) {
+    let (fixture, operator) = (Fixture::new(&[]).await, Operator::start(replies).await);
+    certificates(&fixture, &operator.authority, &operator.authority);
+    set_routes(&fixture, &operator, more).await;
+    (fixture, operator)
 }
 
-async fn check_refused(stage: &Stage, expected: u16, says: &str) {
-    let (code, message) = ask(stage, &unheard()).await;
+async fn check_refused(fixture: &Fixture, expected: u16, says: &str) {
+    let (code, message) = ask(fixture, &unheard()).await;
     assert!(
         code == expected && message.contains(says),
         "{code} {message}\ninstead of {says}"
@@ -59,9 +58,9 @@ async fn check_refused(stage: &Stage, expected: u16, says: &str) {
 }
 
 #[tokio::test]
-async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
-    let (stage, operator) = both(Replies::With("1500m"), "").await;
-    let (code, body) = stage.proxy().await.get(&path(), &[HPA]).await;
+async fn a_metric_of_a_scaled_object_is_requested_from_the_operator() {
+    let (fixture, operator) = both(Replies::With("1500m"), "").await;
+    let (code, body) = fixture.proxy().await.get(&path(), &[HPA]).await;
     assert_eq!(code, 200, "{body}");
     let body: Value = serde_json::from_str(&body).unwrap();
     let item = &body["items"][0];
@@ -71,13 +70,13 @@ async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
     );
     assert_eq!(item["metricLabels"], json!({"of": "keda"}));
     assert_eq!(
-        operator.asked(),
+        operator.take_requests(),
         [("orders".to_owned(), "shop".to_owned(), "queue".to_owned())]
     );
-    let line = r#"adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
-    assert!(stage.metrics().contains(line), "{}", stage.metrics());
+    let line = r#"plimsoll_adapter_route_requests_total{outcome="answered",route="keda",upstream="keda"} 1"#;
+    assert!(fixture.metrics().contains(line), "{}", fixture.metrics());
     assert_eq!(
-        stage
+        fixture
             .proxy()
             .await
             .get(&path(), &["X-Remote-User: nobody"])
@@ -85,134 +84,145 @@ async fn a_metric_of_a_scaled_object_is_asked_of_the_operator() {
             .0,
         403
     );
-    assert_eq!(operator.asked(), []);
+    assert_eq!(operator.take_requests(), []);
 }
 
 #[tokio::test]
-async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_taken_up() {
-    let (stage, operator) = (
-        Stage::new(&[]).await,
+async fn both_sides_need_valid_certificates_and_new_ones_are_loaded() {
+    let (fixture, operator) = (
+        Fixture::new(&[]).await,
         Operator::start(Replies::With("5")).await,
     );
-    let stranger = Authority::new("strangers");
-    certificates(&stage, &operator.authority, &stranger);
-    leave(&stage, &operator, "").await;
-    check_refused(&stage, 503, "no answer: the connection failed").await;
-    certificates(&stage, &stranger, &operator.authority);
-    stage.routes.reload().await.unwrap();
-    check_refused(&stage, 503, "no answer").await;
-    assert_eq!(operator.asked(), []);
+    let stranger = Ca::new("strangers");
+    certificates(&fixture, &operator.authority, &stranger);
+    set_routes(&fixture, &operator, "").await;
+    check_refused(&fixture, 503, "no response: the connection failed").await;
+    certificates(&fixture, &stranger, &operator.authority);
+    fixture.routes.reload().await.unwrap();
+    check_refused(&fixture, 503, "no response").await;
+    assert_eq!(operator.take_requests(), []);
 
-    certificates(&stage, &operator.authority, &operator.authority);
-    stage.routes.reload().await.unwrap();
-    assert_eq!(ask(&stage, &path()).await, (200, "5".to_owned()));
-    // Written by halves: the old ones go on.
-    stage.write("own.crt", &stranger.pem());
-    stage.routes.reload().await.unwrap();
-    assert_eq!(ask(&stage, &unheard()).await, (200, "5".to_owned()));
+    certificates(&fixture, &operator.authority, &operator.authority);
+    fixture.routes.reload().await.unwrap();
+    assert_eq!(ask(&fixture, &path()).await, (200, "5".to_owned()));
+    // An incomplete write keeps the old files in use.
+    fixture.write("own.crt", &stranger.pem());
+    fixture.routes.reload().await.unwrap();
+    assert_eq!(ask(&fixture, &unheard()).await, (200, "5".to_owned()));
 
-    stage.write("own.key", "");
-    leave(&stage, &operator, ", maxStale: 1m").await;
-    let (code, message) = ask(&stage, &path().replace("queue", "unknown")).await;
-    let public = format!("{NO_VALUE} its certificates or settings cannot be used");
+    fixture.write("own.key", "");
+    set_routes(&fixture, &operator, ", maxStale: 1m").await;
+    let (code, message) = ask(&fixture, &path().replace("queue", "unknown")).await;
+    let public = format!("{NO_VALUE} its certificates or settings are not valid");
     assert_eq!(
         (code, message),
         (503, public),
         "names of files are in the log alone"
     );
     assert!(
-        !stage.metrics().contains("adapter_upstream_resting{"),
+        !fixture
+            .metrics()
+            .contains("plimsoll_adapter_upstream_circuit_open{"),
         "{}",
-        stage.metrics()
+        fixture.metrics()
     );
 }
 
 #[tokio::test]
-async fn while_the_operator_hangs_its_last_word_stands_in_and_then_it_is_left_alone_until_it_is_back()
- {
-    let (stage, operator) = both(Replies::With("1"), ", timeout: 200ms, maxStale: 10m").await;
-    assert_eq!(ask(&stage, &path()).await, (200, "1".to_owned()));
-    operator.now(Replies::Hangs);
+async fn while_the_operator_hangs_its_last_response_counts_and_then_the_circuit_opens() {
+    let (fixture, operator) = both(Replies::With("1"), ", timeout: 200ms, maxStale: 10m").await;
+    assert_eq!(ask(&fixture, &path()).await, (200, "1".to_owned()));
+    operator.set_behaviour(Replies::Hangs);
     becomes(
-        &stage,
+        &fixture,
         &unheard(),
-        (503, &format!("{NO_VALUE} no answer within 200ms")),
+        (503, &format!("{NO_VALUE} no response within 200ms")),
     )
     .await;
-    let resting = format!("{NO_VALUE} it has failed too often and is not asked for some seconds");
-    ask_until_it_rests(
-        &stage,
+    let circuit_open =
+        format!("{NO_VALUE} its circuit is open for some seconds after repeated failures");
+    request_until_the_circuit_opens(
+        &fixture,
         |namespace| path().replace("/shop/", &format!("/{namespace}/")),
-        &resting,
+        &circuit_open,
     )
     .await;
     assert!(
-        stage
+        fixture
             .metrics()
-            .contains(r#"adapter_upstream_resting{upstream="keda"} 1"#),
+            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 1"#),
         "{}",
-        stage.metrics()
+        fixture.metrics()
     );
-    assert_eq!(ask(&stage, &path()).await, (200, "1".to_owned()));
-    operator.now(Replies::With("2"));
-    becomes(&stage, &path(), (200, "2")).await;
+    assert_eq!(ask(&fixture, &path()).await, (200, "1".to_owned()));
+    operator.set_behaviour(Replies::With("2"));
+    becomes(&fixture, &path(), (200, "2")).await;
     assert!(
-        stage
+        fixture
             .metrics()
-            .contains(r#"adapter_upstream_resting{upstream="keda"} 0"#),
+            .contains(r#"plimsoll_adapter_upstream_circuit_open{upstream="keda"} 0"#),
         "{}",
-        stage.metrics()
+        fixture.metrics()
     );
 }
 
 #[tokio::test]
-async fn an_operator_that_is_gone_is_found_again() {
-    let (stage, operator) = both(Replies::With("3"), "").await;
+async fn a_lost_operator_is_reconnected() {
+    let (fixture, operator) = both(Replies::With("3"), "").await;
     operator.door.is_open.send_replace(false);
-    check_refused(&stage, 503, "no answer").await;
+    check_refused(&fixture, 503, "no response").await;
     operator.door.is_open.send_replace(true);
-    assert_eq!(ask(&stage, &path()).await, (200, "3".to_owned()));
+    assert_eq!(ask(&fixture, &path()).await, (200, "3".to_owned()));
     operator.door.is_open.send_replace(false);
-    check_refused(&stage, 503, "no answer").await;
+    check_refused(&fixture, 503, "no response").await;
     assert_eq!(
-        ask(&stage, &path()).await,
+        ask(&fixture, &path()).await,
         (200, "3".to_owned()),
         "its last word stands in"
     );
     operator.door.is_open.send_replace(true);
-    becomes(&stage, &unheard(), (200, "3")).await;
+    becomes(&fixture, &unheard(), (200, "3")).await;
 }
 
 #[tokio::test]
-async fn odd_answers_are_no_numbers() {
-    let (stage, operator) = both(Replies::With("NaN"), "").await;
-    let unusable = "its answer cannot be used:";
-    check_refused(&stage, 503, &format!("{unusable} a value is no quantity")).await;
-    operator.now(Replies::WithMany(1001));
-    check_refused(&stage, 503, &format!("{unusable} 1001 values")).await;
-    operator.now(Replies::WithMany(50_000));
-    check_refused(&stage, 503, "too large").await;
-    operator.now(Replies::WithMany(0));
-    check_refused(&stage, 404, "there are no values of the metric unheard").await;
-    operator.now(Replies::With("-3"));
-    assert_eq!(ask(&stage, &path()).await, (200, "0".to_owned()));
+async fn invalid_responses_have_no_value() {
+    let (fixture, operator) = both(Replies::With("NaN"), "").await;
+    let unusable = "its response is not valid:";
+    check_refused(
+        &fixture,
+        503,
+        &format!("{unusable} a value is not a quantity"),
+    )
+    .await;
+    operator.set_behaviour(Replies::WithMany(1001));
+    check_refused(&fixture, 503, &format!("{unusable} 1001 values")).await;
+    operator.set_behaviour(Replies::WithMany(50_000));
+    check_refused(&fixture, 503, "too large").await;
+    operator.set_behaviour(Replies::WithMany(0));
+    check_refused(&fixture, 404, "there are no values of the metric unheard").await;
+    operator.set_behaviour(Replies::With("-3"));
+    assert_eq!(ask(&fixture, &path()).await, (200, "0".to_owned()));
 }
 
 #[tokio::test]
-async fn a_scaler_without_a_value_does_not_keep_others_from_theirs() {
+async fn a_failed_scaler_does_not_affect_other_metrics() {
     let why = "error when getting metric values: no such queue";
-    let (stage, operator) = both(Replies::Refuses(Code::Unknown, why), "").await;
+    let (fixture, operator) = both(Replies::Refuses(Code::Unknown, why), "").await;
     for _ in 0..10 {
-        check_refused(&stage, 503, &format!("{NO_VALUE} it has no value: {why}")).await;
+        check_refused(&fixture, 503, &format!("{NO_VALUE} {why}")).await;
     }
-    assert_eq!(operator.asked().len(), 10, "it is not left alone for that");
-    operator.now(Replies::Refuses(Code::NotFound, "no such ScaledObject"));
-    check_refused(&stage, 404, "no such ScaledObject (asked of keda)").await;
+    assert_eq!(
+        operator.take_requests().len(),
+        10,
+        "it is not left alone for that"
+    );
+    operator.set_behaviour(Replies::Refuses(Code::NotFound, "no such ScaledObject"));
+    check_refused(&fixture, 404, "no such ScaledObject (from keda)").await;
     let several = SELECTOR.replace("%3Dorders", "+in+%28orders%2Ccarts%29");
-    let (code, message) = ask(&stage, &format!("{QUEUE}{several}")).await;
+    let (code, message) = ask(&fixture, &format!("{QUEUE}{several}")).await;
     assert!(
-        code == 400 && message.contains("which ScaledObject"),
+        code == 400 && message.contains("does not name a ScaledObject"),
         "{code} {message}"
     );
-    assert_eq!(operator.asked().len(), 1);
+    assert_eq!(operator.take_requests().len(), 1);
 }

@@ -1,17 +1,16 @@
-//! The adapter over real TLS on the loopback interface: who is believed to be whom, what the API
-//! server is asked about callers, and what is left to other providers.
+//! The adapter over real TLS on the loopback interface: authentication, authorization and routes.
 
-mod access;
 mod api_server;
-mod authority;
+mod authentication;
+mod authorization;
+mod ca;
+mod ca_files;
 mod configuration;
-mod crowd;
-mod files;
-mod identity;
+mod connection_limits;
+mod fixture;
 mod keda;
-mod leaving;
 mod operator;
 mod provider;
-mod providers;
-mod stage;
-mod surface;
+mod routes;
+mod server;
+mod shutdown;

@@ -1,5 +1,5 @@
-//! KEDA's operator: gRPC over mutual TLS, as KEDA serves it. Answers as it is told, hangs, dies and
-//! comes back.
+//! KEDA's operator: gRPC over mutual TLS. It returns configured results, hangs, dies and comes
+//! back.
 
 #[allow(unreachable_pub, clippy::pedantic)]
 mod proto {
@@ -13,22 +13,22 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
-use crate::authority::{Authority, Says};
+use crate::ca::{Ca, CertificateSpec};
+use crate::fixture::tls_for;
 use crate::provider::Door;
-use crate::stage::tls_for;
 use proto::metrics_service_server::{MetricsService, MetricsServiceServer};
 use proto::{ExternalMetricValue, ExternalMetricValueList, Quantity, ScaledObjectRef, Time};
 
-/// What it does with a question.
+/// The behaviour of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
-    /// Answers with this quantity.
+    /// Returns this quantity.
     With(&'static str),
-    /// Answers with so many values.
+    /// Returns this number of values.
     WithMany(usize),
-    /// Says that it has none.
+    /// Returns an error.
     Refuses(Code, &'static str),
-    /// Does not answer.
+    /// Never responds.
     Hangs,
 }
 
@@ -40,11 +40,11 @@ struct Known {
     asked: Mutex<Vec<Question>>,
 }
 
-/// A running one; it ends when dropped.
+/// A running operator. It ends when dropped.
 pub(crate) struct Operator {
     pub(crate) door: Door,
-    /// Signs its own certificate and those of its clients.
-    pub(crate) authority: Authority,
+    /// The CA of its own certificate and of its clients'.
+    pub(crate) authority: Ca,
     known: Arc<Known>,
     _folder: TempDir,
 }
@@ -55,12 +55,12 @@ impl Operator {
             replies: watch::Sender::new(replies),
             asked: Mutex::default(),
         });
-        let authority = Authority::new("keda");
+        let authority = Ca::new("keda");
         let folder = tempfile::tempdir().unwrap();
-        let says = Says {
+        let says = CertificateSpec {
             common_name: "keda-operator",
             purposes: &[],
-            ..Says::default()
+            ..CertificateSpec::default()
         };
         let tls = tls_for(&folder, &authority.issue(&says), Some(&authority)).await;
         let router =
@@ -74,12 +74,12 @@ impl Operator {
         }
     }
 
-    pub(crate) fn now(&self, replies: Replies) {
+    pub(crate) fn set_behaviour(&self, replies: Replies) {
         self.known.replies.send_replace(replies);
     }
 
-    /// The questions since the last time.
-    pub(crate) fn asked(&self) -> Vec<Question> {
+    /// Takes the requests since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<Question> {
         std::mem::take(&mut self.known.asked.lock().unwrap())
     }
 }

@@ -1,4 +1,4 @@
-//! Another provider of external metrics: answers as it is told, hangs, dies and comes back.
+//! Another provider of external metrics. It returns configured results, hangs, dies and comes back.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,23 +17,23 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::authority::{Authority, Says};
-use crate::stage::tls;
+use crate::ca::{Ca, CertificateSpec};
+use crate::fixture::tls;
 
-/// What it does with a question.
+/// The behaviour of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Does {
-    /// Answers with this value.
-    Says(i64),
-    /// Answers with this code.
+pub(crate) enum Behaviour {
+    /// Returns this value.
+    Returns(i64),
+    /// Returns this status code.
     Refuses(u16),
-    /// Does not answer.
+    /// Never responds.
     Hangs,
-    /// Is not there: connections are closed at once.
+    /// Closes connections at once.
     IsDead,
 }
 
-/// A question as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) uri: String,
@@ -41,37 +41,37 @@ pub(crate) struct Asked {
 }
 
 struct Known {
-    does: watch::Sender<Does>,
+    does: watch::Sender<Behaviour>,
     asked: Mutex<Vec<Asked>>,
 }
 
-/// A running one; it ends when dropped.
+/// A running provider. It ends when dropped.
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
-    pub(crate) authority: Authority,
+    pub(crate) authority: Ca,
     known: Arc<Known>,
     door: Door,
     _folder: TempDir,
 }
 
 impl Provider {
-    pub(crate) async fn start(does: Does) -> Self {
+    pub(crate) async fn start(does: Behaviour) -> Self {
         let known = Arc::new(Known {
             does: watch::Sender::new(does),
             asked: Mutex::default(),
         });
-        let authority = Authority::new("another provider");
+        let authority = Ca::new("another provider");
         let folder = tempfile::tempdir().unwrap();
-        let says = Says {
+        let says = CertificateSpec {
             common_name: "localhost",
             purposes: &[],
-            ..Says::default()
+            ..CertificateSpec::default()
         };
         let tls = tls(&folder, &authority.issue(&says)).await;
         let router = Router::new()
             .fallback(answer)
             .with_state(Arc::clone(&known));
-        let door = Door::before(router, &tls, does != Does::IsDead).await;
+        let door = Door::before(router, &tls, does != Behaviour::IsDead).await;
         Self {
             address: door.address,
             authority,
@@ -81,17 +81,17 @@ impl Provider {
         }
     }
 
-    pub(crate) fn now(&self, does: Does) {
-        self.door.is_open.send_replace(does != Does::IsDead);
+    pub(crate) fn set_behaviour(&self, does: Behaviour) {
+        self.door.is_open.send_replace(does != Behaviour::IsDead);
         self.known.does.send_replace(does);
     }
 
-    /// The questions since the last time.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    /// Takes the requests since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<Asked> {
         std::mem::take(&mut self.known.asked.lock().unwrap())
     }
 
-    /// Connections since the last time.
+    /// Takes the number of connections since the last call.
     pub(crate) fn connections(&self) -> usize {
         self.door.connections.swap(0, Ordering::Relaxed)
     }
@@ -106,11 +106,11 @@ async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
     let does = *known
         .does
         .subscribe()
-        .wait_for(|does| *does != Does::Hangs)
+        .wait_for(|does| *does != Behaviour::Hangs)
         .await
         .unwrap();
     match does {
-        Does::Says(value) => {
+        Behaviour::Returns(value) => {
             let item = json!({
                 "metricName": "queue", "metricLabels": {"of": "another"}, "timestamp": "2026-01-01T00:00:00Z",
                 "value": value.to_string(),
@@ -119,20 +119,20 @@ async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
             Json(json!({"kind": kind, "apiVersion": version, "metadata": {}, "items": [item]}))
                 .into_response()
         }
-        Does::Refuses(code) => {
+        Behaviour::Refuses(code) => {
             let status = json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "none of that"});
             (StatusCode::from_u16(code).unwrap(), Json(status)).into_response()
         }
-        Does::Hangs | Does::IsDead => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Behaviour::Hangs | Behaviour::IsDead => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// Where connections to a server of these tests come in. It ends when dropped.
+/// A proxy in front of a server, which ends when dropped.
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
-    /// Whether there are connections at all; those that live end with it.
+    /// Whether connections are accepted. Open ones are closed if not.
     pub(crate) is_open: watch::Sender<bool>,
-    /// Those that were tried.
+    /// The number of attempts.
     connections: Arc<AtomicUsize>,
     tasks: Vec<AbortHandle>,
 }

@@ -1,4 +1,5 @@
-//! An API server that knows the recorded cluster: its resources and its objects' names and labels.
+//! An API server of the recorded cluster: its API resources, and the names and labels of its
+//! objects.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,11 +15,11 @@ use serde_json::{Value, json};
 /// The recorded cluster.
 #[derive(Deserialize)]
 pub(crate) struct Cluster {
-    /// Its discovery document of the core group.
+    /// The discovery document of the core group.
     core: Value,
-    /// That of all other groups.
+    /// The discovery document of all other groups.
     groups: Value,
-    /// Names and labels, by the path that lists them in all namespaces.
+    /// Names and labels by the path that lists them in all namespaces.
     objects: BTreeMap<String, Vec<Object>>,
 }
 
@@ -33,13 +34,13 @@ struct Object {
 /// The rights of every caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// Everything.
+    /// All rights.
     Everywhere,
-    /// Everything in namespaces, nothing at the scope of the cluster.
+    /// All rights in namespaces, none at the cluster scope.
     InNamespaces,
 }
 
-/// A client of this server.
+/// Returns a client of this server.
 pub(crate) fn client(cluster: Cluster, rights: Rights) -> kube::Client {
     let cluster = Arc::new(cluster);
     let answer = move |request: Request<kube::client::Body>| {
@@ -70,7 +71,7 @@ impl Cluster {
             .into_owned()
             .collect();
         if query.get("watch").is_some_and(|watch| watch == "true") {
-            // Nothing changes.
+            // No events.
             return Response::new(Body::from_stream(stream::pending::<
                 Result<Vec<u8>, Infallible>,
             >()));
@@ -110,7 +111,7 @@ impl Cluster {
                  name,
                  labels,
              }| {
-                // Items of a list need not say what they are; some of them are read as pods.
+                // Items of a list may have no kind; pods are parsed with one.
                 json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}})
             },
         );

@@ -1,34 +1,33 @@
-//! What prometheus-adapter answered, and what this adapter answers to the same questions, by the
-//! same rules, about the same series.
+//! The recorded responses of prometheus-adapter, and those of this adapter to the same requests
+//! with the same rules and series.
 //!
-//! The recordings are in `tests/vectors/prometheus-adapter` of the repository. Where the two differ
-//! on purpose, the recording has this adapter's answer beside the other one and says why; any other
-//! difference fails.
+//! The recordings are in `tests/vectors/prometheus-adapter`. Where the two differ on purpose, the
+//! recording also has this adapter's response and the reason; any other difference fails.
 
 mod api_server;
+mod fixture;
 mod recording;
-mod stage;
 mod store;
 
 use model::Quantity;
 use serde_json::Value;
 
 use api_server::Rights;
+use fixture::Fixture;
 use recording::{Question, Recording};
-use stage::Stage;
 
-/// Everything about one rule file: what is listed, what is answered, and what Prometheus is asked.
+/// Checks discovery, responses and the queries of a rule file.
 async fn check(name: &str) {
     let recording = Recording::read(name);
-    let stage = Stage::new(&recording)
+    let fixture = Fixture::new(&recording)
         .await
         .expect("a rule file that is right");
-    stage
+    fixture
         .knows_its_metrics(&recording.listed.first().expect("an API").api)
         .await;
     let mut wrong = Vec::new();
     for listed in &recording.listed {
-        let (found, expected) = (stage.listed(&listed.api).await, listed.expected());
+        let (found, expected) = (fixture.listed(&listed.api).await, listed.expected());
         if found != expected {
             wrong.push(format!(
                 "{} lists\n  {found:?}, not\n  {expected:?}",
@@ -39,7 +38,7 @@ async fn check(name: &str) {
     for question in &recording.questions {
         let Question { path, .. } = question;
         let expected = question.expected();
-        let (code, body) = stage.ask(path).await;
+        let (code, body) = fixture.ask(path).await;
         let items = items(&body);
         if (code, &items) != (expected.code, &expected.items) {
             let items = Value::from(expected.items.clone());
@@ -49,7 +48,7 @@ async fn check(name: &str) {
             ));
         }
     }
-    let (asked, expected) = (stage.queries(), recording.queries());
+    let (asked, expected) = (fixture.queries(), recording.queries());
     wrong.extend(
         asked
             .difference(&expected)
@@ -68,7 +67,7 @@ async fn check(name: &str) {
     );
 }
 
-/// The items of a list, as recordings have them: without times, quantities in thousandths.
+/// Returns the items of a list as in recordings: without times, quantities in thousandths.
 fn items(body: &Value) -> Vec<Value> {
     let mut items = body["items"].as_array().cloned().unwrap_or_default();
     for item in &mut items {
@@ -120,10 +119,10 @@ async fn values_of_all_kinds() {
 }
 
 #[tokio::test]
-async fn rule_files_that_are_right_and_wrong() {
+async fn rule_files_are_accepted_or_rejected_as_recorded() {
     for file in recording::rule_files() {
         let recording = Recording::of(&file.text);
-        let started = Stage::new(&recording).await.map(drop);
+        let started = Fixture::new(&recording).await.map(drop);
         assert_eq!(
             started.is_ok(),
             file.is_right(),
@@ -134,17 +133,19 @@ async fn rule_files_that_are_right_and_wrong() {
 }
 
 #[tokio::test]
-async fn rights_in_a_namespace_are_no_rights_to_metrics_of_the_cluster() {
+async fn rights_in_a_namespace_do_not_include_metrics_of_the_cluster() {
     let recording = Recording::read("chart");
     for (rights, of_nodes) in [(Rights::Everywhere, 200), (Rights::InNamespaces, 403)] {
-        let stage = Stage::with(&recording, rights)
+        let fixture = Fixture::with(&recording, rights)
             .await
             .expect("a rule file that is right");
-        stage
+        fixture
             .knows_its_metrics(&recording.listed.first().expect("an API").api)
             .await;
         let api = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop";
-        let (code, body) = stage.ask(&format!("{api}/nodes/node-1/queue_length")).await;
+        let (code, body) = fixture
+            .ask(&format!("{api}/nodes/node-1/queue_length"))
+            .await;
         assert_eq!(code, of_nodes, "{rights:?}: {body}");
         assert!(
             code == 200
@@ -152,12 +153,12 @@ async fn rights_in_a_namespace_are_no_rights_to_metrics_of_the_cluster() {
                     .as_str()
                     .is_some_and(|text| text.contains("at the cluster scope"))
         );
-        // The own namespace is no other tenant's, and objects in it need nothing else.
+        // The request's namespace and objects in it need no other rights.
         for own in [
             "namespaces/shop/metrics/queue_length",
             "namespaces/shop/pods/*/queue_length",
         ] {
-            let (code, body) = stage
+            let (code, body) = fixture
                 .ask(&format!("/apis/custom.metrics.k8s.io/v1beta2/{own}"))
                 .await;
             assert_ne!(code, 403, "{rights:?}: {own}: {body}");

@@ -1,4 +1,4 @@
-//! A recording: rules, series, questions, and what was said to them.
+//! Recordings: rules, series, requests and responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,36 +8,36 @@ use serde_json::{Value, json};
 
 use crate::api_server::Cluster;
 
-/// Everything about one rule file.
+/// The recording of a rule file.
 #[derive(Default, Deserialize)]
 pub(crate) struct Recording {
     /// The lines of the rule file.
     rules: Vec<String>,
-    /// The series that a query finds: their names and the names of their labels.
+    /// The names and label names of the series that a query finds.
     series: BTreeMap<String, Vec<(String, Vec<String>)>>,
-    /// What discovery lists.
+    /// Discovery.
     pub(crate) listed: Vec<Listed>,
-    /// What Prometheus said to a query; nothing to those that it refused.
+    /// Prometheus' responses by query; rejected queries are absent.
     answers: BTreeMap<String, Value>,
-    /// What was asked.
+    /// The requests.
     pub(crate) questions: Vec<Question>,
 }
 
-/// The metrics that an API lists, and whether they are of something in namespaces.
+/// The metrics in the discovery of an API, and whether their objects are namespaced.
 #[derive(Deserialize)]
 pub(crate) struct Listed {
     /// The API.
     pub(crate) api: String,
-    /// What prometheus-adapter lists.
+    /// The metrics of prometheus-adapter.
     there: Vec<(String, bool)>,
-    /// What is listed here, where that is something else.
+    /// The metrics of this adapter if they differ.
     here: Option<Vec<(String, bool)>>,
-    /// Why it is something else.
+    /// The reason of the difference.
     because: Option<String>,
 }
 
 impl Listed {
-    /// What this adapter should list.
+    /// Returns the expected metrics of this adapter.
     pub(crate) fn expected(&self) -> &[(String, bool)] {
         expected::<Vec<_>>(
             &self.api,
@@ -48,7 +48,7 @@ impl Listed {
     }
 }
 
-/// What is said here, where it is something else for a reason, or what is said there.
+/// Returns this adapter's expected value: the other one if there is a reason for a difference.
 fn expected<'a, T>(what: &str, there: &'a T, here: Option<&'a T>, because: Option<&str>) -> &'a T {
     assert_eq!(
         here.is_some(),
@@ -58,28 +58,28 @@ fn expected<'a, T>(what: &str, there: &'a T, here: Option<&'a T>, because: Optio
     here.unwrap_or(there)
 }
 
-/// A question.
+/// A request.
 #[derive(Deserialize)]
 pub(crate) struct Question {
     /// The path with its query.
     pub(crate) path: String,
-    /// What prometheus-adapter says.
+    /// The response of prometheus-adapter.
     there: Said,
-    /// What is said here, where that is something else.
+    /// The response of this adapter if it differs.
     here: Option<Said>,
-    /// Why it is something else.
+    /// The reason of the difference.
     because: Option<String>,
 }
 
-/// What somebody says.
+/// A response.
 #[derive(Deserialize)]
 pub(crate) struct Said {
-    /// The status.
+    /// The status code.
     pub(crate) code: u16,
     /// The items without their times; quantities are in thousandths.
     #[serde(default)]
     pub(crate) items: Vec<Value>,
-    /// What Prometheus was asked.
+    /// The queries to Prometheus.
     query: Option<String>,
 }
 
@@ -88,7 +88,7 @@ impl Recording {
         one(name)
     }
 
-    /// These rules, and no series.
+    /// Returns a recording with these rules and no series.
     pub(crate) fn of(rules: &str) -> Self {
         Self {
             rules: rules.lines().map(str::to_owned).collect(),
@@ -96,12 +96,12 @@ impl Recording {
         }
     }
 
-    /// The rule file.
+    /// Returns the rule file.
     pub(crate) fn rules(&self) -> String {
         self.rules.join("\n")
     }
 
-    /// The series by the queries that find them, as Prometheus says them.
+    /// Returns the series by query, as Prometheus encodes them.
     pub(crate) fn series(&self) -> BTreeMap<String, Value> {
         let said = |(name, labels): &(String, Vec<String>)| {
             let mut series: BTreeMap<&str, &str> =
@@ -115,12 +115,12 @@ impl Recording {
             .collect()
     }
 
-    /// What Prometheus says to queries.
+    /// Returns Prometheus' responses by query.
     pub(crate) fn answers(&self) -> BTreeMap<String, Value> {
         self.answers.clone()
     }
 
-    /// What Prometheus should be asked by this adapter.
+    /// Returns the queries that this adapter should send.
     pub(crate) fn queries(&self) -> BTreeSet<String> {
         self.questions
             .iter()
@@ -130,7 +130,7 @@ impl Recording {
 }
 
 impl Question {
-    /// What this adapter should say.
+    /// Returns the response that this adapter should send.
     pub(crate) fn expected(&self) -> &Said {
         expected(
             &self.path,
@@ -141,12 +141,12 @@ impl Question {
     }
 }
 
-/// The cluster of all recordings.
+/// Loads the cluster of all recordings.
 pub(crate) fn the_cluster() -> Cluster {
     one("cluster")
 }
 
-/// Rule files that are right or wrong.
+/// Loads valid and invalid rule files.
 pub(crate) fn rule_files() -> Vec<RuleFile> {
     testing::vectors::load("prometheus-adapter/files")
 }
@@ -157,21 +157,21 @@ fn one<T: DeserializeOwned>(name: &str) -> T {
         .expect("a case")
 }
 
-/// A rule file that is right or wrong.
+/// A valid or an invalid rule file.
 #[derive(Deserialize)]
 pub(crate) struct RuleFile {
-    /// What is in it.
+    /// The contents.
     pub(crate) text: String,
-    /// Whether prometheus-adapter runs with it.
+    /// Whether prometheus-adapter accepts it.
     there: bool,
-    /// Whether this adapter does, where that is something else.
+    /// Whether this adapter accepts it, if that differs.
     here: Option<bool>,
-    /// Why it is something else.
+    /// The reason of the difference.
     because: Option<String>,
 }
 
 impl RuleFile {
-    /// Whether this adapter should run with it.
+    /// Whether this adapter should accept it.
     pub(crate) fn is_right(&self) -> bool {
         *expected(
             &self.text,

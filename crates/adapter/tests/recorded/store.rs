@@ -1,4 +1,4 @@
-//! A Prometheus that knows the recorded series, and the recorded answers to the recorded queries.
+//! A Prometheus with the recorded series and responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::recording::Recording;
 
-/// What it knows, and what it was asked.
+/// The recorded data and the received queries.
 #[derive(Default)]
 pub(crate) struct Store {
     series: BTreeMap<String, Value>,
@@ -23,7 +23,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Serves until the runtime ends; gives its address.
+    /// Serves until the runtime ends; returns the address.
     pub(crate) async fn start(recording: &Recording) -> (Arc<Self>, String) {
         let store = Arc::new(Self {
             series: recording.series(),
@@ -42,7 +42,7 @@ impl Store {
         (store, address)
     }
 
-    /// The queries until now.
+    /// Returns the received queries.
     pub(crate) fn asked(&self) -> BTreeSet<String> {
         self.asked.lock().expect("no panic").clone()
     }
@@ -64,7 +64,7 @@ async fn query(
     said(store.answers.get(query))
 }
 
-/// What is not known was refused when it was recorded, or was not asked.
+/// A query without a recorded response is rejected.
 fn said(data: Option<&Value>) -> Response {
     if let Some(data) = data {
         return Json(json!({"status": "success", "data": data})).into_response();

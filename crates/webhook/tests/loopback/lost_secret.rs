@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use testing::{Pace, eventually};
 use serving::certificates::RotationPolicy;
+use testing::{Pace, eventually};
 use webhook::serve::LIMITS;
 
 use crate::api_server::ApiServer;

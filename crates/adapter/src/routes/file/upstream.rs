@@ -1,4 +1,4 @@
-//! What the file says about another provider.
+//! Upstream providers in the routes file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,51 +8,51 @@ use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
 use super::{FileError, refuse};
-use crate::registration::OwnService;
+use crate::service_ref::OwnService;
 
-/// The autoscaler's question is answered within two seconds; what is left is for the answer that
-/// was had before.
-const LONGEST_TIMEOUT: Duration = Duration::from_millis(1800);
-/// The oldest answer that may stand in.
-const LONGEST_STALE: Duration = Duration::from_mins(10);
+/// The longest timeout. The adapter responds within two seconds, which leaves time for the last
+/// known response.
+const MAX_TIMEOUT: Duration = Duration::from_millis(1800);
+/// The oldest response that may replace a missing one.
+pub(in crate::routes) const MAX_STALE: Duration = Duration::from_mins(10);
 
 /// Another provider of `external.metrics.k8s.io`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::routes) struct UpstreamSpec {
-    /// What routes call it.
+    /// The name of the upstream.
     pub(in crate::routes) name: String,
-    /// What it speaks.
+    /// The protocol.
     #[serde(default)]
     pub(in crate::routes) kind: Kind,
-    /// Its Service; or else its address.
+    /// The Service of the provider; an alternative to `url`.
     pub(in crate::routes) service: Option<ServiceSpec>,
-    /// `https://` and host; instead of a Service.
+    /// The address of the provider, as `https://HOST`; an alternative to `service`.
     pub(in crate::routes) url: Option<String>,
-    /// The name in its certificate, if it is not that of the Service or the address.
+    /// The name in the provider's certificate. Default: the host.
     pub(in crate::routes) server_name: Option<String>,
-    /// The authorities (PEM) that its certificate comes from.
+    /// The CA bundle (PEM) of the provider's certificate.
     pub(in crate::routes) ca_file: PathBuf,
-    /// The certificate (PEM) that it is shown, which only KEDA's operator is.
+    /// The client certificate (PEM), for KEDA's operator only.
     pub(in crate::routes) cert_file: Option<PathBuf>,
-    /// The key of that certificate.
+    /// The private key (PEM) of the client certificate.
     pub(in crate::routes) key_file: Option<PathBuf>,
-    /// How long an answer may take.
+    /// The timeout of a request.
     #[serde(default = "timeout", deserialize_with = "duration")]
     pub(in crate::routes) timeout: Duration,
-    /// For how long the last answer stands in when there is none.
+    /// The time for which the last response replaces a missing one.
     #[serde(default = "max_stale", deserialize_with = "duration")]
     pub(in crate::routes) max_stale: Duration,
 }
 
-/// What a provider speaks.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::routes) enum Kind {
-    /// The API itself, as behind API aggregation.
+    /// The API `external.metrics.k8s.io`, as behind API aggregation.
     #[default]
     Aggregated,
-    /// What KEDA's operator is asked by KEDA's own provider.
+    /// The gRPC service that KEDA's operator has for KEDA's own provider.
     KedaGrpc,
 }
 
@@ -62,12 +62,12 @@ pub(in crate::routes) enum Kind {
 pub(in crate::routes) struct ServiceSpec {
     pub(in crate::routes) namespace: String,
     pub(in crate::routes) name: String,
-    /// That of the kind, if it is not given.
+    /// Default: the port of the kind.
     pub(in crate::routes) port: Option<u16>,
 }
 
 fn timeout() -> Duration {
-    LONGEST_TIMEOUT
+    MAX_TIMEOUT
 }
 
 fn max_stale() -> Duration {
@@ -96,16 +96,16 @@ impl UpstreamSpec {
             (None, Some(url)) => {
                 let uri: Uri = url
                     .parse()
-                    .map_err(|_| refuse(field("url"), format!("{url:?} is no address")))?;
+                    .map_err(|_| refuse(field("url"), format!("{url:?} is not a URL")))?;
                 let host = uri.host().filter(|_| uri.scheme_str() == Some("https"));
                 let Some(host) = host else {
                     return Err(refuse(
                         field("url"),
-                        "it does not begin with https:// and a host",
+                        "it must begin with https:// and a host",
                     ));
                 };
                 if uri.path_and_query().is_some_and(|path| path != "/") {
-                    return Err(refuse(field("url"), "there may be no path in it"));
+                    return Err(refuse(field("url"), "it must have no path"));
                 }
                 if own
                     .names()
@@ -118,7 +118,7 @@ impl UpstreamSpec {
             _ => {
                 return Err(refuse(
                     field("service"),
-                    "either service or url is needed, and not both",
+                    "either service or url is required, not both",
                 ));
             }
         }
@@ -127,25 +127,25 @@ impl UpstreamSpec {
             (Kind::Aggregated, ..) => {
                 return Err(refuse(
                     field("certFile"),
-                    "only kind keda-grpc shows a certificate",
+                    "only kind keda-grpc has a client certificate",
                 ));
             }
             (Kind::KedaGrpc, ..) => {
-                let why = "KEDA's operator demands a certificate: certFile and keyFile are needed";
+                let why = "kind keda-grpc requires certFile and keyFile";
                 return Err(refuse(field("certFile"), why));
             }
         }
-        if self.timeout.is_zero() || self.timeout > LONGEST_TIMEOUT {
+        if self.timeout.is_zero() || self.timeout > MAX_TIMEOUT {
             let why = format!(
                 "it must be more than 0s and at most {}",
-                GoDuration(LONGEST_TIMEOUT)
+                GoDuration(MAX_TIMEOUT)
             );
             return Err(refuse(field("timeout"), why));
         }
-        if self.max_stale > LONGEST_STALE {
+        if self.max_stale > MAX_STALE {
             return Err(refuse(
                 field("maxStale"),
-                format!("it must be at most {}", GoDuration(LONGEST_STALE)),
+                format!("it must be at most {}", GoDuration(MAX_STALE)),
             ));
         }
         self.uri()
@@ -153,8 +153,8 @@ impl UpstreamSpec {
             .map_err(|why| refuse(field("service"), why))
     }
 
-    /// Files without a folder are in this one.
-    pub(in crate::routes) fn look_in(&mut self, folder: &Path) {
+    /// Resolves relative paths in this folder.
+    pub(in crate::routes) fn resolve_paths(&mut self, folder: &Path) {
         let Self {
             ca_file,
             cert_file,
@@ -165,12 +165,12 @@ impl UpstreamSpec {
             .into_iter()
             .flatten()
         {
-            // One from the root on stays as it is.
+            // `join` keeps an absolute path.
             *path = folder.join(&path);
         }
     }
 
-    /// Where it is.
+    /// Returns the address of the provider.
     pub(in crate::routes) fn uri(&self) -> Result<Uri, String> {
         let text = match (&self.service, &self.url) {
             (
@@ -188,12 +188,12 @@ impl UpstreamSpec {
             }
             (None, url) => url.clone().unwrap_or_default(),
         };
-        text.parse().map_err(|_| format!("{text:?} is no address"))
+        text.parse().map_err(|_| format!("{text:?} is not a URL"))
     }
 
-    /// Whether it knows what this Service knows: it is that, or KEDA's operator in the place of
-    /// KEDA's provider.
-    pub(in crate::routes) fn stands_for(&self, service: &OwnService) -> bool {
+    /// Whether the upstream serves the metrics of this Service: it is that Service, or KEDA's
+    /// operator in its namespace.
+    pub(in crate::routes) fn serves_metrics_of(&self, service: &OwnService) -> bool {
         let Ok(name) = self.server_name() else {
             return false;
         };
@@ -201,13 +201,13 @@ impl UpstreamSpec {
         service.names().contains(&name) || self.kind == Kind::KedaGrpc && is_near()
     }
 
-    /// The name that its certificate must have.
+    /// Returns the name that the provider's certificate must have.
     pub(in crate::routes) fn server_name(&self) -> Result<String, String> {
         if let Some(name) = &self.server_name {
             return Ok(name.clone());
         }
         let uri = self.uri()?;
-        // An address of version 6 has no brackets in a certificate.
+        // In a certificate, an IPv6 address has no brackets.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         Ok(host.to_owned())
     }

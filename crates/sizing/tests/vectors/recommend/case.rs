@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use model::{ResourceList, ResourceName};
-use testing::vectors::Double;
 use serde::Deserialize;
 use sizing::{Checkpoint, Config, MemoryRules, Percentiles, WithoutUsage};
+use testing::vectors::Double;
 
 use crate::objects::Vpa;
 

@@ -1,0 +1,191 @@
+//! Predictions and cron schedules as metrics, as in Crane's metric adapter.
+//!
+//! * `snapshot`: the cluster and the recommender's feed at one time.
+//! * `series`: the workloads that a selector matches.
+//! * `forecast`: the value of a prediction.
+//! * `totals`: predicted totals of workloads (`crane_autoscaling_prediction`).
+//! * `pods`: predicted CPU per pod (`crane_pod_cpu_usage`).
+//! * `cron`: replicas of cron schedules (`crane_autoscaling_cron`).
+//! * `scale`: the current replicas of a workload without an active schedule.
+//!
+//! All but the last need no request to another server. Source of names and rules: gocrane/crane
+//! `pkg/metricprovider`. Unlike there, totals are exact to a thousandth, and a prediction that does
+//! not cover its window any more expires after a grace period.
+
+mod cron;
+mod forecast;
+mod pods;
+mod scale;
+mod series;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod totals;
+
+use std::time::{Duration, Instant};
+
+use ::watch::Watches;
+use feed::{Forecast, Subscription};
+use jiff::Timestamp;
+use kube::Client;
+use runtime::ApiServerClock;
+use tokio::sync::watch;
+use view::{Scope, View};
+
+use crate::flow::Flow;
+use crate::request::{CustomMetricRequest, ExternalMetricRequest};
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MetricValue};
+use scale::ScaleClient;
+use snapshot::Snapshot;
+
+/// The external metric of predicted totals.
+pub const PREDICTION: &str = "crane_autoscaling_prediction";
+/// The external metric of cron schedules.
+pub const CRON: &str = "crane_autoscaling_cron";
+/// The metric of predicted CPU per pod.
+pub const POD_CPU: &str = "crane_pod_cpu_usage";
+
+/// The predictions and cron schedules of the cluster.
+#[derive(Debug, Clone)]
+pub struct Predictions {
+    view: watch::Receiver<View>,
+    /// The recommender's feed, which is newer than what the recommender has written.
+    feed: Option<watch::Receiver<Subscription<Forecast>>>,
+    /// The client of scale subresources.
+    sizes: Option<ScaleClient>,
+    /// The time for which an expired prediction, or the last state of a broken watch, is still
+    /// used.
+    grace: Duration,
+    /// The clock for predictions and schedules. Default: the machine's.
+    clock: ApiServerClock,
+}
+
+impl Predictions {
+    /// Creates an instance that reads this view. `grace`: the time for which a prediction that does
+    /// not cover its window any more, or the last state of a broken watch, is still used.
+    pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
+        Self {
+            view,
+            feed: None,
+            sizes: None,
+            grace,
+            clock: ApiServerClock::default(),
+        }
+    }
+
+    /// Uses this clock for predictions and schedules: a machine with a wrong clock must not scale
+    /// workloads.
+    #[must_use]
+    pub fn with_clock(self, clock: ApiServerClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Prefers the values of this feed.
+    #[must_use]
+    pub fn with_feed(self, feed: Option<watch::Receiver<Subscription<Forecast>>>) -> Self {
+        Self { feed, ..self }
+    }
+
+    /// Reads the replicas of workloads without an active schedule.
+    #[must_use]
+    pub fn with_scale_client(self, client: Client) -> Self {
+        Self {
+            sizes: Some(ScaleClient::new(client)),
+            ..self
+        }
+    }
+
+    /// Creates an instance with watches of its own, which end when they are dropped.
+    pub fn watch(client: Client, grace: Duration) -> (Self, Watches) {
+        let watches = Watches::new(client.clone(), Scope::default())
+            .predictions_and_schedules()
+            .labelled_pods()
+            .scaled_controllers();
+        (
+            Self::new(watches.view(), grace).with_scale_client(client),
+            watches,
+        )
+    }
+
+    /// Returns the view, which includes the labels of pods.
+    pub fn view(&self) -> watch::Receiver<View> {
+        self.view.clone()
+    }
+
+    /// Returns the values of an external metric; `None` for other metrics.
+    pub async fn external(
+        &self,
+        request: &ExternalMetricRequest,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Option<Vec<ExternalValue>>, StatusError> {
+        match request.metric.as_str() {
+            PREDICTION => self
+                .with_snapshot(now, |snapshot| totals::values(snapshot, request))
+                .map(Some),
+            CRON => self.windows(request, flow, now).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn windows(
+        &self,
+        request: &ExternalMetricRequest,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
+        let idle = self.with_snapshot(now, |snapshot| cron::idle_targets(snapshot, request))?;
+        let sizes = match &self.sizes {
+            Some(sizes) if !idle.is_empty() => sizes.read_all(idle, flow).await,
+            _ => Vec::new(),
+        };
+        self.with_snapshot(now, |snapshot| cron::values(snapshot, request, &sizes))
+    }
+
+    /// Returns the values of a metric of objects; `None` for other metrics.
+    pub fn custom(
+        &self,
+        request: &CustomMetricRequest,
+        now: Timestamp,
+    ) -> Result<Option<Vec<MetricValue>>, StatusError> {
+        match (
+            request.metric.as_str(),
+            request.resource.to_string().as_str(),
+            &request.namespace,
+        ) {
+            (POD_CPU, "pods", Some(namespace)) => self
+                .with_snapshot(now, |snapshot| pods::values(snapshot, namespace, request))
+                .map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn with_snapshot<T>(&self, now: Timestamp, answer: impl FnOnce(&Snapshot<'_>) -> T) -> T {
+        let feed = self.feed.as_ref().map(watch::Receiver::borrow);
+        let machine_now = now;
+        let now = Timestamp::try_from(self.clock.at(machine_now.into(), Instant::now()))
+            .unwrap_or(machine_now);
+        answer(&Snapshot {
+            view: &self.view.borrow(),
+            feed: feed.as_deref(),
+            now,
+            machine_now,
+            grace: self.grace,
+        })
+    }
+}
+
+impl Default for Predictions {
+    /// Creates an instance without predictions.
+    fn default() -> Self {
+        Self::new(watch::channel(View::default()).1, Duration::ZERO)
+    }
+}
+
+/// Returns a `NotFound` error, which begins like those of other adapters.
+fn missing(metric: &str, why: impl std::fmt::Display) -> StatusError {
+    StatusError::NotFound(format!(
+        "the server could not find the metric {metric}: {why}"
+    ))
+}

@@ -1,0 +1,162 @@
+//! Replicas of cron schedules: `crane_autoscaling_cron`. The HPA's target is a value of one per
+//! pod, so the value is the number of pods.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{Labels, WorkloadRef};
+use scaling::cron::{CronReplicas, Window, cron_replicas};
+use view::{CronSchedule, OldestWins, Resource};
+
+use super::scale::ScaleResult;
+use super::snapshot::Snapshot;
+use super::{CRON, missing, series};
+use crate::request::ExternalMetricRequest;
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MilliValue};
+
+/// The `resourceIdentifier` of cron schedules.
+const IDENTIFIER: &str = "cron";
+
+/// The largest number of workloads whose replicas one request may read. An autoscaler requests one.
+const MAX_IDLE: usize = 16;
+
+/// Returns the workloads whose replicas [`values`] needs: those without an open window and without
+/// other metrics.
+pub(super) fn idle_targets(
+    snapshot: &Snapshot,
+    request: &ExternalMetricRequest,
+) -> Result<Vec<WorkloadRef>, StatusError> {
+    let mut targets = Vec::new();
+    for schedule in matching(snapshot, request)? {
+        if is_idle(schedule, &windows(schedule)?, snapshot.now)
+            && !targets.contains(&schedule.target)
+        {
+            targets.push(schedule.target.clone());
+        }
+    }
+    if targets.len() > MAX_IDLE {
+        let why =
+            format!("more than {MAX_IDLE} workloads keep their replicas: select fewer of them");
+        return Err(missing(CRON, why));
+    }
+    Ok(targets)
+}
+
+/// Returns one value per workload that the selector matches. `sizes`: the replicas of the workloads
+/// without an open window.
+pub(super) fn values(
+    snapshot: &Snapshot,
+    request: &ExternalMetricRequest,
+    sizes: &[ScaleResult],
+) -> Result<Vec<ExternalValue>, StatusError> {
+    let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
+    for schedule in matching(snapshot, request)? {
+        let replicas = replicas(snapshot, schedule, sizes)?;
+        let most = found
+            .entry(series::labels(&schedule.target, IDENTIFIER))
+            .or_insert(replicas);
+        *most = replicas.max(*most);
+    }
+    if found.is_empty() {
+        let why =
+            "there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector";
+        return Err(missing(CRON, why));
+    }
+    let value = |(labels, replicas): (_, i32)| ExternalValue {
+        metric: CRON.to_owned(),
+        labels,
+        at: snapshot.now,
+        window_seconds: None,
+        value: MilliValue::from_milli(i64::from(replicas).saturating_mul(1000)),
+    };
+    Ok(found.into_iter().map(value).collect())
+}
+
+/// Returns the EHPAs with schedules that the selector matches; of several for one workload, only
+/// the active one.
+fn matching<'a>(
+    snapshot: &'a Snapshot,
+    request: &ExternalMetricRequest,
+) -> Result<Vec<&'a CronSchedule>, StatusError> {
+    snapshot.ensure_fresh(Resource::Ehpas, CRON, snapshot.grace)?;
+    let candidates = series::candidates(
+        &snapshot.view.cron_schedules,
+        &request.namespace,
+        &request.selector,
+    );
+    let winners: OldestWins = candidates
+        .iter()
+        .map(|schedule| schedule.contender())
+        .collect();
+    let is_meant = |schedule: &&CronSchedule| {
+        let labels = series::labels(&schedule.target, IDENTIFIER);
+        !schedule.crons.is_empty()
+            && winners.is_winner(&schedule.contender())
+            && request.selector.matches(&labels.iter().collect::<Labels>())
+    };
+    Ok(candidates
+        .into_iter()
+        .map(|schedule| &**schedule)
+        .filter(is_meant)
+        .collect())
+}
+
+/// Returns the replicas of a schedule.
+fn replicas(
+    snapshot: &Snapshot,
+    schedule: &CronSchedule,
+    sizes: &[ScaleResult],
+) -> Result<i32, StatusError> {
+    let windows = windows(schedule)?;
+    let kept = if is_idle(schedule, &windows, snapshot.now) {
+        Some(size(&schedule.target, sizes)?)
+    } else {
+        None
+    };
+    Ok(cron_replicas(
+        &windows,
+        CronReplicas {
+            min: schedule.min_replicas,
+            kept,
+        },
+        snapshot.now,
+    ))
+}
+
+fn windows(schedule: &CronSchedule) -> Result<Vec<Window>, StatusError> {
+    let of = &schedule.key;
+    // If the holidays cannot be parsed, windows open on every day, as the condition of the EHPA
+    // says.
+    let holidays = schedule.holidays.as_deref().unwrap_or_default();
+    let windows = schedule.crons.iter().enumerate().map(|(index, cron)| {
+        Window::new(
+            cron.timezone.as_deref(),
+            &cron.start,
+            &cron.end,
+            cron.target_replicas,
+        )
+        .map(|window| window.except(holidays.iter().copied()))
+        .map_err(|error| missing(CRON, format_args!("crons[{index}] of {of}: {error}")))
+    });
+    windows.collect()
+}
+
+/// Whether the workload keeps its replicas.
+fn is_idle(schedule: &CronSchedule, windows: &[Window], now: Timestamp) -> bool {
+    !schedule.has_metrics && !windows.iter().any(|window| window.is_open(now))
+}
+
+/// Without a value, the autoscaler keeps the replicas too.
+fn size(target: &WorkloadRef, sizes: &[ScaleResult]) -> Result<i32, StatusError> {
+    let size = match sizes.iter().find(|(of, _)| of == target) {
+        Some((_, size)) => size.as_ref().copied().map_err(String::as_str),
+        None => Err("its replicas were not read"),
+    };
+    size.map_err(|why| {
+        missing(
+            CRON,
+            format_args!("no window is open, {target} keeps its replicas: {why}"),
+        )
+    })
+}

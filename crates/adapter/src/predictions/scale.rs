@@ -1,0 +1,127 @@
+//! The replicas of workloads, read from the API server for each request. The autoscaler has just
+//! read them too, so an older value, such as one from a watch, would undo a change made in between.
+//!
+//! The autoscaler compares the value with the existing pods, and sets the replicas to their number
+//! if both are within its tolerance: in the middle of a rollout, ten of eleven pods would become
+//! eleven replicas. So there is no value until both numbers are equal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::autoscaling::v1::Scale;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::discovery::pinned_kind;
+use kube::{Client, Error};
+use model::WorkloadRef;
+use tokio::time::timeout;
+use view::WellKnown;
+
+use crate::flow::{Flow, FlowLimiter};
+
+/// The largest number of reads in flight.
+const CONCURRENCY: usize = 64;
+/// The timeout of a read; shorter than that of a request.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// The replicas of a workload, or the reason that they are unknown.
+pub(super) type ScaleResult = (WorkloadRef, Result<i32, String>);
+
+/// Reads scale subresources.
+#[derive(Clone)]
+pub(super) struct ScaleClient {
+    client: Client,
+    limiter: Arc<FlowLimiter>,
+}
+
+impl ScaleClient {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            limiter: Arc::new(FlowLimiter::new(CONCURRENCY)),
+        }
+    }
+
+    /// Returns the replicas of workloads.
+    pub(super) async fn read_all(
+        &self,
+        targets: Vec<WorkloadRef>,
+        flow: &Flow,
+    ) -> Vec<ScaleResult> {
+        join_all(targets.into_iter().map(async |target| {
+            let size = self.replicas(&target, flow).await;
+            (target, size)
+        }))
+        .await
+    }
+
+    async fn replicas(&self, target: &WorkloadRef, flow: &Flow) -> Result<i32, String> {
+        match timeout(TIMEOUT, self.read(target, flow)).await {
+            Ok(Ok(scale)) => settled_replicas(&scale),
+            Ok(Err(Error::Api(status))) => Err(status.message.clone()),
+            Ok(Err(error)) => {
+                tracing::debug!(%target, %error, "cannot read the size of a workload");
+                Err("its replicas cannot be read from the API server".to_owned())
+            }
+            Err(_) => Err("the API server did not return its replicas in time".to_owned()),
+        }
+    }
+
+    async fn read(&self, target: &WorkloadRef, flow: &Flow) -> Result<Scale, Error> {
+        let _permit = self.limiter.acquire(flow).await;
+        let resource = match well_known(target) {
+            Some(resource) => resource,
+            None => pinned_kind(&self.client, &of_kind(target)).await?.0,
+        };
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
+        api.get_scale(&target.name).await
+    }
+}
+
+impl std::fmt::Debug for ScaleClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScaleClient").finish_non_exhaustive()
+    }
+}
+
+/// Returns the replicas once that number of pods exists.
+fn settled_replicas(scale: &Scale) -> Result<i32, String> {
+    // The API server omits zero.
+    let desired = scale
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or_default();
+    let current = scale
+        .status
+        .as_ref()
+        .map(|status| status.replicas)
+        .unwrap_or_default();
+    if current == desired {
+        Ok(desired)
+    } else {
+        Err(format!("{current} of {desired} pods exist"))
+    }
+}
+
+/// Returns the resource of a well-known kind.
+fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
+    let kind = WellKnown::of_kind(&target.kind)?;
+    let resource = GroupVersionKind::try_from(kube::core::TypeMeta {
+        api_version: kind.api_version().to_owned(),
+        kind: target.kind.clone(),
+    })
+    .ok()?;
+    (resource.group == of_kind(target).group)
+        .then(|| ApiResource::from_gvk_with_plural(&resource, kind.plural()))
+}
+
+fn of_kind(target: &WorkloadRef) -> GroupVersionKind {
+    let (group, version) = target
+        .api_version
+        .rsplit_once('/')
+        .unwrap_or(("", &target.api_version));
+    GroupVersionKind::gvk(group, version, &target.kind)
+}

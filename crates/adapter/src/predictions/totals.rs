@@ -1,0 +1,75 @@
+//! Predicted totals of workloads: `crane_autoscaling_prediction`. The autoscaler divides them by
+//! the number of pods.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::Labels;
+use view::{MANAGED_BY, OldestWins, PredictedMetric, Prediction, Resource};
+
+use super::snapshot::Snapshot;
+use super::{PREDICTION, missing, series};
+use crate::request::ExternalMetricRequest;
+use crate::status_error::StatusError;
+use crate::value::ExternalValue;
+
+/// Returns one value per series that the selector matches. If a series has no value, the request
+/// fails, because the autoscaler adds them up.
+pub(super) fn values(
+    snapshot: &Snapshot,
+    request: &ExternalMetricRequest,
+) -> Result<Vec<ExternalValue>, StatusError> {
+    // A prediction has its own expiry, so the age of the watch does not matter.
+    snapshot.ensure_fresh(Resource::Predictions, PREDICTION, Duration::MAX)?;
+    let mut candidates = series::candidates(
+        &snapshot.view.predicted_metrics,
+        &request.namespace,
+        &request.selector,
+    );
+    let cron_schedules = series::candidates(
+        &snapshot.view.cron_schedules,
+        &request.namespace,
+        &request.selector,
+    );
+    let winners: OldestWins = cron_schedules
+        .iter()
+        .map(|schedule| schedule.contender())
+        .collect();
+    candidates.sort_by_key(|prediction| {
+        winners.prediction_rank(
+            prediction.controller_uid.as_deref(),
+            prediction.labels.get(MANAGED_BY.0),
+        )
+    });
+    let mut found: BTreeMap<_, (&Prediction, &PredictedMetric)> = BTreeMap::new();
+    for prediction in candidates {
+        let same_namespace = prediction.target.namespace == request.namespace;
+        for metric in prediction.metrics.iter().filter(|_| same_namespace) {
+            let labels = series::labels(&prediction.target, &metric.identifier);
+            if request.selector.matches(&labels.iter().collect::<Labels>()) {
+                found.entry(labels).or_insert((prediction, metric));
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(missing(
+            PREDICTION,
+            "there is no TimeSeriesPrediction that matches the selector",
+        ));
+    }
+    let value = |(labels, (prediction, metric)): (
+        BTreeMap<String, String>,
+        (&Prediction, &PredictedMetric),
+    )| {
+        let (value, at) = snapshot.total(prediction, metric, PREDICTION)?;
+        let window_seconds = u32::try_from(prediction.window_seconds).ok();
+        Ok(ExternalValue {
+            metric: PREDICTION.to_owned(),
+            labels,
+            at,
+            window_seconds,
+            value,
+        })
+    };
+    found.into_iter().map(value).collect()
+}

@@ -1,0 +1,145 @@
+//! The providers of metrics. The first one that has a metric responds.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::flow::{Flow, PriorityLevel};
+use crate::predictions::Predictions;
+use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
+use crate::routes::{MatchedRoute, Routes, Via};
+use crate::rules::Rules;
+use crate::status_error::StatusError;
+use crate::value::{ExternalValue, MetricNames, MetricValue};
+use delegated_auth::{Attributes, DelegatedAuth, User};
+
+/// The providers of metrics.
+#[derive(Debug, Default)]
+pub struct Providers {
+    /// Predictions and cron schedules.
+    pub predictions: Predictions,
+    /// Metrics from rules, if there is a rule file.
+    pub rules: Option<Rules>,
+    /// Routes to other providers of external metrics.
+    pub routes: Option<Routes>,
+}
+
+/// The authorized caller of a request.
+#[derive(Debug)]
+pub struct Caller<'a> {
+    /// The user.
+    pub user: &'a User,
+    /// The attributes that were authorized.
+    pub attributes: &'a Attributes,
+    /// The adapters that the request has passed.
+    pub via: Via,
+    /// The authorization of further access.
+    pub auth: &'a DelegatedAuth,
+    /// The share of limits that the request draws on.
+    pub flow: Flow,
+}
+
+impl Providers {
+    /// Returns the metrics of rules, for discovery.
+    pub fn names(&self) -> Arc<MetricNames> {
+        self.rules.as_ref().map(Rules::names).unwrap_or_default()
+    }
+
+    /// Returns the values of a metric of objects.
+    pub async fn custom(
+        &self,
+        request: &CustomMetricRequest,
+        caller: &Caller<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<MetricValue>, StatusError> {
+        if let Some(values) = self.predictions.custom(request, now)? {
+            return Ok(values);
+        }
+        if let Some(rules) = &self.rules {
+            if rules.needs_cluster_scope(request) {
+                caller.authorize_at_cluster_scope().await?;
+            }
+            if let Some(values) = rules.custom(request, &caller.flow, now).await? {
+                return Ok(values);
+            }
+        }
+        let CustomMetricRequest {
+            resource,
+            objects,
+            metric,
+            ..
+        } = request;
+        let of = match objects {
+            ObjectSelector::Name(name) => format!("{resource} {name}"),
+            ObjectSelector::Labels(_) => resource.to_string(),
+        };
+        Err(StatusError::NotFound(format!(
+            "the server could not find the metric {metric} for {of}"
+        )))
+    }
+
+    /// Returns the values of an external metric: from the provider of a matching route, else our
+    /// own, else from the default upstream.
+    pub async fn external(
+        &self,
+        request: &ExternalMetricRequest,
+        caller: &Caller<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
+        if let Some(route) = self
+            .routes
+            .as_ref()
+            .and_then(|routes| routes.route_for(request))
+        {
+            return caller.forward(request, &route).await;
+        }
+        if let Some(values) = self
+            .predictions
+            .external(request, &caller.flow, now)
+            .await?
+        {
+            return Ok(values);
+        }
+        if let Some(rules) = &self.rules
+            && let Some(values) = rules.external(request, &caller.flow, now).await?
+        {
+            return Ok(values);
+        }
+        if let Some(route) = self.routes.as_ref().and_then(Routes::default_route) {
+            return caller.forward(request, &route).await;
+        }
+        let ExternalMetricRequest {
+            metric, namespace, ..
+        } = request;
+        Err(StatusError::NotFound(format!(
+            "the server could not find the metric {metric} in the namespace {namespace}"
+        )))
+    }
+}
+
+impl Caller<'_> {
+    /// Authorizes the caller for a metric of cluster-scoped objects, if it is authorized for one
+    /// namespace only.
+    async fn authorize_at_cluster_scope(&self) -> Result<(), StatusError> {
+        if self.flow.level == PriorityLevel::ClusterWide {
+            return Ok(());
+        }
+        self.auth
+            .authorize_at_cluster_scope(self.user, self.attributes)
+            .await?;
+        Ok(())
+    }
+
+    /// Forwards a request after an access review: the other provider sees the adapter's identity
+    /// only.
+    async fn forward(
+        &self,
+        request: &ExternalMetricRequest,
+        route: &MatchedRoute,
+    ) -> Result<Vec<ExternalValue>, StatusError> {
+        self.auth
+            .ensure_reviewed(self.user, self.attributes)
+            .await?;
+        route.forward(request, &self.via).await
+    }
+}

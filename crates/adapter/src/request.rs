@@ -1,0 +1,59 @@
+//! Requests for metrics, parsed from their URLs.
+
+use model::Selector;
+
+pub use sources::rules::GroupResource;
+
+/// A request for a metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MetricRequest {
+    /// A request to `custom.metrics.k8s.io`, for a metric of objects.
+    Custom(CustomMetricRequest),
+    /// A request to `external.metrics.k8s.io`, for a metric without an object.
+    External(ExternalMetricRequest),
+}
+
+impl MetricRequest {
+    /// The namespace of the request; `None` at the cluster scope.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Custom(request) => request.namespace.as_deref(),
+            Self::External(request) => Some(&request.namespace),
+        }
+    }
+}
+
+/// A request for a metric of objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomMetricRequest {
+    /// The namespace of the objects; `None` for cluster-scoped objects, and for a namespace itself.
+    pub namespace: Option<String>,
+    /// The resource of the objects; `namespaces` of the core group for a namespace itself.
+    pub resource: GroupResource,
+    /// The objects.
+    pub objects: ObjectSelector,
+    /// The name of the metric.
+    pub metric: String,
+    /// The selector of the metric's series (`metricLabelSelector`).
+    pub metric_selector: Selector,
+}
+
+/// The objects of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObjectSelector {
+    /// The object with this name.
+    Name(String),
+    /// The objects with these labels.
+    Labels(Selector),
+}
+
+/// A request for an external metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalMetricRequest {
+    /// The namespace of the caller.
+    pub namespace: String,
+    /// The name of the metric.
+    pub metric: String,
+    /// The selector of the metric's series (`labelSelector`).
+    pub selector: Selector,
+}

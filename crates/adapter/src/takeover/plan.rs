@@ -1,0 +1,313 @@
+//! The plans of `adopt` and `release`: pure functions of the objects that were read.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
+
+use crate::registration::{INJECTED, Standing, standing};
+use crate::service_ref::OwnService;
+
+/// The annotation with the previous spec.
+pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
+
+/// The reason that a command does nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AdoptionError {
+    /// The `APIService` does not exist.
+    #[error("it does not exist: apply deploy/base, which creates it for the adapter")]
+    Missing,
+    /// The `APIService` is served by the API server itself.
+    #[error("it points at no Service")]
+    Local,
+    /// cert-manager would replace the CA bundle.
+    #[error("cert-manager would replace its caBundle: remove its annotation {0} first")]
+    Injected(String),
+    /// The adapter is not known to be reachable.
+    #[error(
+        "no APIService of custom.metrics.k8s.io points at {service} and is available, so its caBundle is unknown: {found}"
+    )]
+    Unproven {
+        /// The adapter's Service.
+        service: String,
+        /// The `APIService` objects of the adapter's other API.
+        found: String,
+    },
+    /// The `APIService` has not been adopted.
+    #[error("it has no annotation {ADOPTED_FROM}: it was not adopted")]
+    NotAdopted,
+    /// The annotation is not valid.
+    #[error("its annotation {ADOPTED_FROM} cannot be read: {0}")]
+    Unreadable(String),
+    /// The `APIService` points at another Service by now.
+    #[error("it points at the Service {0} by now: use --force to proceed")]
+    Elsewhere(String),
+}
+
+/// The change that `adopt` makes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct AdoptionPlan {
+    /// The Service of the previous provider.
+    pub(super) from: OwnService,
+    /// The port of that Service.
+    pub(super) port: i32,
+    /// Annotations to add.
+    pub(super) annotations: BTreeMap<String, String>,
+    /// The CA bundle of the adapter.
+    pub(super) bundle: String,
+}
+
+/// Plans the adoption of an `APIService`; `None` if it points at the adapter. `custom`: the objects
+/// of the adapter's other API, which prove that the adapter is reachable and have its CA bundle.
+pub(super) fn plan_adoption(
+    present: Option<&APIService>,
+    custom: &[(String, Option<APIService>)],
+    own: &OwnService,
+) -> Result<Option<AdoptionPlan>, AdoptionError> {
+    let present = present.ok_or(AdoptionError::Missing)?;
+    if !matches!(standing(Some(present), own), Standing::Elsewhere(_)) {
+        return Ok(None);
+    }
+    let spec = present.spec.clone().unwrap_or_default();
+    let Some((from, port)) = service_of(&spec) else {
+        return Err(AdoptionError::Local);
+    };
+    let annotations = present.metadata.annotations.iter().flatten();
+    if let Some((key, _)) = annotations
+        .into_iter()
+        .find(|(key, _)| key.starts_with(INJECTED))
+    {
+        return Err(AdoptionError::Injected(key.clone()));
+    }
+    let (bundle, mut annotations) = verified_bundle(custom, own)?;
+    annotations.insert(ADOPTED_FROM.to_owned(), before(&spec));
+    Ok(Some(AdoptionPlan {
+        from,
+        port,
+        annotations,
+        bundle,
+    }))
+}
+
+/// Plans the release of an `APIService`. `force`: even if it points at another Service by now.
+pub(super) fn plan_release(
+    present: Option<&APIService>,
+    own: &OwnService,
+    force: bool,
+) -> Result<APIService, AdoptionError> {
+    let present = present.ok_or(AdoptionError::Missing)?;
+    let annotation = present
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|annotations| annotations.get(ADOPTED_FROM));
+    let annotation = annotation.ok_or(AdoptionError::NotAdopted)?;
+    let spec: APIServiceSpec = serde_json::from_str(annotation)
+        .map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
+    if let Standing::Elsewhere(service) = standing(Some(present), own)
+        && !force
+    {
+        return Err(AdoptionError::Elsewhere(service));
+    }
+    let mut released = present.clone();
+    released.spec = Some(spec);
+    if let Some(annotations) = &mut released.metadata.annotations {
+        annotations.retain(|key, _| key != ADOPTED_FROM && !key.starts_with(INJECTED));
+    }
+    Ok(released)
+}
+
+/// Returns the Service and the port of an `APIService`.
+pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
+    let service = spec.service.clone()?;
+    let (namespace, name) = (
+        service.namespace.unwrap_or_default(),
+        service.name.unwrap_or_default(),
+    );
+    Some((OwnService { namespace, name }, service.port.unwrap_or(443)))
+}
+
+fn before(spec: &APIServiceSpec) -> String {
+    serde_json::to_string(spec).unwrap_or_default()
+}
+
+/// Returns the CA bundle with which the API server reaches the adapter in its other API, and the
+/// annotations that have cert-manager maintain it.
+fn verified_bundle(
+    custom: &[(String, Option<APIService>)],
+    own: &OwnService,
+) -> Result<(String, BTreeMap<String, String>), AdoptionError> {
+    let mut found = Vec::new();
+    for (name, object) in custom {
+        let why = match standing(object.as_ref(), own) {
+            Standing::Ours(trusted) | Standing::Injected(trusted) if trusted.is_available => {
+                if !trusted.bundle.is_empty() {
+                    let annotations = object
+                        .iter()
+                        .flat_map(|object| object.metadata.annotations.iter().flatten());
+                    let injected = annotations.filter(|(key, _)| key.starts_with(INJECTED));
+                    return Ok((
+                        trusted.bundle,
+                        injected
+                            .map(|(key, value)| (key.clone(), value.clone()))
+                            .collect(),
+                    ));
+                }
+                "has no caBundle".to_owned()
+            }
+            Standing::Ours(_) | Standing::Injected(_) => "is not available".to_owned(),
+            Standing::Missing => "does not exist".to_owned(),
+            Standing::Elsewhere(service) => format!("points at {service}"),
+            Standing::Insecure => "has insecureSkipTLSVerify".to_owned(),
+        };
+        found.push(format!("{name} {why}"));
+    }
+    let OwnService { namespace, name } = own;
+    Err(AdoptionError::Unproven {
+        service: format!("{namespace}/{name}"),
+        found: found.join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn own() -> OwnService {
+        OwnService {
+            namespace: "suite".to_owned(),
+            name: "adapter".to_owned(),
+        }
+    }
+
+    fn object(service: &str, bundle: &str, available: &str, annotations: &Value) -> APIService {
+        let (namespace, name) = service.split_once('/').expect("a namespace and a name");
+        serde_json::from_value(json!({
+            "metadata": {"name": "v1beta1.external.metrics.k8s.io", "annotations": annotations},
+            "spec": {
+                "group": "external.metrics.k8s.io", "version": "v1beta1",
+                "groupPriorityMinimum": 77, "versionPriority": 7,
+                "service": {"namespace": namespace, "name": name, "port": 8443},
+                "caBundle": ByteString(bundle.as_bytes().to_vec()),
+            },
+            "status": {"conditions": [{"type": "Available", "status": available}]},
+        }))
+        .expect("an object")
+    }
+
+    fn custom(object: APIService) -> [(String, Option<APIService>); 2] {
+        [
+            ("first".to_owned(), None),
+            ("second".to_owned(), Some(object)),
+        ]
+    }
+
+    #[test]
+    fn release_restores_the_adopted_object() {
+        let old = object("keda/metrics", "theirs", "True", &json!({"a": "b"}));
+        let own_objects = custom(object("suite/adapter", "own_objects", "True", &json!({})));
+        let adoption = plan_adoption(Some(&old), &own_objects, &own())
+            .expect("nothing against it")
+            .expect("it points at another Service");
+        assert_eq!(
+            (
+                adoption.from.name.as_str(),
+                adoption.port,
+                adoption.bundle.as_str()
+            ),
+            ("metrics", 8443, "own_objects")
+        );
+        let mut taken = object("suite/adapter", "own_objects", "True", &json!({"a": "b"}));
+        taken
+            .metadata
+            .annotations
+            .as_mut()
+            .expect("some")
+            .extend(adoption.annotations);
+        assert_eq!(plan_release(Some(&taken), &own(), false), Ok(old.clone()));
+        let mut lost = taken.clone();
+        lost.spec = object("other/one", "x", "True", &json!({})).spec;
+        assert_eq!(
+            plan_release(Some(&lost), &own(), false),
+            Err(AdoptionError::Elsewhere("other/one".to_owned()))
+        );
+        assert_eq!(plan_release(Some(&lost), &own(), true), Ok(old.clone()));
+        assert_eq!(
+            plan_release(Some(&old), &own(), false),
+            Err(AdoptionError::NotAdopted)
+        );
+        assert_eq!(
+            plan_release(None, &own(), false),
+            Err(AdoptionError::Missing)
+        );
+    }
+
+    #[test]
+    fn an_object_of_the_adapter_is_not_adopted() {
+        let own_objects = object("suite/adapter", "own_objects", "True", &json!({}));
+        assert_eq!(plan_adoption(Some(&own_objects), &[], &own()), Ok(None));
+    }
+
+    fn check_refused(present: Option<&APIService>, own_objects: APIService, expected: &str) {
+        let error = plan_adoption(present, &custom(own_objects), &own())
+            .expect_err("it must be refused")
+            .to_string();
+        assert!(error.contains(expected), "{error}\ninstead of {expected}");
+    }
+
+    #[test]
+    fn an_adoption_that_would_not_work_is_refused() {
+        let available = || object("suite/adapter", "own_objects", "True", &json!({}));
+        let old = object("keda/metrics", "theirs", "True", &json!({}));
+        check_refused(None, available(), "it does not exist");
+        let mut local = old.clone();
+        local.spec.as_mut().expect("a spec").service = None;
+        check_refused(Some(&local), available(), "it points at no Service");
+        let injected = object(
+            "keda/metrics",
+            "x",
+            "True",
+            &json!({"cert-manager.io/inject-ca-from": "keda/cert"}),
+        );
+        check_refused(
+            Some(&injected),
+            available(),
+            "remove its annotation cert-manager.io/inject-ca-from",
+        );
+        let ill = object("suite/adapter", "own_objects", "False", &json!({}));
+        check_refused(
+            Some(&old),
+            ill,
+            "first does not exist, second is not available",
+        );
+        check_refused(
+            Some(&old),
+            object("suite/adapter", "", "True", &json!({})),
+            "second has no caBundle",
+        );
+        check_refused(Some(&old), old.clone(), "second points at keda/metrics");
+    }
+
+    #[test]
+    fn cert_manager_keeps_injecting_the_adapters_ca_bundle() {
+        let injecting = json!({"cert-manager.io/inject-ca-from": "suite/adapter"});
+        let old = object("keda/metrics", "theirs", "True", &json!({}));
+        let own_objects = custom(object("suite/adapter", "own_objects", "True", &injecting));
+        let adoption = plan_adoption(Some(&old), &own_objects, &own())
+            .expect("nothing against it")
+            .expect("it points at another Service");
+        assert_eq!(
+            adoption.annotations["cert-manager.io/inject-ca-from"],
+            "suite/adapter"
+        );
+        let mut taken = object("suite/adapter", "own_objects", "True", &json!({}));
+        taken.metadata.annotations = Some(adoption.annotations);
+        let released = plan_release(Some(&taken), &own(), false).expect("it was taken over");
+        assert_eq!(
+            (released.spec, released.metadata.annotations),
+            (old.spec, Some(BTreeMap::new()))
+        );
+    }
+}

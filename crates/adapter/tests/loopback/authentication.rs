@@ -1,0 +1,414 @@
+//! Authentication. The user in the access review shows the result.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use http_body_util::Empty;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::ExtendedKeyUsagePurpose;
+use serde_json::{Value, json};
+
+use crate::ca::{Ca, CertificateSpec, Identity};
+use crate::fixture::{Fixture, QUEUE, configuration};
+
+/// Headers that claim to be an administrator.
+const CLAIM: [&str; 2] = [
+    "X-Remote-User: system:admin",
+    "X-Remote-Group: system:masters",
+];
+
+/// Returns the user and the groups of the last access review.
+fn taken_for(fixture: &Fixture) -> (String, Vec<String>) {
+    let asked = fixture.api.reviews();
+    let spec = asked.last().expect("nothing was asked");
+    let groups = spec["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .map(|group| group.as_str().unwrap().to_owned());
+    (
+        spec["user"].as_str().expect("a user").to_owned(),
+        groups.collect(),
+    )
+}
+
+async fn check_taken_for(
+    fixture: &Fixture,
+    shown: Option<&Identity>,
+    headers: &[&str],
+    user: &str,
+    groups: &[&str],
+) {
+    assert_eq!(
+        fixture.connect(shown).await.queue(headers).await,
+        403,
+        "{user}"
+    );
+    let (name, belongs_to) = taken_for(fixture);
+    assert_eq!(
+        (
+            name.as_str(),
+            belongs_to.iter().map(String::as_str).collect::<Vec<_>>()
+        ),
+        (user, groups.to_vec())
+    );
+}
+
+async fn check_refused(fixture: &Fixture, shown: &Identity, headers: &[&str]) {
+    let (code, body) = fixture.connect(Some(shown)).await.get(QUEUE, headers).await;
+    assert_eq!(code, 401, "{body}");
+    let status: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(
+        (&status["kind"], &status["reason"]),
+        (&json!("Status"), &json!("Unauthorized"))
+    );
+    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_caller_without_credentials_is_anonymous_whatever_its_headers() {
+    let fixture = Fixture::new(&[]).await;
+    check_taken_for(
+        &fixture,
+        None,
+        &CLAIM,
+        "system:anonymous",
+        &["system:unauthenticated"],
+    )
+    .await;
+    let fixture = Fixture::new(&["--anonymous-auth=false"]).await;
+    assert_eq!(fixture.connect(None).await.queue(&CLAIM).await, 401);
+    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_client_is_the_subject_of_its_certificate_whatever_its_headers() {
+    let fixture = Fixture::new(&[]).await;
+    let says = CertificateSpec {
+        common_name: "jane",
+        organizations: &["team-a"],
+        ..CertificateSpec::default()
+    };
+    let jane = fixture.clients.issue(&says);
+    check_taken_for(
+        &fixture,
+        Some(&jane),
+        &CLAIM,
+        "jane",
+        &["team-a", "system:authenticated"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn with_a_shared_ca_the_common_name_identifies_front_proxies() {
+    let fixture = Fixture::with(&[], |proxies, _| {
+        Some(configuration(
+            &proxies.pem(),
+            &proxies.pem(),
+            r#"["front-proxy-client"]"#,
+        ))
+    })
+    .await;
+    let jane = fixture.proxies.client("jane");
+    check_taken_for(
+        &fixture,
+        Some(&jane),
+        &CLAIM,
+        "jane",
+        &["system:authenticated"],
+    )
+    .await;
+    let proxied = ["X-Remote-User: joe"];
+    let proxy = fixture.proxies.client("front-proxy-client");
+    check_taken_for(
+        &fixture,
+        Some(&proxy),
+        &proxied,
+        "joe",
+        &["system:authenticated"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_front_proxy_ca_with_another_name_is_rejected() {
+    let fixture = Fixture::new(&[]).await;
+    check_refused(&fixture, &fixture.proxies.client("somebody"), &CLAIM).await;
+    // Unless the caller has another valid credential.
+    let token = ["Authorization: Bearer token-of-joe", CLAIM[0]];
+    let somebody = fixture.proxies.client("somebody");
+    check_taken_for(
+        &fixture,
+        Some(&somebody),
+        &token,
+        "joe",
+        &["of-tokens", "system:authenticated"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn without_allowed_names_any_name_is_accepted() {
+    let fixture = Fixture::with(&[], |proxies, clients| {
+        Some(configuration(&proxies.pem(), &clients.pem(), "[]"))
+    })
+    .await;
+    let somebody = fixture.proxies.client("somebody");
+    check_taken_for(
+        &fixture,
+        Some(&somebody),
+        &["X-Remote-User: joe"],
+        "joe",
+        &["system:authenticated"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn invalid_certificates_are_rejected() {
+    let fixture = Fixture::new(&[]).await;
+    let named = CertificateSpec {
+        common_name: "front-proxy-client",
+        ..CertificateSpec::default()
+    };
+    let own = Ca::new("proxies");
+    for (why, identity) in [
+        ("an authority of one's own", own.issue(&named)),
+        (
+            "one's own below one's own",
+            own.below("below").issue(&named),
+        ),
+        (
+            "over",
+            fixture.proxies.issue(&CertificateSpec {
+                has_ended: true,
+                ..named
+            }),
+        ),
+        (
+            "for servers",
+            fixture.proxies.issue(&CertificateSpec {
+                purposes: &[ExtendedKeyUsagePurpose::ServerAuth],
+                ..named
+            }),
+        ),
+        (
+            "a client that is over",
+            fixture.clients.issue(&CertificateSpec {
+                has_ended: true,
+                ..named
+            }),
+        ),
+    ] {
+        println!("{why}");
+        check_refused(&fixture, &identity, &CLAIM).await;
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_without_key_usage_and_one_with_an_intermediate_are_accepted() {
+    let fixture = Fixture::new(&[]).await;
+    let named = CertificateSpec {
+        common_name: "front-proxy-client",
+        ..CertificateSpec::default()
+    };
+    let between = fixture.proxies.below("below").issue(&named);
+    for (identity, user) in [
+        (
+            fixture.proxies.issue(&CertificateSpec {
+                purposes: &[],
+                ..named
+            }),
+            "joe",
+        ),
+        (between, "jane"),
+    ] {
+        let said = format!("X-Remote-User: {user}");
+        check_taken_for(
+            &fixture,
+            Some(&identity),
+            &[&said],
+            user,
+            &["system:authenticated"],
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn groups_uid_and_extra_headers_reach_the_review() {
+    let fixture = Fixture::new(&[]).await;
+    let said = [
+        "X-REMOTE-USER: joe",
+        "x-remote-uid: 17",
+        "X-Remote-Group: a",
+        "x-Remote-group: b",
+        "X-Remote-Extra-Authentication.kubernetes.io%2fcredential-Id: JTI=1",
+    ];
+    assert_eq!(fixture.proxy().await.queue(&said).await, 403);
+    let asked = fixture.api.reviews();
+    let spec = asked.last().unwrap();
+    assert_eq!(spec["user"], "joe");
+    assert_eq!(spec["uid"], "17");
+    assert_eq!(spec["groups"], json!(["a", "b", "system:authenticated"]));
+    assert_eq!(
+        spec["extra"],
+        json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]})
+    );
+}
+
+#[tokio::test]
+async fn http_2_headers_in_lower_case_are_accepted() {
+    let fixture = Fixture::new(&[]).await;
+    let request = http::Request::get(format!("https://localhost{QUEUE}"))
+        .header("x-remote-user", "joe")
+        .header("x-remote-group", "a")
+        .header("x-remote-group", "b");
+    assert_eq!(ask_by_http2(&fixture, request).await, 403);
+    let groups = ["a", "b", "system:authenticated"]
+        .map(str::to_owned)
+        .to_vec();
+    assert_eq!(taken_for(&fixture), ("joe".to_owned(), groups));
+}
+
+#[tokio::test]
+async fn a_thousand_groups_reach_the_review() {
+    let fixture = Fixture::new(&[]).await;
+    let groups: Vec<String> = (0..1015)
+        .map(|number| format!("CN=a group of the directory,OU={number:040}"))
+        .collect();
+    let mut expected = groups.clone();
+    expected.push("system:authenticated".to_owned());
+    let mut said = vec!["X-Remote-User: joe".to_owned()];
+    said.extend(
+        groups
+            .iter()
+            .map(|group| format!("X-Remote-Group: {group}")),
+    );
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    assert_eq!(fixture.proxy().await.queue(&said).await, 403);
+    assert_eq!(taken_for(&fixture), ("joe".to_owned(), expected.clone()));
+    let mut request =
+        http::Request::get(format!("https://localhost{QUEUE}")).header("x-remote-user", "jane");
+    for group in &groups {
+        request = request.header("x-remote-group", group);
+    }
+    assert_eq!(ask_by_http2(&fixture, request).await, 403);
+    assert_eq!(taken_for(&fixture), ("jane".to_owned(), expected));
+}
+
+/// Returns the status code of a front proxy's request.
+async fn ask_by_http2(fixture: &Fixture, request: http::request::Builder) -> u16 {
+    let identity = fixture.proxies.client("front-proxy-client");
+    let stream = TokioIo::new(fixture.open(Some(&identity), b"h2").await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
+            .await
+            .unwrap();
+    let running = tokio::spawn(connection);
+    let request = request.body(Empty::<hyper::body::Bytes>::new()).unwrap();
+    let code = sender
+        .send_request(request)
+        .await
+        .unwrap()
+        .status()
+        .as_u16();
+    running.abort();
+    code
+}
+
+#[tokio::test]
+async fn a_front_proxy_without_a_user_is_unauthorized() {
+    let fixture = Fixture::new(&[]).await;
+    assert_eq!(
+        fixture
+            .proxy()
+            .await
+            .queue(&["X-Remote-Group: system:masters"])
+            .await,
+        401
+    );
+}
+
+#[tokio::test]
+async fn tokens_are_reviewed_once_and_invalid_ones_are_rejected() {
+    let fixture = Fixture::new(&[]).await;
+    let asking = (0..8).map(|_| async {
+        let mut connection = fixture.connect(None).await;
+        connection
+            .queue(&["Authorization: Bearer token-of-reader", CLAIM[0], CLAIM[1]])
+            .await
+    });
+    for code in futures::future::join_all(asking).await {
+        assert!(![401, 403].contains(&code), "{code}");
+    }
+    assert_eq!(fixture.api.tokens(), ["token-of-reader"]);
+    for _ in 0..2 {
+        assert_eq!(
+            fixture
+                .connect(None)
+                .await
+                .queue(&["Authorization: Bearer made-up"])
+                .await,
+            401
+        );
+    }
+    assert_eq!(
+        fixture.api.tokens(),
+        ["made-up"],
+        "that it is wrong is remembered too"
+    );
+    let metrics = fixture.metrics();
+    assert!(
+        metrics.contains(r#"authentication_attempts{result="failure"} 2"#),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains(r#"apiserver_delegated_authn_request_total{code="201"} 2"#),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn probes_need_no_credentials() {
+    let fixture = Fixture::new(&[]).await;
+    let stranger = Ca::new("strangers").client("somebody");
+    for shown in [None, Some(&stranger)] {
+        let (code, body) = fixture.connect(shown).await.get("/livez", &[]).await;
+        assert_eq!(code, 200, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn client_certificates_are_valid_by_the_api_servers_time() {
+    let fixture = Fixture::new(&[]).await;
+    let hours = |hours| Duration::from_hours(hours);
+    let ended = || {
+        fixture.proxies.issue(&CertificateSpec {
+            common_name: "front-proxy-client",
+            has_ended: true,
+            ..CertificateSpec::default()
+        })
+    };
+    let asks = async |identity: Identity| {
+        fixture
+            .connect(Some(&identity))
+            .await
+            .queue(&["X-Remote-User: hpa"])
+            .await
+    };
+    assert_eq!(asks(ended()).await, 401);
+    let own = SystemTime::now();
+    fixture.clock.observe(own - hours(24), own, Instant::now());
+    assert_eq!(
+        asks(ended()).await,
+        404,
+        "this machine's clock is a day ahead"
+    );
+    fixture.clock.observe(own + hours(48), own, Instant::now());
+    assert_eq!(
+        asks(fixture.proxies.client("front-proxy-client")).await,
+        401,
+        "it is two days behind"
+    );
+}

@@ -1,0 +1,130 @@
+//! Access reviews: their attributes and their number.
+
+use delegated_auth::{Attributes, AuthMethod, User};
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, QUEUE};
+
+fn metric(name: usize) -> String {
+    format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/metric-{name}")
+}
+
+async fn read(fixture: &Fixture, user: &str, metrics: usize) -> Vec<u16> {
+    let mut proxy = fixture.proxy().await;
+    let said = format!("X-Remote-User: {user}");
+    let mut codes = Vec::new();
+    for name in 0..metrics {
+        codes.push(proxy.get(&metric(name), &[&said]).await.0);
+    }
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+#[tokio::test]
+async fn a_user_with_access_to_all_metrics_is_reviewed_once() {
+    let fixture = Fixture::new(&[]).await;
+    assert_eq!(read(&fixture, "hpa", 50).await, [404]);
+    let asked = fixture.api.reviews();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let everything = json!({"group": "external.metrics.k8s.io", "resource": "*", "verb": "list", "version": "*"});
+    assert_eq!(asked[0]["resourceAttributes"], everything);
+}
+
+#[tokio::test]
+async fn other_users_are_reviewed_for_each_metric() {
+    let fixture = Fixture::new(&[]).await;
+    assert_eq!(read(&fixture, "reader", 5).await, [404]);
+    let asked = fixture.api.reviews();
+    assert_eq!(asked.len(), 6, "{asked:?}");
+    let own = json!({
+        "group": "external.metrics.k8s.io", "resource": "metric-4", "verb": "list", "version": "v1beta1", "namespace": "shop",
+    });
+    assert_eq!(asked[5]["resourceAttributes"], own);
+    assert_eq!(read(&fixture, "reader", 5).await, [404]);
+    assert_eq!(
+        fixture.api.reviews(),
+        Vec::<Value>::new(),
+        "all of it is remembered"
+    );
+    assert_eq!(read(&fixture, "nobody", 1).await, [403]);
+}
+
+#[tokio::test]
+async fn mode_sar_reviews_each_metric() {
+    let fixture = Fixture::new(&["--authorization-mode=sar"]).await;
+    assert_eq!(read(&fixture, "hpa", 20).await, [404]);
+    assert_eq!(fixture.api.reviews().len(), 20);
+}
+
+#[tokio::test]
+async fn mode_trust_front_proxy_reviews_only_forwarded_requests() {
+    let fixture = Fixture::new(&["--authorization-mode=trust-front-proxy"]).await;
+    assert_eq!(read(&fixture, "nobody", 5).await, [404]);
+    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
+    let mut direct = fixture
+        .connect(Some(&fixture.clients.client("nobody")))
+        .await;
+    assert_eq!(direct.queue(&[]).await, 403, "trust is for the proxy only");
+    let user = User {
+        name: "nobody".to_owned(),
+        method: AuthMethod::FrontProxy,
+        ..User::default()
+    };
+    let attributes = Attributes::Resource {
+        namespace: Some("shop".to_owned()),
+        verb: "list",
+        group: "external.metrics.k8s.io".to_owned(),
+        version: "v1beta1".to_owned(),
+        resource: "queue".to_owned(),
+        subresource: None,
+        name: None,
+    };
+    let refusal = fixture
+        .auth
+        .ensure_reviewed(&user, &attributes)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refusal.starts_with("queue.external.metrics.k8s.io is forbidden: User \"nobody\""),
+        "{refusal}"
+    );
+}
+
+#[tokio::test]
+async fn masters_are_not_reviewed() {
+    let fixture = Fixture::new(&[]).await;
+    let code = fixture
+        .proxy()
+        .await
+        .queue(&[
+            "X-Remote-User: system:kube-aggregator",
+            "X-Remote-Group: system:masters",
+        ])
+        .await;
+    assert_eq!((code, fixture.api.reviews()), (404, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_failed_review_denies_and_is_not_cached() {
+    let fixture = Fixture::new(&[]).await;
+    fixture.api.known.hangs.send_replace(true);
+    let (code, body) = fixture
+        .proxy()
+        .await
+        .get(QUEUE, &["X-Remote-User: hpa"])
+        .await;
+    assert_eq!(code, 403, "{body}");
+    let status: Value = serde_json::from_str(&body).unwrap();
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("no answer from the API server within 3s"),
+        "{message}"
+    );
+    fixture.api.known.hangs.send_replace(false);
+    assert_eq!(
+        fixture.proxy().await.queue(&["X-Remote-User: hpa"]).await,
+        404
+    );
+}

@@ -1,0 +1,289 @@
+//! Authorization by `SubjectAccessReview`s, whose results are cached.
+//!
+//! Source of the cache and of the users that need no review:
+//! `k8s.io/apiserver/plugin/pkg/authorizer/webhook`. A result is cached for longer than there: the
+//! autoscaler returns after 15 s, when upstream's 10 s are over.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+};
+use kube::Client;
+
+use crate::attributes::{Attributes, ForbiddenMessage};
+use crate::coalescing_cache::{CoalescingCache, key};
+use crate::metrics::Metrics;
+use crate::rejection::{AuthorizedScope, Rejection};
+use crate::review;
+use crate::user::{AuthMethod, User};
+
+const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// The access reviews that a request needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum AuthorizationMode {
+    /// One review of the request.
+    Sar,
+    /// A review of access to all metrics; if it denies, one of the request.
+    #[default]
+    SarWildcard,
+    /// No review for users that the API server names: it has authorized the request before it
+    /// proxied it.
+    TrustFrontProxy,
+}
+
+/// Authorizes users.
+#[derive(Clone)]
+pub(crate) struct Authorizer {
+    pub(crate) client: Client,
+    pub(crate) mode: AuthorizationMode,
+    /// The time for which a review that allows is cached.
+    pub(crate) allowed_ttl: Duration,
+    /// The time for which a review that denies is cached.
+    pub(crate) denied_ttl: Duration,
+    /// Reviews of users that the API server names. Other callers cannot evict these.
+    pub(crate) proxied: CoalescingCache<Decision>,
+    /// Reviews of all other users.
+    pub(crate) direct: CoalescingCache<Decision>,
+    pub(crate) metrics: Metrics,
+}
+
+/// The result of an access review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Allowed,
+    /// Denied, with the API server's reason.
+    Denied(String),
+    /// The review failed with this error. The request is denied, and the result is not cached.
+    Unknown(String),
+}
+
+impl Authorizer {
+    /// Authorizes a request and returns the scope of the review that allowed it. `always_reviews`
+    /// also reviews users that mode `trust-front-proxy` trusts.
+    pub(crate) async fn authorize(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+        always_reviews: bool,
+    ) -> Result<AuthorizedScope, Rejection> {
+        if user.is_master() {
+            return Ok(AuthorizedScope::Cluster);
+        }
+        let is_trusted = self.mode == AuthorizationMode::TrustFrontProxy
+            && user.method == AuthMethod::FrontProxy;
+        if is_trusted && !always_reviews {
+            return Ok(AuthorizedScope::Request);
+        }
+        let mut decision = Decision::Denied(String::new());
+        if let Some(wildcard) = self.wildcard_spec(user, attributes) {
+            decision = self.decide(user, wildcard, &user.name).await?;
+            if decision == Decision::Allowed {
+                return Ok(AuthorizedScope::Cluster);
+            }
+        }
+        // After a review that failed, a second one would fail too.
+        if let Decision::Denied(_) = decision {
+            let flow = attributes.namespace().unwrap_or(&user.name);
+            decision = self.decide(user, spec(user, attributes), flow).await?;
+        }
+        let reason = match decision {
+            Decision::Allowed => return Ok(AuthorizedScope::Request),
+            Decision::Denied(reason) => reason,
+            Decision::Unknown(error) => format!("the access review failed: {error}"),
+        };
+        let message = ForbiddenMessage {
+            user: &user.name,
+            attributes,
+            reason: &reason,
+        };
+        Err(Rejection::Forbidden(message.to_string()))
+    }
+
+    /// Returns the review of access to all metrics with this verb, if the mode has one. The
+    /// anonymous user has no such access.
+    fn wildcard_spec(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+    ) -> Option<SubjectAccessReviewSpec> {
+        match attributes {
+            Attributes::Resource { verb, group, .. }
+                if self.mode != AuthorizationMode::Sar && user.method != AuthMethod::Anonymous =>
+            {
+                Some(spec_with(user, Some(wildcard(group, verb)), None))
+            }
+            _ => None,
+        }
+    }
+
+    /// `flow`: the namespace of the request, or the user at the cluster scope.
+    async fn decide(
+        &self,
+        user: &User,
+        spec: SubjectAccessReviewSpec,
+        flow: &str,
+    ) -> Result<Decision, Rejection> {
+        let is_proxied = user.method == AuthMethod::FrontProxy;
+        let cache = if is_proxied {
+            &self.proxied
+        } else {
+            &self.direct
+        };
+        let text = match serde_json::to_vec(&spec) {
+            Ok(text) => text,
+            Err(error) => return Ok(Decision::Unknown(error.to_string())),
+        };
+        let review = self.clone().review(spec, is_proxied);
+        let reviewed = cache.get(key(&text), flow, review).await;
+        self.metrics
+            .reviewed("access", reviewed.as_ref().map(|(_, source)| *source));
+        reviewed
+            .map(|(decision, _)| decision)
+            .ok_or(Rejection::TooManyRequests)
+    }
+
+    async fn review(self, spec: SubjectAccessReviewSpec, is_urgent: bool) -> (Decision, Duration) {
+        let review = SubjectAccessReview {
+            spec,
+            ..SubjectAccessReview::default()
+        };
+        let metrics = &self.metrics.access_reviews;
+        match review::post(&self.client, PATH, &review, is_urgent, metrics).await {
+            Ok(SubjectAccessReview { status, .. }) => match decision(status.unwrap_or_default()) {
+                Decision::Allowed => (Decision::Allowed, self.allowed_ttl),
+                other => (other, self.denied_ttl),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "cannot review access; denying the request");
+                (Decision::Unknown(error.to_string()), Duration::ZERO)
+            }
+        }
+    }
+}
+
+fn decision(status: SubjectAccessReviewStatus) -> Decision {
+    if status.allowed && status.denied != Some(true) {
+        Decision::Allowed
+    } else {
+        Decision::Denied(status.reason.unwrap_or_default())
+    }
+}
+
+/// Returns attributes that only a rule with the resource `*` allows; such a rule covers
+/// subresources. With the subresource `*`, a rule with `*/*` would also match, although it allows no
+/// resource without a subresource.
+fn wildcard(group: &str, verb: &str) -> ResourceAttributes {
+    ResourceAttributes {
+        group: Some(group.to_owned()),
+        resource: Some("*".to_owned()),
+        verb: Some(verb.to_owned()),
+        version: Some("*".to_owned()),
+        ..ResourceAttributes::default()
+    }
+}
+
+fn spec(user: &User, attributes: &Attributes) -> SubjectAccessReviewSpec {
+    match attributes {
+        Attributes::Path { verb, path } => {
+            let attributes = NonResourceAttributes {
+                path: Some(path.clone()),
+                verb: Some((*verb).to_owned()),
+            };
+            spec_with(user, None, Some(attributes))
+        }
+        Attributes::Resource {
+            namespace,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            name,
+        } => {
+            let attributes = ResourceAttributes {
+                namespace: namespace.clone(),
+                verb: Some((*verb).to_owned()),
+                group: Some(group.clone()),
+                version: Some(version.clone()),
+                resource: Some(resource.clone()),
+                subresource: subresource.clone(),
+                name: name.clone(),
+                ..ResourceAttributes::default()
+            };
+            spec_with(user, Some(attributes), None)
+        }
+    }
+}
+
+fn spec_with(
+    user: &User,
+    resource_attributes: Option<ResourceAttributes>,
+    non_resource_attributes: Option<NonResourceAttributes>,
+) -> SubjectAccessReviewSpec {
+    SubjectAccessReviewSpec {
+        user: Some(user.name.clone()),
+        uid: user.uid.clone(),
+        groups: Some(user.groups.clone()),
+        extra: (!user.extra.is_empty()).then(|| user.extra.clone()),
+        resource_attributes,
+        non_resource_attributes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(allowed: bool, denied: Option<bool>, expected: &Decision) {
+        let reason = Some("why".to_owned());
+        let status = SubjectAccessReviewStatus {
+            allowed,
+            denied,
+            reason,
+            evaluation_error: None,
+        };
+        assert_eq!(decision(status), *expected);
+    }
+
+    #[test]
+    fn a_request_is_allowed_unless_it_is_also_denied() {
+        let no = Decision::Denied("why".to_owned());
+        check(true, None, &Decision::Allowed);
+        check(true, Some(false), &Decision::Allowed);
+        check(true, Some(true), &no);
+        check(false, None, &no);
+        check(false, Some(true), &no);
+    }
+
+    #[test]
+    fn a_review_has_the_attributes_that_the_api_server_would_send() {
+        let user = User {
+            name: "me".to_owned(),
+            groups: vec!["a".to_owned()],
+            ..User::default()
+        };
+        let attributes = Attributes::Resource {
+            namespace: Some("shop".to_owned()),
+            verb: "get",
+            group: "custom.metrics.k8s.io".to_owned(),
+            version: "v1beta2".to_owned(),
+            resource: "pods".to_owned(),
+            subresource: Some("rps".to_owned()),
+            name: Some("*".to_owned()),
+        };
+        let expected = serde_json::json!({
+            "user": "me", "groups": ["a"],
+            "resourceAttributes": {
+                "namespace": "shop", "verb": "get", "group": "custom.metrics.k8s.io", "version": "v1beta2",
+                "resource": "pods", "subresource": "rps", "name": "*",
+            },
+        });
+        assert_eq!(
+            serde_json::to_value(spec(&user, &attributes)).unwrap(),
+            expected
+        );
+    }
+}

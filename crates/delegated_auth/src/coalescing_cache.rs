@@ -1,0 +1,374 @@
+//! A cache that coalesces concurrent requests with the same key. The number of its entries and of
+//! its requests in flight is bounded.
+//!
+//! `moka` keeps the entries and coalesces the requests. The limits on requests in flight are ours,
+//! and so is the age of an entry: it follows tokio's clock, which tests control.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+use moka::policy::EvictionPolicy;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+/// The largest number of entries.
+const CAPACITY: u64 = 8192;
+
+/// The largest number of requests in flight.
+const IN_FLIGHT: usize = 256;
+/// The largest number of requests in flight of one flow.
+const IN_FLIGHT_PER_FLOW: usize = IN_FLIGHT / 8;
+
+/// The key of a request: of constant size, and without the secrets of the request.
+pub type Key = [u8; 32];
+
+/// Returns the key of a request.
+pub fn key(request: &[u8]) -> Key {
+    Sha256::digest(request).into()
+}
+
+/// The source of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The cache.
+    Cached,
+    /// A request of another caller that was in flight.
+    Coalesced,
+    /// A request of this caller.
+    Fetched,
+}
+
+/// A cache of responses. Clones share it.
+pub struct CoalescingCache<V> {
+    entries: Cache<Key, Entry<V>>,
+    in_flight: Arc<Mutex<InFlight>>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry<V> {
+    /// `None` if the request exceeded a limit.
+    response: Option<V>,
+    expires: Instant,
+}
+
+impl<V> Entry<V> {
+    fn is_expired(&self) -> bool {
+        self.expires <= Instant::now()
+    }
+}
+
+impl<V> Clone for CoalescingCache<V> {
+    fn clone(&self) -> Self {
+        Self {
+            entries: self.entries.clone(),
+            in_flight: Arc::clone(&self.in_flight),
+        }
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> Default for CoalescingCache<V> {
+    fn default() -> Self {
+        Self {
+            entries: Cache::builder()
+                .max_capacity(CAPACITY)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
+            in_flight: Arc::default(),
+        }
+    }
+}
+
+impl<V: Clone + Send + Sync + 'static> CoalescingCache<V> {
+    /// Returns the response of a request and its source. `fetch` sends the request; it returns the
+    /// response and the time for which the response may be cached. It runs to its end even if the
+    /// caller goes away, so that the next caller finds the response.
+    ///
+    /// Returns `None` if too many requests are in flight, in total or of this `flow`, such as a
+    /// namespace.
+    pub async fn get(
+        &self,
+        key: Key,
+        flow: &str,
+        fetch: impl Future<Output = (V, Duration)> + Send + 'static,
+    ) -> Option<(V, Source)> {
+        if let Some(entry) = self.entries.get(&key).await
+            && !entry.is_expired()
+        {
+            return Some((entry.response?, Source::Cached));
+        }
+        let (cache, flow) = (self.clone(), Arc::from(flow));
+        let fetched = tokio::spawn(async move {
+            let fetch = InFlight::run(Arc::clone(&cache.in_flight), flow, fetch);
+            let entry = cache.entries.entry(key);
+            let entry = entry.or_insert_with_if(fetch, Entry::is_expired).await;
+            let source = if entry.is_fresh() {
+                Source::Fetched
+            } else {
+                Source::Coalesced
+            };
+            let entry = entry.into_value();
+            if entry.is_expired() {
+                cache.entries.invalidate(&key).await;
+            }
+            entry.response.map(|response| (response, source))
+        });
+        // An error means that the request panicked.
+        fetched.await.ok()?
+    }
+
+    #[cfg(test)]
+    async fn sizes(&self) -> (u64, usize) {
+        self.entries.run_pending_tasks().await;
+        (
+            self.entries.entry_count(),
+            self.in_flight.lock().0.values().sum(),
+        )
+    }
+}
+
+/// The number of requests in flight of each flow.
+#[derive(Debug, Default)]
+struct InFlight(HashMap<Arc<str>, usize>);
+
+impl InFlight {
+    async fn run<V>(
+        counts: Arc<Mutex<Self>>,
+        flow: Arc<str>,
+        fetch: impl Future<Output = (V, Duration)>,
+    ) -> Entry<V> {
+        let Some(permit) = Permit::acquire(counts, flow) else {
+            return Entry {
+                response: None,
+                expires: Instant::now(),
+            };
+        };
+        let (response, ttl) = fetch.await;
+        drop(permit);
+        Entry {
+            response: Some(response),
+            expires: Instant::now() + ttl,
+        }
+    }
+}
+
+/// One request in flight. Dropping it makes room for another.
+struct Permit {
+    counts: Arc<Mutex<InFlight>>,
+    flow: Arc<str>,
+}
+
+impl Permit {
+    fn acquire(counts: Arc<Mutex<InFlight>>, flow: Arc<str>) -> Option<Self> {
+        {
+            let flows = &mut counts.lock().0;
+            let of_flow = flows.get(&flow).copied().unwrap_or_default();
+            if of_flow >= IN_FLIGHT_PER_FLOW || flows.values().sum::<usize>() >= IN_FLIGHT {
+                return None;
+            }
+            flows.insert(Arc::clone(&flow), of_flow + 1);
+        }
+        Some(Self { counts, flow })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let flows = &mut self.counts.lock().0;
+        if let Some(count) = flows.get_mut(&self.flow) {
+            *count -= 1;
+            if *count == 0 {
+                flows.remove(&self.flow);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::future::{join_all, pending};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn concurrent_requests_with_one_key_are_sent_once() {
+        let cache = CoalescingCache::default();
+        let slowly = || async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            ("yes", MINUTE)
+        };
+        let found: Vec<_> =
+            join_all((0..100).map(|_| cache.get(key(b"a"), "shop", slowly()))).await;
+        assert_eq!(
+            found
+                .iter()
+                .filter(|found| **found == Some(("yes", Source::Fetched)))
+                .count(),
+            1
+        );
+        assert_eq!(
+            found
+                .iter()
+                .filter(|found| **found == Some(("yes", Source::Coalesced)))
+                .count(),
+            99
+        );
+        assert_eq!(
+            cache.get(key(b"a"), "shop", slowly()).await,
+            Some(("yes", Source::Cached))
+        );
+        tokio::time::sleep(MINUTE).await;
+        assert_eq!(
+            cache.get(key(b"a"), "shop", slowly()).await,
+            Some(("yes", Source::Fetched))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_outlives_its_caller() {
+        let cache = CoalescingCache::default();
+        let slowly = || async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            ("yes", MINUTE)
+        };
+        let impatient = tokio::time::timeout(
+            Duration::from_secs(1),
+            cache.get(key(b"a"), "shop", slowly()),
+        );
+        assert!(impatient.await.is_err());
+        assert_eq!(
+            cache.get(key(b"a"), "shop", slowly()).await,
+            Some(("yes", Source::Coalesced))
+        );
+        assert_eq!(
+            cache.get(key(b"a"), "shop", slowly()).await,
+            Some(("yes", Source::Cached))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_response_without_a_ttl_is_fetched_again() {
+        let cache = CoalescingCache::default();
+        for _ in 0..2 {
+            assert_eq!(
+                cache
+                    .get(key(b"a"), "shop", async { ("?", Duration::ZERO) })
+                    .await,
+                Some(("?", Source::Fetched))
+            );
+        }
+        assert_eq!(cache.sizes().await, (0, 0));
+    }
+
+    #[tokio::test]
+    async fn distinct_keys_do_not_exceed_the_capacity() {
+        let cache = CoalescingCache::default();
+        for request in 0..50_000u32 {
+            cache
+                .get(key(&request.to_be_bytes()), "shop", async {
+                    ("no", MINUTE)
+                })
+                .await
+                .unwrap();
+        }
+        let (entries, in_flight) = cache.sizes().await;
+        assert!(
+            entries <= CAPACITY && in_flight == 0,
+            "{entries} entries, {in_flight} in flight"
+        );
+    }
+
+    #[tokio::test]
+    async fn many_keys_do_not_evict_an_entry_that_is_used() {
+        let cache = CoalescingCache::default();
+        let get = async |name: u32| {
+            let fetch = async { ("yes", MINUTE) };
+            let (_, source) = cache.get(key(&name.to_be_bytes()), "shop", fetch).await?;
+            Some(source)
+        };
+        assert_eq!(get(0).await, Some(Source::Fetched));
+        for other in 1..20_000 {
+            get(other).await;
+            if other % 1000 == 0 {
+                assert_eq!(get(0).await, Some(Source::Cached), "after {other}");
+            }
+        }
+        assert_eq!(get(1).await, Some(Source::Fetched));
+        assert_eq!(get(19_999).await, Some(Source::Cached));
+    }
+
+    #[tokio::test]
+    async fn requests_beyond_the_limit_are_not_sent() {
+        let cache = CoalescingCache::<&str>::default();
+        let mut waiting: Vec<_> = Vec::new();
+        for request in 0..IN_FLIGHT as u32 {
+            let cache = cache.clone();
+            waiting.push(tokio::spawn(async move {
+                cache
+                    .get(
+                        key(&request.to_be_bytes()),
+                        &(request % 8).to_string(),
+                        pending(),
+                    )
+                    .await
+            }));
+        }
+        while cache.sizes().await.1 < IN_FLIGHT {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(
+            cache
+                .get(key(b"one more"), "shop", async { ("yes", MINUTE) })
+                .await,
+            None
+        );
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn slow_requests_of_one_flow_leave_room_for_others() {
+        let cache = CoalescingCache::<&str>::default();
+        let mut waiting: Vec<_> = Vec::new();
+        for request in 0..IN_FLIGHT as u32 {
+            let cache = cache.clone();
+            waiting.push(tokio::spawn(async move {
+                cache
+                    .get(key(&request.to_be_bytes()), "hostile", pending())
+                    .await
+            }));
+        }
+        while cache.sizes().await.1 < IN_FLIGHT_PER_FLOW {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..IN_FLIGHT {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cache.sizes().await.1, IN_FLIGHT_PER_FLOW);
+        assert_eq!(
+            cache
+                .get(key(b"a"), "shop", async { ("yes", MINUTE) })
+                .await,
+            Some(("yes", Source::Fetched))
+        );
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_panics_leaves_nothing_behind() {
+        let cache = CoalescingCache::<&str>::default();
+        let broken = async { panic!("a test's own panic") };
+        assert_eq!(cache.get(key(b"a"), "shop", broken).await, None);
+        assert_eq!(cache.sizes().await, (0, 0));
+        assert_eq!(
+            cache
+                .get(key(b"a"), "shop", async { ("yes", MINUTE) })
+                .await,
+            Some(("yes", Source::Fetched))
+        );
+    }
+}

@@ -1,0 +1,315 @@
+//! The configuration of authentication: CA bundles of front proxies and clients, and the request
+//! headers of front proxies.
+//!
+//! The entries are those of the `ConfigMap` `extension-apiserver-authentication`, which the API
+//! server writes; lists are JSON arrays. Source of the keys:
+//! `k8s.io/apiserver/pkg/server/options/authentication.go`.
+
+use std::collections::BTreeMap;
+
+use http::HeaderName;
+
+use crate::ca_bundle::{BundleError, CaBundle};
+
+/// The configuration of authentication.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AuthenticationConfig {
+    /// `None` without a front proxy CA: no request headers are accepted.
+    pub(crate) front_proxy: Option<RequestHeaderConfig>,
+    /// The CA bundle of client certificates.
+    pub(crate) client_ca: Option<CaBundle>,
+    /// A number that changes with the configuration.
+    pub(crate) generation: u64,
+    /// The entries that it was parsed from.
+    pub(crate) entries: Entries,
+}
+
+/// The front proxies and their request headers.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestHeaderConfig {
+    /// The CA bundle of front proxies.
+    pub(crate) ca: CaBundle,
+    /// Allowed common names; an empty list allows any. An empty name matches no certificate.
+    pub(crate) allowed_names: Vec<String>,
+    pub(crate) username_headers: Vec<HeaderName>,
+    pub(crate) uid_headers: Vec<HeaderName>,
+    pub(crate) group_headers: Vec<HeaderName>,
+    /// Prefixes of headers with extra attributes, in lower case.
+    pub(crate) extra_prefixes: Vec<String>,
+}
+
+/// The reason that a configuration cannot be used, with the key of the entry.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// A CA bundle.
+    #[error("{key}: {error}")]
+    Bundle {
+        key: &'static str,
+        error: BundleError,
+    },
+    /// A list.
+    #[error("{key}: expected a JSON array of strings: {error}")]
+    List {
+        key: &'static str,
+        error: serde_json::Error,
+    },
+    /// The name of a header.
+    #[error("{key}: {name:?} is not the name of a header")]
+    Header { key: &'static str, name: String },
+}
+
+/// The entries of the `ConfigMap`.
+pub(crate) type Entries = BTreeMap<String, String>;
+
+pub(crate) const CLIENT_CA: &str = "client-ca-file";
+pub(crate) const FRONT_PROXY_CA: &str = "requestheader-client-ca-file";
+const ALLOWED_NAMES: &str = "requestheader-allowed-names";
+const USERNAME_HEADERS: &str = "requestheader-username-headers";
+const UID_HEADERS: &str = "requestheader-uid-headers";
+const GROUP_HEADERS: &str = "requestheader-group-headers";
+const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
+
+impl AuthenticationConfig {
+    pub(crate) fn parse(entries: Entries, generation: u64) -> Result<Self, ConfigError> {
+        Ok(Self {
+            front_proxy: front_proxy(&entries)?,
+            client_ca: bundle(&entries, CLIENT_CA)?,
+            generation,
+            entries,
+        })
+    }
+
+    /// Returns warnings for operators.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let front_proxy_ca = self.front_proxy.as_ref().map(|proxy| &proxy.ca);
+        let bundles = [
+            (FRONT_PROXY_CA, front_proxy_ca),
+            (CLIENT_CA, self.client_ca.as_ref()),
+        ];
+        let mut warnings = Vec::new();
+        for (key, bundle) in bundles {
+            for error in bundle.into_iter().flat_map(CaBundle::skipped) {
+                warnings.push(format!("{key}: skipped a certificate: {error}"));
+            }
+        }
+        match (&self.front_proxy, &self.client_ca) {
+            (None, _) => warnings.push(format!(
+                "no {FRONT_PROXY_CA}: requests through API aggregation are anonymous"
+            )),
+            (Some(proxy), Some(client_ca))
+                if proxy.allowed_names.is_empty()
+                    && proxy.ca.shares_certificate_with(client_ca) =>
+            {
+                warnings.push(format!(
+                    "{FRONT_PROXY_CA} and {CLIENT_CA} share a CA and {ALLOWED_NAMES} is empty: \
+                     any client with a certificate can claim to be any user"
+                ));
+            }
+            _ => {}
+        }
+        warnings
+    }
+}
+
+impl RequestHeaderConfig {
+    /// Whether a front proxy may have this common name.
+    pub(crate) fn allows(&self, name: &str) -> bool {
+        self.allowed_names.is_empty()
+            || !name.is_empty() && self.allowed_names.iter().any(|allowed| allowed == name)
+    }
+}
+
+fn front_proxy(entries: &Entries) -> Result<Option<RequestHeaderConfig>, ConfigError> {
+    let Some(ca) = bundle(entries, FRONT_PROXY_CA)? else {
+        return Ok(None);
+    };
+    Ok(Some(RequestHeaderConfig {
+        ca,
+        allowed_names: list(entries, ALLOWED_NAMES)?,
+        username_headers: headers(entries, USERNAME_HEADERS)?,
+        uid_headers: headers(entries, UID_HEADERS)?,
+        group_headers: headers(entries, GROUP_HEADERS)?,
+        extra_prefixes: names(entries, EXTRA_PREFIXES)?
+            .map(|prefix| prefix.to_ascii_lowercase())
+            .collect(),
+    }))
+}
+
+fn entry<'a>(entries: &'a Entries, key: &str) -> Option<&'a String> {
+    entries.get(key).filter(|text| !text.trim().is_empty())
+}
+
+fn bundle(entries: &Entries, key: &'static str) -> Result<Option<CaBundle>, ConfigError> {
+    entry(entries, key)
+        .map(|pem| CaBundle::parse(pem).map_err(|error| ConfigError::Bundle { key, error }))
+        .transpose()
+}
+
+/// Keeps empty names: a list of empty names is not an empty list, which would allow any name.
+fn list(entries: &Entries, key: &'static str) -> Result<Vec<String>, ConfigError> {
+    let Some(text) = entry(entries, key) else {
+        return Ok(Vec::new());
+    };
+    let names: Option<Vec<String>> =
+        serde_json::from_str(text).map_err(|error| ConfigError::List { key, error })?;
+    Ok(names.unwrap_or_default())
+}
+
+/// Drops empty names: an empty prefix would match every header.
+fn names(
+    entries: &Entries,
+    key: &'static str,
+) -> Result<impl Iterator<Item = String>, ConfigError> {
+    Ok(list(entries, key)?
+        .into_iter()
+        .filter(|name| !name.is_empty()))
+}
+
+fn headers(entries: &Entries, key: &'static str) -> Result<Vec<HeaderName>, ConfigError> {
+    let header = |name: String| {
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfigError::Header { key, name })
+    };
+    names(entries, key)?.map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    use super::*;
+
+    fn ca() -> String {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .self_signed(&KeyPair::generate().unwrap())
+            .unwrap()
+            .pem()
+    }
+
+    fn entries(entries: &[(&str, &str)]) -> Entries {
+        entries
+            .iter()
+            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn the_entries_that_the_api_server_writes_are_parsed() {
+        let (proxy, clients) = (ca(), ca());
+        let entries = entries(&[
+            (CLIENT_CA, &clients),
+            (FRONT_PROXY_CA, &(proxy + &ca())),
+            (ALLOWED_NAMES, r#"["front-proxy-client"]"#),
+            (USERNAME_HEADERS, r#"["X-Remote-User"]"#),
+            (GROUP_HEADERS, r#"["X-Remote-Group"]"#),
+            (EXTRA_PREFIXES, r#"["X-Remote-Extra-"]"#),
+        ]);
+        let config = AuthenticationConfig::parse(entries, 7).unwrap();
+        let proxy = config.front_proxy.as_ref().unwrap();
+        assert_eq!(proxy.allowed_names, ["front-proxy-client"]);
+        assert_eq!(proxy.username_headers, ["x-remote-user"]);
+        assert_eq!(proxy.uid_headers, Vec::<HeaderName>::new());
+        assert_eq!(proxy.extra_prefixes, ["x-remote-extra-"]);
+        assert!(config.client_ca.is_some());
+        assert_eq!((config.warnings(), config.generation), (Vec::new(), 7));
+    }
+
+    #[test]
+    fn without_a_front_proxy_ca_there_is_no_front_proxy_and_a_warning() {
+        for entries in [
+            entries(&[]),
+            entries(&[
+                (CLIENT_CA, &ca()),
+                (USERNAME_HEADERS, r#"["X-Remote-User"]"#),
+            ]),
+        ] {
+            let config = AuthenticationConfig::parse(entries, 0).unwrap();
+            assert!(config.front_proxy.is_none());
+            assert!(
+                config.warnings()[0].contains("requestheader-client-ca-file"),
+                "{:?}",
+                config.warnings()
+            );
+        }
+    }
+
+    #[test]
+    fn a_shared_ca_without_allowed_names_is_a_warning() {
+        let shared = ca();
+        let both = [(CLIENT_CA, shared.as_str()), (FRONT_PROXY_CA, &shared)];
+        let warnings = AuthenticationConfig::parse(entries(&both), 0)
+            .unwrap()
+            .warnings();
+        assert!(
+            warnings
+                .iter()
+                .any(|warning| warning.contains("can claim to be any user")),
+            "{warnings:?}"
+        );
+        let named = [both[0], both[1], (ALLOWED_NAMES, r#"["proxy"]"#)];
+        assert_eq!(
+            AuthenticationConfig::parse(entries(&named), 0)
+                .unwrap()
+                .warnings(),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn an_empty_name_in_the_list_allows_no_certificate() {
+        let proxy = ca();
+        for (list, allowed, refused) in [
+            (r#"[""]"#, &[][..], &["", "proxy"][..]),
+            (r#"["", "proxy"]"#, &["proxy"], &["", "other"]),
+            (r#"["proxy"]"#, &["proxy"], &["", "other"]),
+            ("[]", &["", "proxy"], &[]),
+            ("null", &["", "proxy"], &[]),
+            ("", &["", "proxy"], &[]),
+        ] {
+            let config = AuthenticationConfig::parse(
+                entries(&[(FRONT_PROXY_CA, &proxy), (ALLOWED_NAMES, list)]),
+                0,
+            )
+            .unwrap();
+            let proxy = config.front_proxy.unwrap();
+            for (names, expected) in [(allowed, true), (refused, false)] {
+                assert!(
+                    names.iter().all(|name| proxy.allows(name) == expected),
+                    "{list}: {names:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_key() {
+        let proxy = ca();
+        for (entries, expected) in [
+            (
+                entries(&[(
+                    FRONT_PROXY_CA,
+                    "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+                )]),
+                "requestheader-client-ca-file: ",
+            ),
+            (
+                entries(&[(CLIENT_CA, "nothing")]),
+                "client-ca-file: no usable certificate",
+            ),
+            (
+                entries(&[(FRONT_PROXY_CA, &proxy), (ALLOWED_NAMES, "a,b")]),
+                "requestheader-allowed-names: expected a JSON array",
+            ),
+            (
+                entries(&[(FRONT_PROXY_CA, &proxy), (GROUP_HEADERS, r#"["a b"]"#)]),
+                "requestheader-group-headers: \"a b\" is not",
+            ),
+        ] {
+            let error = AuthenticationConfig::parse(entries, 0)
+                .unwrap_err()
+                .to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Authentication and authorization of an extension API server, delegated to the Kubernetes API
+//! server.
+//!
+//! Callers are authenticated in the order of `k8s.io/apiserver`'s delegated authentication: request
+//! headers of a front proxy (the API server itself), a client certificate, a bearer token, else
+//! anonymous. The API server then authorizes them by a `SubjectAccessReview`. Request headers are
+//! accepted only on a front proxy's connection, and headers that name a user are removed from every
+//! request.
+
+mod always_allowed;
+mod args;
+mod attributes;
+mod authorizer;
+mod ca_bundle;
+mod certificate_authenticator;
+pub mod coalescing_cache;
+mod config;
+mod config_watcher;
+mod last_known;
+mod metrics;
+mod overrides;
+mod rejection;
+mod request_headers;
+mod review;
+mod subject;
+mod token_authenticator;
+mod user;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use anyhow::Context as _;
+use http::HeaderMap;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use prometheus::Registry;
+use runtime::client::connect;
+use runtime::throttle::Throttle;
+use runtime::{ApiServerClock, Chassis, Readiness};
+use rustls_pki_types::UnixTime;
+use serving::tls::PeerCertificates;
+
+use authorizer::Authorizer;
+use certificate_authenticator::CertificateAuthenticator;
+use coalescing_cache::CoalescingCache;
+use config::AuthenticationConfig;
+use config_watcher::{ConfigWatcher, NAMESPACE};
+use metrics::Metrics;
+use overrides::ConfigOverrides;
+use request_headers::{InvalidHeader, strip_identity_headers};
+use token_authenticator::{TokenAuthenticator, TokenUser, bearer_token};
+
+pub use always_allowed::AlwaysAllowedPath;
+pub use args::AuthArgs;
+pub use attributes::Attributes;
+pub use authorizer::AuthorizationMode;
+pub use overrides::OverrideArgs;
+pub use rejection::{AuthorizedScope, Rejection};
+pub use user::{AuthMethod, User};
+
+/// Reviews per second, and in a burst; upstream's limits. A quarter of the burst is reserved for
+/// users that the API server names. Other reviews fail fast instead of draining the reserve.
+const QPS: f64 = 200.0;
+const BURST: u32 = 400;
+
+/// Authenticates and authorizes callers. Clones share all state.
+#[derive(Clone)]
+pub struct DelegatedAuth {
+    config: ConfigWatcher,
+    config_maps: Api<ConfigMap>,
+    certificates: Arc<CertificateAuthenticator>,
+    tokens: TokenAuthenticator,
+    authorizer: Authorizer,
+    always_allowed: Arc<[AlwaysAllowedPath]>,
+    anonymous_auth: bool,
+    metrics: Metrics,
+    /// The clock for the validity of certificates.
+    clock: ApiServerClock,
+}
+
+impl fmt::Debug for DelegatedAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelegatedAuth")
+            .field("config", &self.config)
+            .field("mode", &self.authorizer.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The credentials of a request.
+struct Credentials<'a> {
+    /// The configuration when the request was first read. It applies to the end of the request.
+    config: Arc<AuthenticationConfig>,
+    peer: Option<&'a PeerCertificates>,
+    /// The user that the request headers name, not yet verified.
+    headers: Result<Option<User>, InvalidHeader>,
+    token: Option<String>,
+}
+
+impl DelegatedAuth {
+    /// Creates an instance that posts reviews through `client`. It trusts no front proxy and no
+    /// client certificate before [`DelegatedAuth::load`]. Names of metrics begin with
+    /// `metrics_prefix`.
+    pub fn new(
+        args: AuthArgs,
+        client: Client,
+        registry: &Registry,
+        metrics_prefix: &str,
+        readiness: &Readiness,
+    ) -> Result<Self, prometheus::Error> {
+        let AuthArgs {
+            anonymous_auth,
+            authentication_token_webhook_cache_ttl,
+            authorization_mode,
+            authorization_always_allow_paths,
+            authorization_webhook_cache_authorized_ttl,
+            authorization_webhook_cache_unauthorized_ttl,
+            overrides,
+        } = args;
+        let metrics = Metrics::register(registry, metrics_prefix)?;
+        Ok(Self {
+            config: ConfigWatcher::new(
+                ConfigOverrides::new(overrides),
+                readiness.condition("authentication"),
+                metrics.clone(),
+            ),
+            config_maps: Api::namespaced(client.clone(), NAMESPACE),
+            certificates: Arc::default(),
+            tokens: TokenAuthenticator {
+                client: client.clone(),
+                ttl: authentication_token_webhook_cache_ttl.into(),
+                cache: CoalescingCache::default(),
+                metrics: metrics.clone(),
+            },
+            authorizer: Authorizer {
+                client,
+                mode: authorization_mode,
+                allowed_ttl: authorization_webhook_cache_authorized_ttl.into(),
+                denied_ttl: authorization_webhook_cache_unauthorized_ttl.into(),
+                proxied: CoalescingCache::default(),
+                direct: CoalescingCache::default(),
+                metrics: metrics.clone(),
+            },
+            always_allowed: authorization_always_allow_paths.into(),
+            anonymous_auth,
+            metrics,
+            clock: ApiServerClock::default(),
+        })
+    }
+
+    /// Checks the validity of certificates by this clock instead of the machine's.
+    #[must_use]
+    pub fn with_clock(self, clock: ApiServerClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    fn now(&self) -> UnixTime {
+        UnixTime::since_unix_epoch(
+            self.clock
+                .now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
+        )
+    }
+
+    /// Creates an instance with a client and a rate limit of its own, loads the configuration and
+    /// follows it in a task. Returns `None` on shutdown.
+    pub async fn start(
+        args: AuthArgs,
+        chassis: &Chassis,
+        metrics_prefix: &str,
+    ) -> anyhow::Result<Option<Self>> {
+        let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
+        let client = connect(
+            chassis.config.clone(),
+            throttle,
+            chassis.rest_metrics.clone(),
+        )?;
+        let (registry, readiness) = (&chassis.registry, &chassis.readiness);
+        let auth = Self::new(args, client, registry, metrics_prefix, readiness)
+            .context("register the metrics of authentication")?
+            .with_clock(chassis.clock());
+        let Some(loaded) = chassis.shutdown.run_until_cancelled(auth.load()).await else {
+            return Ok(None);
+        };
+        loaded?;
+        chassis
+            .tasks
+            .spawn_until_shutdown("authentication", auth.clone().follow());
+        Ok(Some(auth))
+    }
+
+    /// Loads the configuration. Retries until the API server answers; fails if it denies access.
+    pub async fn load(&self) -> anyhow::Result<()> {
+        Ok(self.config.load(&self.config_maps).await?)
+    }
+
+    /// Follows changes of the configuration. Never returns.
+    pub async fn follow(self) {
+        self.config.follow(self.config_maps).await;
+    }
+
+    /// Authenticates and authorizes a request. Removes the headers that name a user in any case.
+    pub async fn authorize(
+        &self,
+        peer: Option<&PeerCertificates>,
+        headers: &mut HeaderMap,
+        attributes: &Attributes,
+    ) -> Result<(User, AuthorizedScope), Rejection> {
+        let credentials = self.take_credentials(peer, headers);
+        if let Attributes::Path { path, .. } = attributes
+            && self
+                .always_allowed
+                .iter()
+                .any(|allowed| allowed.matches(path))
+        {
+            return Ok((User::anonymous(), AuthorizedScope::Request));
+        }
+        let user = self.authenticate(credentials).await;
+        self.metrics.attempted(user.is_some());
+        let user = user.ok_or(Rejection::Unauthorized)?;
+        let scope = self.authorizer.authorize(&user, attributes, false).await?;
+        Ok((user, scope))
+    }
+
+    /// Whether the connection is a front proxy's.
+    pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
+        let verification = self
+            .certificates
+            .verify(&self.config.get(), peer, self.now());
+        matches!(verification.front_proxy, Some(Ok(())))
+    }
+
+    /// Reviews the access of an authorized user that mode `trust-front-proxy` has not reviewed:
+    /// another provider sees the adapter's own identity, not the caller's.
+    pub async fn ensure_reviewed(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+    ) -> Result<(), Rejection> {
+        if self.authorizer.mode == AuthorizationMode::TrustFrontProxy {
+            self.authorizer.authorize(user, attributes, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Authorizes a user for the same request at the cluster scope.
+    pub async fn authorize_at_cluster_scope(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+    ) -> Result<(), Rejection> {
+        self.authorizer
+            .authorize(user, &attributes.at_cluster_scope(), true)
+            .await?;
+        Ok(())
+    }
+
+    fn take_credentials<'a>(
+        &self,
+        peer: Option<&'a PeerCertificates>,
+        headers: &mut HeaderMap,
+    ) -> Credentials<'a> {
+        let config = self.config.get();
+        let front_proxy = config.front_proxy.as_ref();
+        let user = front_proxy
+            .filter(|_| peer.is_some())
+            .map_or(Ok(None), |front_proxy| front_proxy.user(headers));
+        let token = bearer_token(headers);
+        strip_identity_headers(front_proxy, headers);
+        Credentials {
+            config,
+            peer,
+            headers: user,
+            token,
+        }
+    }
+
+    /// Returns the user of a request; the anonymous one only if no credential is invalid.
+    async fn authenticate(&self, credentials: Credentials<'_>) -> Option<User> {
+        let mut is_invalid = false;
+        if let Some(peer) = credentials.peer {
+            let verification = self
+                .certificates
+                .verify(&credentials.config, peer, self.now());
+            match verification.user(credentials.headers) {
+                Ok(Some(user)) => return Some(user.authenticated()),
+                Ok(None) => {}
+                Err(errors) => {
+                    tracing::debug!(errors, "rejecting a client certificate");
+                    is_invalid = true;
+                }
+            }
+        }
+        if let Some(token) = credentials.token {
+            match self.tokens.authenticate(&token).await {
+                TokenUser::User(user) => return Some(user.authenticated()),
+                TokenUser::Invalid | TokenUser::Unknown => is_invalid = true,
+            }
+        }
+        (!is_invalid && self.anonymous_auth).then(User::anonymous)
+    }
+}

@@ -1,0 +1,107 @@
+//! Metrics of authentication and authorization. Those that `k8s.io/apiserver` has too keep its
+//! names, labels and buckets.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+
+use crate::coalescing_cache::Source;
+
+const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
+
+/// All metrics of the crate. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    attempts: IntCounterVec,
+    reviews: IntCounterVec,
+    front_proxy_configured: IntGauge,
+    pub(crate) token_reviews: RequestMetrics,
+    pub(crate) access_reviews: RequestMetrics,
+}
+
+/// Metrics of one kind of request to the API server.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestMetrics {
+    requests: IntCounterVec,
+    durations: HistogramVec,
+}
+
+impl Metrics {
+    pub(crate) fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
+        let attempts = Opts::new(
+            "authentication_attempts",
+            "Authentication attempts by result.",
+        );
+        let reviews = Opts::new(
+            format!("{prefix}_reviews_total"),
+            "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.",
+        );
+        let metrics = Self {
+            attempts: IntCounterVec::new(attempts, &["result"])?,
+            reviews: IntCounterVec::new(reviews, &["review", "source"])?,
+            front_proxy_configured: IntGauge::new(
+                format!("{prefix}_front_proxy_configured"),
+                "1 if the CA of front proxies is configured, so that requests through API aggregation can be authenticated.",
+            )?,
+            token_reviews: RequestMetrics::register(registry, "authn")?,
+            access_reviews: RequestMetrics::register(registry, "authz")?,
+        };
+        registry.register(Box::new(metrics.attempts.clone()))?;
+        registry.register(Box::new(metrics.reviews.clone()))?;
+        registry.register(Box::new(metrics.front_proxy_configured.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn attempted(&self, is_authenticated: bool) {
+        let result = if is_authenticated {
+            "success"
+        } else {
+            "failure"
+        };
+        self.attempts.with_label_values(&[result]).inc();
+    }
+
+    /// Counts a review by the source of its result; `None` if a limit rejected it.
+    pub(crate) fn reviewed(&self, review: &str, source: Option<Source>) {
+        let source = match source {
+            Some(Source::Cached) => "cache",
+            Some(Source::Coalesced) => "coalesced",
+            Some(Source::Fetched) => "api_server",
+            None => "rejected",
+        };
+        self.reviews.with_label_values(&[review, source]).inc();
+    }
+
+    pub(crate) fn set_front_proxy_configured(&self, is_configured: bool) {
+        self.front_proxy_configured.set(is_configured.into());
+    }
+}
+
+impl RequestMetrics {
+    fn register(registry: &Registry, kind: &str) -> Result<Self, prometheus::Error> {
+        let requests = Opts::new(
+            format!("apiserver_delegated_{kind}_request_total"),
+            "Requests to the API server by status code.",
+        );
+        let durations = HistogramOpts::new(
+            format!("apiserver_delegated_{kind}_request_duration_seconds"),
+            "Latency of requests to the API server in seconds, by status code.",
+        );
+        let metrics = Self {
+            requests: IntCounterVec::new(requests, &["code"])?,
+            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["code"])?,
+        };
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.durations.clone()))?;
+        Ok(metrics)
+    }
+
+    /// Records an attempt; `None` without a status code.
+    pub(crate) fn observe(&self, code: Option<u16>, duration: Duration) {
+        let code = code.map_or("<error>".to_owned(), |code| code.to_string());
+        self.requests.with_label_values(&[&code]).inc();
+        self.durations
+            .with_label_values(&[&code])
+            .observe(duration.as_secs_f64());
+    }
+}

@@ -1,0 +1,114 @@
+//! The subject and the validity of a certificate, as Go reads them: the last common name, and every
+//! organization.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use rustls_pki_types::{CertificateDer, UnixTime};
+use serving::tls::PeerCertificates;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::x509::AttributeTypeAndValue;
+
+/// The subject of a client certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    /// The common name; may be empty.
+    pub(crate) common_name: String,
+    pub(crate) organizations: Vec<String>,
+}
+
+/// The reason that a certificate has no readable subject.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SubjectError {
+    /// It is not a certificate.
+    #[error("the certificate cannot be read")]
+    Unreadable,
+    /// A name has an unknown encoding.
+    #[error("a name in the certificate cannot be read")]
+    Name,
+}
+
+/// Returns the subject of the first certificate of the chain, the client's.
+pub(crate) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError> {
+    let certificate = parse(chain.0.first().ok_or(SubjectError::Unreadable)?)?;
+    let name = certificate.subject();
+    let text = |attribute: &AttributeTypeAndValue<'_>| {
+        let text = attribute.as_str().map_err(|_| SubjectError::Name)?;
+        Ok(text.to_owned())
+    };
+    let common_name = name.iter_common_name().last().map(text).transpose()?;
+    let organizations = name.iter_organization().map(text);
+    Ok(Subject {
+        common_name: common_name.unwrap_or_default(),
+        organizations: organizations.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Returns the validity of a certificate; both ends are included.
+pub(crate) fn validity(
+    certificate: &CertificateDer<'_>,
+) -> Result<RangeInclusive<UnixTime>, SubjectError> {
+    let certificate = parse(certificate)?;
+    let time = |seconds: i64| {
+        UnixTime::since_unix_epoch(Duration::from_secs(seconds.max(0).unsigned_abs()))
+    };
+    let validity = certificate.validity();
+    Ok(time(validity.not_before.timestamp())..=time(validity.not_after.timestamp()))
+}
+
+/// Returns the earliest expiry of the certificates of a chain.
+pub(crate) fn first_expiry(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
+    let mut first = None;
+    for certificate in chain.0.iter() {
+        let end = *validity(certificate)?.end();
+        first = Some(first.map_or(end, |first: UnixTime| first.min(end)));
+    }
+    first.ok_or(SubjectError::Unreadable)
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, SubjectError> {
+    X509Certificate::from_der(certificate)
+        .map(|(_, certificate)| certificate)
+        .map_err(|_| SubjectError::Unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
+
+    fn check(names: &[(DnType, &str)], common_name: &str, organizations: &[&str]) {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (kind, text) in names {
+            params.distinguished_name.push(kind.clone(), *text);
+        }
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let found = subject(&PeerCertificates([certificate.der().clone()].into())).unwrap();
+        assert_eq!(found.common_name, common_name);
+        assert_eq!(found.organizations, organizations);
+    }
+
+    #[test]
+    fn name_and_groups_are_read_from_a_certificate() {
+        check(&[(DnType::CommonName, "jane")], "jane", &[]);
+        check(
+            &[
+                (DnType::OrganizationName, "system:masters"),
+                (DnType::CommonName, "jané"),
+            ],
+            "jané",
+            &["system:masters"],
+        );
+        check(&[(DnType::OrganizationName, "a")], "", &["a"]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_a_certificate_have_no_subject() {
+        let chain =
+            PeerCertificates([CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01])].into());
+        assert_eq!(subject(&chain), Err(SubjectError::Unreadable));
+        assert_eq!(first_expiry(&chain), Err(SubjectError::Unreadable));
+    }
+}

@@ -1,0 +1,140 @@
+//! Authentication by a bearer token, through a `TokenReview`.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
+use kube::Client;
+
+use crate::coalescing_cache::{CoalescingCache, key};
+use crate::metrics::Metrics;
+use crate::review;
+use crate::user::{AuthMethod, User};
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+/// Authenticates tokens.
+#[derive(Clone)]
+pub(crate) struct TokenAuthenticator {
+    pub(crate) client: Client,
+    /// The time for which a result is cached.
+    pub(crate) ttl: Duration,
+    pub(crate) cache: CoalescingCache<TokenUser>,
+    pub(crate) metrics: Metrics,
+}
+
+/// The result of a token review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TokenUser {
+    User(User),
+    Invalid,
+    /// The review failed.
+    Unknown,
+}
+
+impl TokenAuthenticator {
+    pub(crate) async fn authenticate(&self, token: &str) -> TokenUser {
+        let review = self.clone().review(token.to_owned());
+        let reviewed = self.cache.get(key(token.as_bytes()), token, review).await;
+        self.metrics
+            .reviewed("token", reviewed.as_ref().map(|(_, source)| *source));
+        reviewed.map_or(TokenUser::Unknown, |(user, _)| user)
+    }
+
+    async fn review(self, token: String) -> (TokenUser, Duration) {
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token,
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let metrics = &self.metrics.token_reviews;
+        match review::post(&self.client, PATH, &review, false, metrics).await {
+            Ok(TokenReview { status, .. }) => (user(status.unwrap_or_default()), self.ttl),
+            Err(error) => {
+                tracing::warn!(%error, "cannot review a token; rejecting the request");
+                (TokenUser::Unknown, Duration::ZERO)
+            }
+        }
+    }
+}
+
+fn user(status: TokenReviewStatus) -> TokenUser {
+    let TokenReviewStatus {
+        authenticated,
+        user,
+        ..
+    } = status;
+    match user {
+        Some(UserInfo {
+            username: Some(name),
+            uid,
+            groups,
+            extra,
+        }) if authenticated == Some(true) => TokenUser::User(User {
+            name,
+            uid,
+            groups: groups.unwrap_or_default(),
+            extra: extra.unwrap_or_default(),
+            method: AuthMethod::Token,
+        }),
+        _ => TokenUser::Invalid,
+    }
+}
+
+/// Returns the bearer token of a request.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, rest) = text.split_once(' ')?;
+    let token = rest.split(' ').next().unwrap_or_default();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, expected: Option<&str>) {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, header.parse().unwrap())]);
+        assert_eq!(bearer_token(&headers).as_deref(), expected, "{header:?}");
+    }
+
+    #[test]
+    fn a_token_is_parsed_as_by_go_servers() {
+        check("Bearer a.b.c", Some("a.b.c"));
+        check("bEARER a", Some("a"));
+        check("Bearer a b", Some("a"));
+        for none in ["Bearer", "Bearer ", "Bearer  a", "Basic a", "a", ""] {
+            check(none, None);
+        }
+    }
+
+    #[test]
+    fn a_review_without_a_named_authenticated_user_is_invalid() {
+        let named = || {
+            Some(UserInfo {
+                username: Some("a".to_owned()),
+                ..UserInfo::default()
+            })
+        };
+        let status = |authenticated, user| TokenReviewStatus {
+            authenticated,
+            user,
+            ..TokenReviewStatus::default()
+        };
+        assert!(matches!(
+            user(status(Some(true), named())),
+            TokenUser::User(User {
+                method: AuthMethod::Token,
+                ..
+            })
+        ));
+        assert_eq!(user(status(Some(false), named())), TokenUser::Invalid);
+        assert_eq!(user(status(None, named())), TokenUser::Invalid);
+        assert_eq!(user(status(Some(true), None)), TokenUser::Invalid);
+    }
+}

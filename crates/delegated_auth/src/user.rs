@@ -1,0 +1,102 @@
+//! Authenticated and anonymous users.
+
+use std::collections::BTreeMap;
+
+/// The group of authenticated users.
+const AUTHENTICATED: &str = "system:authenticated";
+/// The group of anonymous users.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group with all rights.
+const MASTERS: &str = "system:masters";
+/// The name of the anonymous user.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// The user of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The unique identifier.
+    pub uid: Option<String>,
+    /// Groups.
+    pub groups: Vec<String>,
+    /// Extra attributes.
+    pub extra: BTreeMap<String, Vec<String>>,
+    /// The method that authenticated the user.
+    pub method: AuthMethod,
+}
+
+/// A method of authentication.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AuthMethod {
+    /// None: the user is anonymous.
+    #[default]
+    Anonymous,
+    /// Request headers of a front proxy, which is the API server.
+    FrontProxy,
+    /// A client certificate.
+    Certificate,
+    /// A bearer token.
+    Token,
+}
+
+impl User {
+    pub(crate) fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Adds the group of authenticated users. The API server's own discovery requests name no group
+    /// and would be denied.
+    pub(crate) fn authenticated(mut self) -> Self {
+        let has = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
+        if self.name != ANONYMOUS && !self.groups.iter().any(has) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
+    /// Whether the user has all rights without a review.
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, groups: &[&str], expected: &[&str]) {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        let user = User {
+            name: name.to_owned(),
+            groups,
+            ..User::default()
+        };
+        assert_eq!(user.authenticated().groups, expected, "{name}");
+    }
+
+    #[test]
+    fn authenticated_users_have_the_group_of_authenticated_users() {
+        check("system:kube-aggregator", &[], &["system:authenticated"]);
+        check(
+            "a",
+            &["system:masters"],
+            &["system:masters", "system:authenticated"],
+        );
+        check(
+            "a",
+            &["system:authenticated", "b"],
+            &["system:authenticated", "b"],
+        );
+        check(
+            "system:anonymous",
+            &["system:unauthenticated"],
+            &["system:unauthenticated"],
+        );
+        check("system:anonymous", &[], &[]);
+    }
+}
