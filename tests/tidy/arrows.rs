@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["model"]),
     ("feed", &["model"]),
     ("view", &["model", "api"]),
+    ("rollout", &["sizing", "view", "model", "api"]),
     ("watch", &["view", "model", "api"]),
     ("sources", &["model", "api"]),
     ("runtime", &[]),
@@ -29,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "updater",
         &[
-            "sizing", "model", "api", "feed", "view", "watch", "runtime", "serving",
+            "rollout", "view", "api", "feed", "watch", "runtime", "serving",
         ],
     ),
     (
@@ -52,7 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.
-pub(crate) const PURE: &[&str] = &["model", "sizing", "forecast", "scaling", "view"];
+pub(crate) const PURE: &[&str] = &["model", "sizing", "forecast", "scaling", "view", "rollout"];
 const IMPURE_PACKAGES: &[&str] = &[
     "tokio",
     "kube-client",

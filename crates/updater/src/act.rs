@@ -14,12 +14,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
+use rollout::{Act, Annotations, Outcome, What};
 use runtime::{Backoff, Leading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use view::ObjectKey;
-
-use crate::decide::{Act, Annotations, Outcome, What};
 
 /// The longest time for the answer to an eviction or a resize, and for all tries to write
 /// annotations. The API server takes a tenth of a second.

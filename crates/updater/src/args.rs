@@ -3,16 +3,14 @@
 #[cfg(test)]
 mod upstream;
 
-use std::time::Duration;
-
 use anyhow::Context as _;
+use rollout::{Holding, MakeRoom, Settings};
 use runtime::duration::positive_duration;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
 use serving::FeedReaderArgs;
 use view::ObjectKey;
 
-use crate::decide::{MakeRoom, Settings};
 use crate::pace::Limits;
 
 /// What sets the updater's command line apart.
@@ -90,12 +88,33 @@ pub struct ChoiceArgs {
     pub native_sidecars: bool,
     /// What is done where a node has no room for a resize: nothing, events that say what would be
     /// done, or the eviction of neighbours that cost the least, or of the pod itself.
-    #[arg(long, value_enum, default_value_t = MakeRoom::Off)]
-    pub make_room: MakeRoom,
+    #[arg(long, value_enum, default_value_t = MakeRoomArg::Off)]
+    pub make_room: MakeRoomArg,
     /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
     /// `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
+}
+
+/// Values of `--make-room`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MakeRoomArg {
+    /// Nothing.
+    Off,
+    /// It is said what would be done.
+    DryRun,
+    /// Neighbours are evicted, or the pod itself.
+    On,
+}
+
+impl From<MakeRoomArg> for MakeRoom {
+    fn from(argument: MakeRoomArg) -> Self {
+        match argument {
+            MakeRoomArg::Off => Self::Off,
+            MakeRoomArg::DryRun => Self::DryRun,
+            MakeRoomArg::On => Self::On,
+        }
+    }
 }
 
 /// Flags that say how fast pods are changed.
@@ -147,15 +166,6 @@ pub struct HoldArgs {
     pub stop_config_map_namespace: String,
 }
 
-/// When nothing is done at all, with every name filled in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding {
-    /// The webhook's Lease and how long it stands; none where it does not matter.
-    pub heartbeat: Option<(ObjectKey, Duration)>,
-    /// The `ConfigMap` that stops everything, where there is such a switch.
-    pub stop: Option<ObjectKey>,
-}
-
 impl ChoiceArgs {
     /// The settings of decisions.
     pub fn settings(self) -> anyhow::Result<Settings> {
@@ -181,7 +191,7 @@ impl ChoiceArgs {
             settling: settling_time.0,
             in_place_skips_budget: in_place_skip_disruption_budget,
             native_sidecars,
-            make_room,
+            make_room: make_room.into(),
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
             per_autoscaler: gates.enabled(PER_VPA_CONFIG),
@@ -262,6 +272,8 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     pub(super) fn parse(line: &str) -> Result<Args, String> {

@@ -4,13 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use feed::Subscription;
-use model::Recommendation;
+use rollout::{Recommendations, Seen};
 use view::{Autoscaler, Change, View};
-
-use crate::decide::Seen;
-
-/// The recommendations that go before the statuses, by the objects' unique identifiers.
-pub(crate) type Heard = BTreeMap<String, Arc<Recommendation>>;
 
 /// The last state of the feed.
 #[derive(Debug, Default)]
@@ -20,7 +15,7 @@ pub(crate) struct Ear {
     has_changed: bool,
     /// The objects at the last pass.
     seen: Seen<Autoscaler>,
-    heard: Heard,
+    heard: Recommendations,
     /// The values that these are copies of.
     sources: BTreeMap<String, Arc<feed::Recommendation>>,
 }
@@ -34,7 +29,7 @@ impl Ear {
 
     /// The recommendations that go before the statuses of these objects, by the rule that the
     /// webhook follows too ([`Subscription::over_status`]).
-    pub(crate) fn over(&mut self, view: &View) -> &Heard {
+    pub(crate) fn over(&mut self, view: &View) -> &Recommendations {
         let Some(following) = self.following.take() else {
             return &self.heard;
         };
@@ -123,7 +118,7 @@ mod tests {
         let value = Arc::new(feed::Recommendation {
             uid: "of-web".to_owned(),
             observed_generation: heard,
-            recommendation: Recommendation {
+            recommendation: model::Recommendation {
                 containers: vec![container],
             },
             ..feed::Recommendation::default()
@@ -180,7 +175,7 @@ mod tests {
     fn only_other_values_are_copied_anew() {
         let value = |uid: &str| {
             let containers = vec![model::ContainerRecommendation::default()];
-            let recommendation = Recommendation { containers };
+            let recommendation = model::Recommendation { containers };
             Arc::new(feed::Recommendation {
                 uid: uid.to_owned(),
                 recommendation,

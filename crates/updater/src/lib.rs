@@ -4,8 +4,6 @@
 //! * [`args`]: the flags.
 //! * [`run`]: starts everything.
 //! * `term`: one term of leadership: decides after every change, and has it carried out.
-//! * [`decide`]: which pods, in which order, how many at a time. Pure.
-//! * [`hold`]: whether anything may be done at all. Pure.
 //! * [`pace`]: how fast. Pure.
 //! * `act`: the only writes.
 //! * `heard`: what the feed tells, as decisions read it.
@@ -13,9 +11,7 @@
 
 mod act;
 pub mod args;
-pub mod decide;
 mod heard;
-pub mod hold;
 pub mod metrics;
 pub mod pace;
 mod run;

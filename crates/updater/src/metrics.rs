@@ -16,9 +16,9 @@ use prometheus::core::Collector;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use rollout::{Act, Halt, Outcome, Plan, What};
 use view::{ObjectKey, View};
 
-use crate::decide::{Act, Halt, Outcome, Plan, What};
 use classes::{Class, LARGEST, mode, size_class};
 use reasons::{
     EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, held_object,

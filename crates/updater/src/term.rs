@@ -11,6 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use feed::Subscription;
+use rollout::{
+    Act, Halt, Holding, MakeRoom, Memory, Moment, Outcome, Plan, Pulse, Room, Scene, Settings,
+    Signs, Skip, SkipReason, What, Why, decide, hold, is_current,
+};
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
 use tokio::sync::watch;
@@ -21,13 +25,7 @@ use view::{Autoscaler, ObjectKey, View};
 
 use crate::act::Writer;
 use crate::act::event::{Events, News};
-use crate::args::Holding;
-use crate::decide::{
-    Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, Skip, SkipReason,
-    What, Why, decide,
-};
 use crate::heard::Ear;
-use crate::hold::{Pulse, Signs, hold, is_current};
 use crate::metrics::{Classes, Metrics};
 use crate::pace::{Limits, Pace};
 
@@ -241,13 +239,7 @@ impl Term {
                 control: &control,
                 webhook: &webhook,
             };
-            let held = hold(
-                &signs,
-                &self.rules.holding,
-                &mut self.pulse,
-                now.wall,
-                began.into_std(),
-            );
+            let held = hold(&signs, &self.rules.holding, &mut self.pulse, now);
             let (halt, stands_until) = (held.err(), held.ok().flatten());
             let scene = Scene {
                 view: &view,
@@ -291,7 +283,7 @@ impl Term {
             self.whole_due.min(began + wake_in)
         }));
         // The webhook may fall silent without anything that changes.
-        self.stands_until = stands_until.map(Instant::from_std);
+        self.stands_until = stands_until.map(|until| self.started + until);
         if let Some(until) = self.stands_until {
             self.due_at(until);
         }

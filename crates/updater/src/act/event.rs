@@ -4,11 +4,9 @@
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
-use model::Quantity;
+use rollout::{Act, QuickOomKill, Room, Way, What};
 use tokio::sync::mpsc;
 use view::{Autoscaler, ObjectKey};
-
-use crate::decide::{Act, QuickOomKill, Room, Way, What};
 
 /// Upstream's source component.
 const CONTROLLER: &str = "vpa-updater";
@@ -55,11 +53,6 @@ impl News {
             limit,
             target,
         } = kill;
-        let amount = |quantity: &Option<Quantity>| {
-            quantity
-                .as_ref()
-                .map_or("none".to_owned(), Quantity::to_string)
-        };
         let (action, verb) = if act.what == What::Evict {
             ("Evict", "evicted")
         } else {
@@ -70,9 +63,9 @@ impl News {
              The Pod is to be {verb} by VPA Updater; the new memory request is to be {}.",
             act.pod.name,
             ran_for.as_secs(),
-            amount(request),
-            amount(limit),
-            amount(target),
+            amount(request.as_ref()),
+            amount(limit.as_ref()),
+            amount(target.as_ref()),
         );
         [
             pod_reference(&act.pod, &act.pod_uid),
@@ -154,6 +147,10 @@ impl News {
             note,
         }
     }
+}
+
+fn amount(quantity: Option<&impl ToString>) -> String {
+    quantity.map_or("none".to_owned(), ToString::to_string)
 }
 
 /// The pods by name as far as they are of this namespace: its users may not see those of others.
@@ -238,7 +235,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::decide::{Disruption, Why};
+    use rollout::{Disruption, Why};
 
     #[test]
     fn an_oom_kill_is_told_with_its_numbers_on_the_pod_and_its_vpa_object() {

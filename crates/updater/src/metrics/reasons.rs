@@ -1,6 +1,6 @@
 //! Why something failed or is not done, as labels.
 
-use crate::decide::{Act, Halt, Hold, Outcome, SkipReason, Why};
+use rollout::{Act, Halt, Hold, Outcome, SkipReason, Why};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";

@@ -7,7 +7,7 @@ use serde_json::json;
 use view::Autoscaler;
 
 use super::*;
-use crate::decide::{Disruption, Tally, Why};
+use rollout::{Disruption, Tally, Why};
 
 fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")

@@ -1,0 +1,401 @@
+//! One namespace: its autoscalers with their pods, its budgets with theirs, and what is marked.
+//!
+//! Pods find their autoscaler by the target's name, not by trying all: the effort grows with the
+//! number of pods and of autoscalers, not with their product. Source: upstream
+//! `pkg/utils/vpa/api.go` (`GetControllingVPAForPod`).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use api::vpa::EffectiveUpdateMode;
+use model::{Requirement, Selector, Workload};
+use view::{Autoscaler, DisruptionBudget, Entry, ObjectKey, Owner, Pod, Table, View, target};
+
+use super::Order;
+use crate::boost;
+use crate::settings::Settings;
+
+/// An autoscaler with its live pods.
+#[derive(Debug, Clone)]
+pub(crate) struct Controlled {
+    /// The autoscaler.
+    pub(crate) autoscaler: Arc<Autoscaler>,
+    /// Its place among all autoscalers.
+    pub(crate) order: Order,
+    /// Pods that are bound to a node and are not being deleted, by name.
+    pub(crate) pods: BTreeMap<String, Arc<Pod>>,
+    /// Unique identifiers of the owners of these pods at the last decision.
+    pub(crate) owners: Vec<String>,
+    selector: Selector,
+}
+
+/// A budget with the live pods that it covers.
+#[derive(Debug, Clone)]
+pub(crate) struct Covered {
+    /// The budget.
+    pub(crate) budget: Arc<DisruptionBudget>,
+    /// Its pods, by name.
+    pub(crate) pods: BTreeMap<String, Arc<Pod>>,
+}
+
+/// Names a budget: its namespace, and its place there.
+pub(crate) type BudgetId<'a> = (&'a str, usize);
+
+/// The autoscaler that controls a pod, and the budgets that cover it.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    autoscaler: Option<usize>,
+    budgets: Vec<usize>,
+}
+
+/// One namespace.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Namespace {
+    /// In their order.
+    pub(super) autoscalers: Vec<Controlled>,
+    pub(super) budgets: Vec<Covered>,
+    by_name: HashMap<String, usize>,
+    /// By kind and name of the target.
+    by_target: HashMap<String, HashMap<String, Vec<usize>>>,
+    budgets_by_name: HashMap<String, usize>,
+    /// Budgets by one label that the selector demands.
+    by_label: HashMap<String, HashMap<String, Vec<usize>>>,
+    /// Budgets that demand no certain label.
+    unlabelled: Vec<usize>,
+    /// By the name of the pod.
+    places: HashMap<String, Place>,
+    marked: BTreeSet<usize>,
+    marked_budgets: BTreeSet<usize>,
+}
+
+impl Namespace {
+    /// Reads a namespace. None without autoscalers whose pods may be changed.
+    pub(super) fn of(name: &str, view: &View, settings: &Settings) -> Option<Self> {
+        let mut autoscalers: Vec<Controlled> = within(&view.autoscalers, name)
+            .filter(|autoscaler| changes_pods(autoscaler, settings))
+            .filter_map(
+                |autoscaler| match target::resolve(view, &autoscaler.target()) {
+                    target::Resolution::Pods(selector) => {
+                        Some(Controlled::new(autoscaler, selector))
+                    }
+                    target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
+                },
+            )
+            .collect();
+        if autoscalers.is_empty() {
+            return None;
+        }
+        autoscalers.sort_unstable_by(|a, b| a.order.cmp(&b.order));
+        let budgets = within(&view.disruption_budgets, name);
+        let budgets = budgets.map(|budget| Covered {
+            budget: Arc::clone(budget),
+            pods: BTreeMap::new(),
+        });
+        let marked = (0..autoscalers.len()).collect();
+        let mut namespace = Self {
+            autoscalers,
+            budgets: budgets.collect(),
+            marked,
+            ..Self::default()
+        };
+        for (index, Controlled { autoscaler, .. }) in namespace.autoscalers.iter().enumerate() {
+            namespace.by_name.insert(autoscaler.key.name.clone(), index);
+            let target = &autoscaler.object.spec.target_ref;
+            let names = namespace.by_target.entry(target.kind.clone()).or_default();
+            names.entry(target.name.clone()).or_default().push(index);
+        }
+        for (index, Covered { budget, .. }) in namespace.budgets.iter().enumerate() {
+            namespace
+                .budgets_by_name
+                .insert(budget.key.name.clone(), index);
+            let indices = match one_label(budget) {
+                Some((key, value)) => namespace
+                    .by_label
+                    .entry(key.to_owned())
+                    .or_default()
+                    .entry(value.to_owned())
+                    .or_default(),
+                None => &mut namespace.unlabelled,
+            };
+            indices.push(index);
+        }
+        let mut candidates: HashMap<[&str; 3], Vec<usize>> = HashMap::new();
+        for pod in view.pods_in(name).filter(|pod| pod.is_live()) {
+            let candidates: &[usize] = match &pod.owner {
+                Some(owner) => candidates
+                    .entry([&owner.api_version, &owner.kind, &owner.name])
+                    .or_insert_with(|| namespace.candidates(view, name, owner).to_vec()),
+                None => &[],
+            };
+            let place = namespace.place(pod, candidates);
+            namespace.enter(pod, place);
+        }
+        Some(namespace)
+    }
+
+    /// The autoscalers that point at the topmost controller above the pods of an owner, the oldest
+    /// first.
+    fn candidates(&self, view: &View, namespace: &str, owner: &Owner) -> &[usize] {
+        let Owner {
+            api_version,
+            kind,
+            name,
+            uid: _,
+        } = owner;
+        let top = target::topmost(
+            view,
+            Workload {
+                api_version,
+                kind,
+                namespace,
+                name,
+            },
+        )
+        .ok()
+        .flatten();
+        let found = top.and_then(|top| self.by_target.get(top.kind)?.get(top.name));
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// Where a pod belongs: under the first of these autoscalers that selects it.
+    fn place(&self, pod: &Pod, candidates: &[usize]) -> Place {
+        let selects = |index: &&usize| {
+            self.autoscalers
+                .get(**index)
+                .is_some_and(|found| found.selector.matches(&pod.labels))
+        };
+        let labelled = pod
+            .labels
+            .iter()
+            .filter_map(|(key, value)| self.by_label.get(key)?.get(value));
+        let budgets = labelled
+            .chain([&self.unlabelled])
+            .flatten()
+            .copied()
+            .filter(|index| {
+                let selector = self
+                    .budgets
+                    .get(*index)
+                    .map(|covered| &covered.budget.selector);
+                // One whose selector cannot be read may cover any pod.
+                selector.is_some_and(|selector| {
+                    selector
+                        .as_ref()
+                        .map_or(true, |selector| selector.matches(&pod.labels))
+                })
+            });
+        Place {
+            autoscaler: candidates.iter().find(selects).copied(),
+            budgets: budgets.collect(),
+        }
+    }
+
+    fn enter(&mut self, pod: &Arc<Pod>, place: Place) {
+        let name = &pod.key.name;
+        if let Some(controlled) = place
+            .autoscaler
+            .and_then(|index| self.autoscalers.get_mut(index))
+        {
+            controlled.pods.insert(name.clone(), Arc::clone(pod));
+        }
+        for index in &place.budgets {
+            if let Some(covered) = self.budgets.get_mut(*index) {
+                covered.pods.insert(name.clone(), Arc::clone(pod));
+            }
+        }
+        self.places.insert(name.clone(), place);
+    }
+
+    fn leave(&mut self, name: &str) -> Option<Place> {
+        let place = self.places.remove(name)?;
+        if let Some(controlled) = place
+            .autoscaler
+            .and_then(|index| self.autoscalers.get_mut(index))
+        {
+            controlled.pods.remove(name);
+        }
+        for index in &place.budgets {
+            if let Some(covered) = self.budgets.get_mut(*index) {
+                covered.pods.remove(name);
+            }
+        }
+        Some(place)
+    }
+
+    /// Puts a pod where it belongs now, and marks where it was and is.
+    pub(super) fn change_pod(
+        &mut self,
+        view: &View,
+        old: Option<&Arc<Pod>>,
+        new: Option<&Arc<Pod>>,
+    ) {
+        let mut before = None;
+        if let Some(old) = old {
+            self.mark_pod(&old.key.name);
+            before = self.leave(&old.key.name);
+        }
+        let Some(new) = new.filter(|pod| pod.is_live()) else {
+            return;
+        };
+        let belongs_there = |old: &&Arc<Pod>| old.owner == new.owner && old.labels == new.labels;
+        let place = before
+            .filter(|_| old.is_some_and(|old| belongs_there(&old)))
+            .unwrap_or_else(|| {
+                let owner = new.owner.as_ref();
+                self.place(
+                    new,
+                    owner.map_or(&[], |owner| {
+                        self.candidates(view, &new.key.namespace, owner)
+                    }),
+                )
+            });
+        self.enter(new, place);
+        self.mark_pod(&new.key.name);
+    }
+
+    /// Replaces an autoscaler that has another status, and marks it.
+    pub(super) fn set_autoscaler(&mut self, autoscaler: &Arc<Autoscaler>) {
+        let index = self.by_name.get(&autoscaler.key.name).copied();
+        if let Some(controlled) = index.and_then(|index| self.autoscalers.get_mut(index)) {
+            controlled.autoscaler = Arc::clone(autoscaler);
+            self.marked.extend(index);
+        }
+    }
+
+    /// Replaces a budget that has another status, and marks it.
+    pub(super) fn set_budget(&mut self, budget: &Arc<DisruptionBudget>) {
+        let index = self.budgets_by_name.get(&budget.key.name).copied();
+        if let Some(covered) = index.and_then(|index| self.budgets.get_mut(index)) {
+            covered.budget = Arc::clone(budget);
+            self.marked_budgets.extend(index);
+        }
+    }
+
+    pub(super) fn mark_pod(&mut self, name: &str) {
+        if let Some(Place {
+            autoscaler,
+            budgets,
+        }) = self.places.get(name)
+        {
+            self.marked.extend(autoscaler);
+            self.marked_budgets.extend(budgets);
+        }
+    }
+
+    pub(super) fn mark_autoscaler(&mut self, name: &str) {
+        self.marked.extend(self.by_name.get(name));
+    }
+
+    pub(super) fn mark_if(&mut self, is_due: impl Fn(&Controlled) -> bool) {
+        let due = self
+            .autoscalers
+            .iter()
+            .enumerate()
+            .filter(|(_, controlled)| is_due(controlled));
+        self.marked.extend(due.map(|(index, _)| index));
+    }
+
+    /// Marks all that shares a budget with what is marked.
+    pub(super) fn close(&mut self) {
+        let mut autoscalers: Vec<usize> = self.marked.iter().copied().collect();
+        let mut budgets: Vec<usize> = self.marked_budgets.iter().copied().collect();
+        loop {
+            if let Some(controlled) = autoscalers.pop().map(|index| self.autoscalers.get(index)) {
+                let names = controlled
+                    .into_iter()
+                    .flat_map(|controlled| controlled.pods.keys());
+                let covering = names
+                    .filter_map(|name| self.places.get(name))
+                    .flat_map(|place| &place.budgets);
+                budgets.extend(covering.filter(|index| self.marked_budgets.insert(**index)));
+            } else if let Some(covered) = budgets.pop().map(|index| self.budgets.get(index)) {
+                let names = covered.into_iter().flat_map(|covered| covered.pods.keys());
+                let controlling = names.filter_map(|name| self.places.get(name)?.autoscaler);
+                autoscalers.extend(controlling.filter(|index| self.marked.insert(*index)));
+            } else {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn marked(&self) -> impl Iterator<Item = &Controlled> {
+        self.marked
+            .iter()
+            .filter_map(|index| self.autoscalers.get(*index))
+    }
+
+    /// Notes the owners of the pods of an autoscaler, and removes its mark.
+    pub(super) fn decided(&mut self, name: &str, owners: Vec<String>) {
+        let Some(index) = self.by_name.get(name) else {
+            return;
+        };
+        self.marked.remove(index);
+        if let Some(controlled) = self.autoscalers.get_mut(*index) {
+            controlled.owners = owners;
+        }
+    }
+
+    pub(super) fn clear_budgets(&mut self) {
+        self.marked_budgets.clear();
+    }
+
+    /// The budgets that cover a pod.
+    pub(super) fn covering(&self, pod: &str) -> Option<&[usize]> {
+        Some(&self.places.get(pod)?.budgets)
+    }
+}
+
+impl Controlled {
+    fn new(autoscaler: &Arc<Autoscaler>, selector: Selector) -> Self {
+        let ObjectKey { namespace, name } = autoscaler.key.clone();
+        let created = autoscaler
+            .object
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0);
+        let order = (created, name, namespace);
+        Self {
+            autoscaler: Arc::clone(autoscaler),
+            order,
+            pods: BTreeMap::new(),
+            owners: Vec::new(),
+            selector,
+        }
+    }
+}
+
+/// Whether an autoscaler may change pods that run.
+fn changes_pods(autoscaler: &Autoscaler, settings: &Settings) -> bool {
+    let spec = &autoscaler.object.spec;
+    let is_passive = matches!(
+        spec.effective_update_mode(),
+        EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
+    );
+    !is_passive || (settings.startup_boost && boost::is_asked_for(spec))
+}
+
+/// The objects of one namespace.
+fn within<'a, T: Entry<Key = ObjectKey>>(
+    table: &'a Table<T>,
+    namespace: &str,
+) -> impl Iterator<Item = &'a Arc<T>> {
+    let objects = table.starting_at(ObjectKey::new(namespace, ""));
+    objects.take_while(move |object| object.key().namespace == namespace)
+}
+
+/// A label without which the selector holds for no pod.
+fn one_label(budget: &DisruptionBudget) -> Option<(&str, &str)> {
+    budget
+        .selector
+        .as_ref()
+        .ok()?
+        .requirements()
+        .iter()
+        .find_map(|requirement| match requirement {
+            Requirement::In(key, values) if values.len() == 1 => {
+                values.first().map(|value| (key.as_str(), value.as_str()))
+            }
+            _ => None,
+        })
+}

@@ -1,0 +1,134 @@
+//! Which running pods get another size now, in which way and in which order: a function of what is
+//! seen of the cluster, what is remembered, and the time. No input or output here.
+//!
+//! * `seen.rs`: what changed since the pass before
+//! * `index.rs`: which pods are under which autoscaler, and what a change is about
+//! * `decisions.rs`: what was decided, which holds until something changes
+//! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how
+//!   badly
+//! * `group.rs`, `strength.rs`, `budgets.rs`: how many may be away at a time
+//! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is
+//!   resized where it runs
+//! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
+//! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
+//! * `make_room.rs`: whose room a pod gets that its node has none for
+//! * `memory.rs`: what is on its way and not seen yet, and what was refused
+//! * `act.rs`: what comes out
+
+mod act;
+mod boost;
+mod budgets;
+mod decisions;
+mod group;
+mod hold;
+mod in_place;
+mod index;
+mod ledger;
+mod make_room;
+mod members;
+mod memory;
+mod moment;
+mod observed;
+mod pass;
+mod pause;
+mod priority;
+mod qos;
+mod requirements;
+mod resize_patch;
+mod resizing;
+mod revert;
+mod seen;
+mod settings;
+mod settling;
+mod size;
+mod strength;
+mod turn;
+#[cfg(test)]
+mod vectors;
+mod window;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Recommendation;
+use view::{ObjectKey, View};
+
+pub use act::{Act, Attempt, Outcome, QuickOomKill, Shape, Skip, SkipReason, What, Why};
+pub use group::Disruption;
+pub use hold::{Held, Hold};
+pub use make_room::{Room, Way};
+pub use memory::Memory;
+pub use moment::Moment;
+pub use pause::{Holding, Pulse, Signs, hold, is_current};
+pub use resize_patch::Annotations;
+pub use revert::{RESIZED_FROM, REVERTED_AT};
+pub use seen::Seen;
+pub use settings::{MakeRoom, Settings};
+pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
+
+/// Recommendations by the unique identifiers of autoscalers.
+pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
+
+/// What is seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The cluster.
+    pub view: &'a View,
+    /// Recommendations that are newer than those in the status of the autoscalers, by the
+    /// autoscalers' unique identifiers.
+    pub recommendations: &'a Recommendations,
+    /// Why nothing at all may be done, if so.
+    pub halt: Option<Halt>,
+}
+
+/// Why nothing at all may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Halt {
+    /// Somebody threw the switch that stops everything.
+    Stopped,
+    /// The webhook does not say that it lives: evicted pods would come back as they were.
+    WebhookGone,
+    /// What is seen of the cluster may be out of date, or from before this replica took the lead.
+    ViewStale,
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// What to do, the most urgent first.
+    pub acts: Vec<Arc<Act>>,
+    /// Which pods want another size and do not get it.
+    pub skips: Vec<Arc<Skip>>,
+    /// Autoscalers whose pods are left alone. Times count from the pass that decided so.
+    pub held: Vec<Arc<Held>>,
+    /// How room is made for pods that wait for it, or could be.
+    pub rooms: Vec<Room>,
+    /// What was found, by autoscaler.
+    pub tallies: Vec<Arc<Tally>>,
+    /// After how long something is due although nothing changed.
+    pub wake_in: Option<Duration>,
+    /// The number of autoscalers that this pass decided about. What was decided about the others
+    /// holds.
+    pub decided: usize,
+}
+
+/// What was found of one autoscaler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// The autoscaler.
+    pub autoscaler: ObjectKey,
+    /// Pods under it.
+    pub controlled: usize,
+    /// Pods that may be evicted.
+    pub evictable: usize,
+    /// Pods that may be resized where they run.
+    pub resizable: usize,
+}
+
+/// What is to be done now. Only what has changed since the last call with this `memory` is decided
+/// about, and what is due by now; everything after [`Memory::forget_decisions`]. `memory` forgets
+/// what the view shows.
+pub fn decide(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
+    pass::pass(scene, memory, settings, now)
+}

@@ -1,0 +1,577 @@
+//! What has to be remembered between decisions: what is on its way and not seen yet, and what was
+//! refused.
+//!
+//! All of it is about pods that the view shows; what is about others is forgotten. What was decided
+//! stays until what it was decided from changes. A restart forgets everything: then what the
+//! cluster shows counts, which holds evictions once the list of pods is read anew.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use json_patch::Patch;
+use model::{ContainerRecommendation, Recommendation};
+use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
+
+use super::act::{Act, Attempt, Outcome, QuickOomKill, Shape, What};
+use super::decisions::Decisions;
+use super::group::Disruption;
+use super::hold::Windows;
+use super::moment::Moment;
+use super::priority;
+use super::resizing::Resizing;
+use super::seen::SeenObjects;
+use super::settling::Settling;
+use super::strength::Sizes;
+
+/// After how long without an answer an act is taken not to have happened, when the pod is still
+/// there.
+const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
+/// How long an accepted resize counts when the pod carries no generation to know it by.
+const RESIZE_SETTLES: Duration = Duration::from_mins(1);
+/// The first pause after a refusal; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause, unless the API server asks for a longer one.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The longest pause that the API server may ask for.
+const LONGEST_ASKED: Duration = Duration::from_mins(10);
+/// How long pods that came back as they were are left alone the first time, when the webhook may
+/// only not have heard yet of what is recommended; then twice as long each time.
+const VAIN_PAUSE: Duration = Duration::from_secs(1);
+/// How long at most.
+const LONGEST_VAIN_PAUSE: Duration = Duration::from_hours(1);
+
+/// How long the status of an OOM kill is there for others to see before its pod is evicted: clients
+/// that poll would miss it.
+const OOM_KILL_SHOWS: Duration = Duration::from_secs(1);
+
+/// What is remembered, by the pods' unique identifiers.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    flights: HashMap<String, Flight>,
+    pauses: HashMap<String, Pause>,
+    /// Since when pods are seen resizing.
+    resizing_since: HashMap<String, Duration>,
+    /// What was recommended when a pod's node could not hold it.
+    infeasible: HashMap<String, Arc<Recommendation>>,
+    /// The same for the pods of an autoscaler on any node that has as much.
+    infeasible_shapes: HashMap<(ObjectKey, Shape), Arc<Recommendation>>,
+    /// Resizes that the API server refused.
+    refused: HashMap<String, (Patch, Duration)>,
+    /// When pods were first seen; of all that are there and not on their way out.
+    first_seen: HashMap<String, Duration>,
+    /// The end of each pod's last OOM kill, and when its status was first seen.
+    oom_kills: HashMap<String, (Timestamp, Duration)>,
+    /// The end of the last OOM kill of each pod that was recorded in events.
+    recorded_oom_kills: HashMap<String, Timestamp>,
+    /// The evictions on behalf of autoscalers.
+    evicted: HashMap<ObjectKey, Evicted>,
+    /// What was found out of maintenance windows.
+    pub(super) windows: Windows,
+    /// What changed a short time ago.
+    pub(super) settling: Settling,
+    /// The sizes of groups when they were last known.
+    pub(super) sizes: Sizes,
+    /// The objects at the last pass.
+    pub(super) seen: SeenObjects,
+    /// The decisions that hold until something changes. None where everything is to be decided
+    /// about.
+    pub(super) decisions: Option<Decisions>,
+}
+
+/// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began
+/// were made while it stood.
+#[derive(Debug, Clone)]
+struct Evicted {
+    recommendation: Arc<Recommendation>,
+    since: Duration,
+    last: Duration,
+    /// How often pods came back as they were.
+    vain: u32,
+}
+
+impl Evicted {
+    /// Until when pods that came back as they were are left alone.
+    fn until(&self) -> Duration {
+        let pause = VAIN_PAUSE
+            .saturating_mul(1 << self.vain.min(12))
+            .min(LONGEST_VAIN_PAUSE);
+        self.last.saturating_add(pause)
+    }
+
+    /// Whether the pause has been over for so long that the next eviction begins a new series.
+    fn is_over(&self, now: Moment) -> bool {
+        self.until().saturating_add(LONGEST_VAIN_PAUSE) <= now.steady
+    }
+}
+
+/// An act that the view does not show yet.
+#[derive(Debug, Clone)]
+struct Flight {
+    pod: ObjectKey,
+    disruption: Disruption,
+    stage: Stage,
+    since: Duration,
+    /// The end of an earlier attempt with an unknown outcome: it may have happened, even if this
+    /// one is refused.
+    unknown_since: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Begun,
+    Unknown,
+    Accepted { generation: Option<i64> },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Duration,
+    refusals: u32,
+}
+
+/// What is known of an act on one pod that the view does not show yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pending {
+    /// What the workload loses by it.
+    pub(super) disruption: Disruption,
+    /// Whether it may be tried again: nobody knows whether it happened.
+    pub(super) may_retry: bool,
+}
+
+impl Memory {
+    /// Has the next pass decide about everything, whether it changed or not.
+    pub fn forget_decisions(&mut self) {
+        self.decisions = None;
+    }
+
+    /// An act is about to be tried. From now on it counts.
+    pub fn begin(&mut self, act: &Act, now: Moment) {
+        let unknown_since = self
+            .flights
+            .get(&act.pod_uid)
+            .and_then(Flight::unknown_since);
+        let (pod, disruption) = (act.pod.clone(), act.disruption);
+        let flight = Flight {
+            pod,
+            disruption,
+            stage: Stage::Begun,
+            since: now.steady,
+            unknown_since,
+        };
+        self.flights.insert(act.pod_uid.clone(), flight);
+        if act.what == What::Evict {
+            self.note_eviction(act, now);
+        }
+    }
+
+    /// Has the next pass decide about what an act is about.
+    fn mark(&mut self, act: &Act) {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.index.mark_pod(&act.pod);
+            decisions
+                .index
+                .mark_autoscaler(&act.autoscaler.namespace, &act.autoscaler.name);
+        }
+    }
+
+    /// Returns the OOM kill that an act answers, for events. Each kill is returned once, however
+    /// often its pod is tried.
+    pub fn unrecorded_oom_kill<'a>(&mut self, act: &'a Act) -> Option<&'a QuickOomKill> {
+        let kill = act.oom_kill.as_ref()?;
+        let recorded = self
+            .recorded_oom_kills
+            .insert(act.pod_uid.clone(), kill.ended_at);
+        (recorded != Some(kill.ended_at)).then_some(kill)
+    }
+
+    fn note_eviction(&mut self, act: &Act, now: Moment) {
+        let is_vain = self
+            .came_back(&act.autoscaler, &act.pod_uid, &act.recommendation)
+            .is_some();
+        let known = self
+            .evicted
+            .get_mut(&act.autoscaler)
+            .filter(|known| !known.is_over(now));
+        match known {
+            Some(known) if same_targets(&known.recommendation, &act.recommendation) => {
+                // Those that go together count once.
+                known.vain = known
+                    .vain
+                    .saturating_add(u32::from(is_vain && known.until() <= now.steady));
+                known.last = now.steady;
+            }
+            known => {
+                // Another recommendation is tried at once. A pause that it cut short goes on with
+                // the next one.
+                let vain = known
+                    .filter(|known| known.until() > now.steady)
+                    .map_or(0, |known| known.vain);
+                let recommendation = Arc::clone(&act.recommendation);
+                let evicted = Evicted {
+                    recommendation,
+                    since: now.steady,
+                    last: now.steady,
+                    vain,
+                };
+                self.evicted.insert(act.autoscaler.clone(), evicted);
+            }
+        }
+    }
+
+    /// The evictions for this recommendation, if the pod is new since they began.
+    fn came_back(
+        &self,
+        autoscaler: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+    ) -> Option<&Evicted> {
+        let known = self
+            .evicted
+            .get(autoscaler)
+            .filter(|known| same_targets(&known.recommendation, recommendation))?;
+        self.first_seen
+            .get(uid)
+            .is_some_and(|seen| *seen > known.since)
+            .then_some(known)
+    }
+
+    /// The rest of the pause before another eviction of a pod that was made while the same was
+    /// recommended. It would change nothing where the webhook does not size new pods.
+    pub(super) fn in_vain_for(
+        &self,
+        autoscaler: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+        now: Moment,
+    ) -> Option<Duration> {
+        let left = self
+            .came_back(autoscaler, uid, recommendation)?
+            .until()
+            .checked_sub(now.steady)?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// What came of an act.
+    pub fn end(&mut self, act: &Act, outcome: &Outcome, now: Moment) {
+        self.mark(act);
+        let uid = &act.pod_uid;
+        match outcome {
+            Outcome::Accepted { generation } => {
+                self.pauses.remove(uid);
+                self.move_on(
+                    uid,
+                    Stage::Accepted {
+                        generation: *generation,
+                    },
+                    now,
+                );
+            }
+            Outcome::Gone => {
+                self.move_on(uid, Stage::Accepted { generation: None }, now);
+            }
+            Outcome::Unknown => {
+                self.pause(uid, None, now);
+                self.move_on(uid, Stage::Unknown, now);
+            }
+            Outcome::TooMany { retry_after } => {
+                self.pause(uid, *retry_after, now);
+                self.was_refused(uid);
+            }
+            Outcome::Infeasible | Outcome::Rejected => {
+                self.was_refused(uid);
+                match &act.what {
+                    What::Evict => self.pause(uid, None, now),
+                    What::Resize {
+                        resize, attempt, ..
+                    } => {
+                        if self.is_there(uid) {
+                            self.refused
+                                .insert(uid.clone(), (resize.clone(), now.steady));
+                        }
+                        if *outcome == Outcome::Infeasible {
+                            self.note_infeasible(&act.autoscaler, uid, attempt);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A pod's node can never hold what is recommended. Returns whether that was not known.
+    pub(super) fn note_infeasible(
+        &mut self,
+        autoscaler: &ObjectKey,
+        uid: &str,
+        attempt: &Attempt,
+    ) -> bool {
+        let is_known = |known: Option<Arc<Recommendation>>| {
+            known.is_some_and(|known| known == attempt.recommendation)
+        };
+        let mut is_new = false;
+        if self.is_there(uid) {
+            is_new = !is_known(
+                self.infeasible
+                    .insert(uid.to_owned(), Arc::clone(&attempt.recommendation)),
+            );
+        }
+        if let Some(shape) = attempt.shape {
+            let key = (autoscaler.clone(), shape);
+            is_new |= !is_known(
+                self.infeasible_shapes
+                    .insert(key, Arc::clone(&attempt.recommendation)),
+            );
+        }
+        is_new
+    }
+
+    /// Whether a recommendation is known to be infeasible for a pod: nothing in it is lower than in
+    /// the one that was.
+    pub(super) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
+        self.infeasible
+            .get(uid)
+            .is_some_and(|known| !is_any_lower(recommendation, known))
+    }
+
+    /// The same for any pod of an autoscaler on nodes of this shape.
+    pub(super) fn is_infeasible_on(
+        &self,
+        autoscaler: &ObjectKey,
+        shape: Shape,
+        recommendation: &Recommendation,
+    ) -> bool {
+        let known = self.infeasible_shapes.get(&(autoscaler.clone(), shape));
+        known.is_some_and(|known| !is_any_lower(recommendation, known))
+    }
+
+    /// How long ago the API server refused this resize.
+    pub(super) fn refused_ago(&self, uid: &str, resize: &Patch, now: Moment) -> Option<Duration> {
+        let (refused, at) = self.refused.get(uid)?;
+        (refused == resize).then(|| now.steady.saturating_sub(*at))
+    }
+
+    /// For how long a pod has been seen resizing.
+    pub(super) fn resizing_for(&self, uid: &str, now: Moment) -> Duration {
+        self.resizing_since
+            .get(uid)
+            .map_or(Duration::ZERO, |since| now.steady.saturating_sub(*since))
+    }
+
+    /// Forgets what is about autoscalers that are gone.
+    pub(super) fn forget_autoscalers(&mut self, autoscalers: &[Change<Autoscaler>]) {
+        for gone in autoscalers
+            .iter()
+            .filter(|change| change.new.is_none())
+            .filter_map(|change| change.old.as_ref())
+        {
+            self.infeasible_shapes
+                .retain(|(autoscaler, _), _| *autoscaler != gone.key);
+            self.evicted.remove(&gone.key);
+        }
+    }
+
+    fn move_on(&mut self, uid: &str, stage: Stage, now: Moment) {
+        if let Some(flight) = self.flights.get_mut(uid) {
+            (flight.stage, flight.since) = (stage, now.steady);
+        }
+    }
+
+    /// A refusal takes back what was begun, but not an attempt before it that may have happened.
+    fn was_refused(&mut self, uid: &str) {
+        let Some(mut flight) = self.flights.remove(uid) else {
+            return;
+        };
+        if let Some(since) = flight.unknown_since {
+            (flight.stage, flight.since) = (Stage::Unknown, since);
+            self.flights.insert(uid.to_owned(), flight);
+        }
+    }
+
+    /// Whether the last pass saw this pod. Nothing is noted about one that is gone.
+    fn is_there(&self, uid: &str) -> bool {
+        self.first_seen.contains_key(uid)
+    }
+
+    fn pause(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
+        if !self.is_there(uid) {
+            return;
+        }
+        let refusals = self.pauses.get(uid).map_or(0, |pause| pause.refusals);
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << refusals.min(10))
+            .min(LONGEST_PAUSE)
+            .max(at_least.unwrap_or_default().min(LONGEST_ASKED));
+        let until = now.steady.saturating_add(pause);
+        self.pauses.insert(
+            uid.to_owned(),
+            Pause {
+                until,
+                refusals: refusals.saturating_add(1),
+            },
+        );
+    }
+
+    /// Takes over what changed pods show, and forgets what is about pods that are gone or on their
+    /// way out.
+    pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: Moment) {
+        for Change { old, new } in pods {
+            let new = new.as_ref().and_then(|pod| Some((pod, live(pod)?)));
+            if let Some(gone) = old
+                .as_ref()
+                .filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid))
+            {
+                self.forget(&gone.uid);
+            }
+            let Some((pod, running)) = new else { continue };
+            self.first_seen.entry(pod.uid.clone()).or_insert(now.steady);
+            if let Some(at) = last_oom_kill(pod) {
+                let known = self
+                    .oom_kills
+                    .entry(pod.uid.clone())
+                    .or_insert((at, now.steady));
+                if known.0 != at {
+                    *known = (at, now.steady);
+                }
+            } else {
+                self.oom_kills.remove(&pod.uid);
+            }
+            if Resizing::of(running) == Resizing::No {
+                self.resizing_since.remove(&pod.uid);
+            } else {
+                self.resizing_since
+                    .entry(pod.uid.clone())
+                    .or_insert(now.steady);
+            }
+        }
+        let decisions = &mut self.decisions;
+        self.flights.retain(|uid, flight| {
+            // As long as it lasts, time alone may change what is decided.
+            if let Some(decisions) = decisions {
+                decisions.index.mark_pod(&flight.pod);
+            }
+            let pod = view.pods.get(&flight.pod).filter(|pod| pod.uid == *uid);
+            pod.and_then(|pod| live(pod))
+                .is_some_and(|running| !flight.is_over(running, now))
+        });
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.flights.remove(uid);
+        self.pauses.remove(uid);
+        self.resizing_since.remove(uid);
+        self.infeasible.remove(uid);
+        self.refused.remove(uid);
+        self.first_seen.remove(uid);
+        self.oom_kills.remove(uid);
+        self.recorded_oom_kills.remove(uid);
+    }
+
+    /// Forgets what was noted about autoscalers after they were gone.
+    pub(super) fn forget_gone(&mut self, view: &View) {
+        self.infeasible_shapes
+            .retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
+        self.evicted
+            .retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());
+    }
+
+    /// How long the status of a pod's last OOM kill is still to be there for others to see.
+    pub(super) fn oom_kill_shows_for(&self, uid: &str, now: Moment) -> Option<Duration> {
+        let (_, seen) = self.oom_kills.get(uid)?;
+        let left = seen
+            .saturating_add(OOM_KILL_SHOWS)
+            .checked_sub(now.steady)?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// What is under way for a pod.
+    pub(super) fn pending(&self, uid: &str) -> Option<Pending> {
+        let flight = self.flights.get(uid)?;
+        Some(Pending {
+            disruption: flight.disruption,
+            may_retry: matches!(flight.stage, Stage::Unknown),
+        })
+    }
+
+    /// What a pod's workload loses by what is under way for it.
+    pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
+        self.pending(uid).map(|pending| pending.disruption)
+    }
+
+    /// How long a pod is still left alone after a refusal.
+    pub(super) fn pause_left(&self, uid: &str, now: Moment) -> Option<Duration> {
+        let left = self.pauses.get(uid)?.until.checked_sub(now.steady)?;
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+impl Flight {
+    fn unknown_since(&self) -> Option<Duration> {
+        if matches!(self.stage, Stage::Unknown) {
+            Some(self.since)
+        } else {
+            self.unknown_since
+        }
+    }
+
+    /// Whether the view shows what came of it, or nothing will come of it any more.
+    fn is_over(&self, running: &Running, now: Moment) -> bool {
+        let waited = now.steady.saturating_sub(self.since);
+        match (self.stage, self.disruption) {
+            (Stage::Unknown, _) => waited >= UNKNOWN_SETTLES,
+            // An eviction is over when the pod is gone.
+            (Stage::Begun, _) | (Stage::Accepted { .. }, Disruption::Eviction) => false,
+            (
+                Stage::Accepted {
+                    generation: Some(generation),
+                },
+                _,
+            ) => running.generation.is_some_and(|seen| seen >= generation),
+            (Stage::Accepted { generation: None }, _) => waited >= RESIZE_SETTLES,
+        }
+    }
+}
+
+/// What a pod says while it runs, if it is not on its way out.
+fn live(pod: &Pod) -> Option<&Running> {
+    pod.running
+        .as_deref()
+        .filter(|running| !running.is_terminating)
+}
+
+/// The end of the pod's last OOM kill.
+fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
+    pod.containers
+        .iter()
+        .filter_map(priority::last_oom_kill)
+        .filter_map(|killed| killed.finished_at)
+        .max()
+}
+
+/// Whether pods would get the same. Bounds move with time, although nothing else is recommended.
+fn same_targets(one: &Recommendation, other: &Recommendation) -> bool {
+    let is_same = |(one, other): (&ContainerRecommendation, &ContainerRecommendation)| {
+        one.container_name == other.container_name && one.target == other.target
+    };
+    one.containers.len() == other.containers.len()
+        && one.containers.iter().zip(&other.containers).all(is_same)
+}
+
+/// Whether any target is lower than it was.
+pub(super) fn is_any_lower(recommendation: &Recommendation, before: &Recommendation) -> bool {
+    recommendation.containers.iter().any(|container| {
+        let before = before
+            .containers
+            .iter()
+            .find(|before| before.container_name == container.container_name);
+        before.is_some_and(|before| {
+            let mut targets = container.target.iter();
+            targets.any(|(name, target)| {
+                before
+                    .target
+                    .get(name)
+                    .is_some_and(|before| target < before)
+            })
+        })
+    })
+}

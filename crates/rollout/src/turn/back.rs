@@ -1,0 +1,90 @@
+//! What pods get back: CPU that they were given to start with is taken back, and memory that was
+//! taken too much of is given back.
+
+use std::sync::Arc;
+
+use super::resize::{REFUSED_PAUSE, Resize};
+use super::{MOMENT, Member, Turn};
+use crate::act::{Act, What, Why};
+use crate::ledger::Ledger;
+use crate::resizing::Resizing;
+use crate::{boost, resize_patch, revert};
+
+impl Turn<'_> {
+    /// A pod whose boost is over gets the size that it would have without.
+    pub(super) fn take_boost_back(&mut self, member: &Member, ledger: &mut Ledger) -> Option<Act> {
+        let now = self.context.now;
+        let is_over = boost::boosted(member.running)
+            .any(|name| boost::is_expired(member.running, self.spec, name, now));
+        self.due_in(boost::expires_in(member.running, self.spec, now).map(|left| left.max(MOMENT)));
+        if !is_over || member.pending.is_some() || Resizing::of(member.running) != Resizing::No {
+            return None;
+        }
+        let resize = self.wanted(member);
+        let patch = resize_patch::resize(member.running, &resize.wanted);
+        let may = self
+            .group(member)
+            .is_some_and(|group| group.allows(resize.disruption, member.standing));
+        let refused_ago = self
+            .context
+            .memory
+            .refused_ago(&member.pod.uid, &patch, now);
+        let rests_for = refused_ago
+            .and_then(|ago| REFUSED_PAUSE.checked_sub(ago))
+            .filter(|left| !left.is_zero());
+        self.due_in(rests_for);
+        if !may
+            || rests_for.is_some()
+            || self.rests(member, ledger).is_err()
+            || self.spend(member, resize.disruption, ledger).is_err()
+        {
+            return None;
+        }
+        let annotate = resize_patch::annotate(member.running, self.spec, now);
+        let what = What::Resize {
+            resize: patch,
+            annotate,
+            attempt: self.attempt(member.running),
+        };
+        Some(self.act_on(member, what, Why::BoostExpired, resize.disruption))
+    }
+
+    /// Gives pods back what they had before they were resized and killed; gives the others.
+    pub(super) fn revert_killed<'m>(
+        &mut self,
+        members: Vec<&'m Member<'m>>,
+        ledger: &mut Ledger,
+    ) -> Vec<&'m Member<'m>> {
+        let mut others = Vec::with_capacity(members.len());
+        for member in members {
+            let own = self.own_recommendation(member.running);
+            let back = revert::wanted_back(member.pod, member.running, &own);
+            let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some())
+            else {
+                others.push(member);
+                continue;
+            };
+            let resize = Resize::new(member.running, back);
+            let patch = resize_patch::resize(member.running, &resize.wanted);
+            let recently = self
+                .context
+                .memory
+                .refused_ago(&member.pod.uid, &patch, self.context.now)
+                .is_some();
+            let may = !recently && resize.is_change && self.rests(member, ledger).is_ok();
+            if may && self.spend(member, resize.disruption, ledger).is_ok() {
+                let annotate = revert::annotate(self.context.now);
+                let what = What::Resize {
+                    resize: patch,
+                    annotate,
+                    attempt: self.attempt(member.running),
+                };
+                let act = self.act_on(member, what, Why::Revert, resize.disruption);
+                ledger.plan.acts.push(Arc::new(act));
+            } else {
+                others.push(member);
+            }
+        }
+        others
+    }
+}

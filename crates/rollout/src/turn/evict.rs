@@ -1,0 +1,68 @@
+//! Evicting a pod that wants another size.
+
+use super::{Candidate, Context, Disruption, Member, Turn};
+use crate::act::{Act, SkipReason, What};
+use crate::in_place;
+use crate::ledger::Ledger;
+
+impl Turn<'_> {
+    /// Whether the pod may be evicted as far as its group is concerned. One of which nobody knows
+    /// whether it was may be tried again: it counts already.
+    pub(super) fn may_evict(&self, member: &Member) -> bool {
+        match member.pending {
+            Some(pending) if pending.disruption == Disruption::Eviction => pending.may_retry,
+            Some(_) => false,
+            None => {
+                let waited = self.waited(member);
+                in_place::may_evict(self.group(member), member.standing, member.running, waited)
+            }
+        }
+    }
+
+    pub(super) fn evict(
+        &mut self,
+        candidate: &Candidate,
+        ledger: &mut Ledger,
+    ) -> Result<Act, SkipReason> {
+        let Member {
+            pod,
+            running,
+            pending,
+            ..
+        } = candidate.member;
+        if !self.may_evict(candidate.member) {
+            return Err(SkipReason::NoRoom);
+        }
+        self.rests(candidate.member, ledger)?;
+        if pending.is_none() {
+            let Context { memory, now, .. } = self.context;
+            let in_vain_for =
+                memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
+            if let Some(left) = in_vain_for {
+                ledger.wake_in(left);
+                return Err(SkipReason::InVain);
+            }
+            let shows_for = candidate
+                .oom_kill
+                .as_ref()
+                .and_then(|_| memory.oom_kill_shows_for(&pod.uid, now));
+            if let Some(left) = shows_for {
+                ledger.wake_in(left);
+                return Err(SkipReason::RecentOomKill);
+            }
+            self.spend(candidate.member, Disruption::Eviction, ledger)?;
+        } else if let Some(reason) = ledger.budgets.refusal_again(pod, running) {
+            return Err(reason);
+        }
+        let act = self.act_on(
+            candidate.member,
+            What::Evict,
+            candidate.why,
+            Disruption::Eviction,
+        );
+        Ok(Act {
+            oom_kill: candidate.oom_kill.clone(),
+            ..act
+        })
+    }
+}

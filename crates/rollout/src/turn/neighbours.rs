@@ -1,0 +1,94 @@
+//! Which of an autoscaler's pods wait for room on their nodes, and which could make room by moving.
+
+use std::sync::Arc;
+
+use api::vpa::EffectiveUpdateMode;
+use model::Recommendation;
+
+use super::{Context, Member, Turn};
+use crate::ledger::Ledger;
+use crate::make_room::{Cramped, Neighbour};
+use crate::priority::Priority;
+use crate::requirements;
+use crate::resizing::Resizing;
+
+impl<'a> Turn<'a> {
+    /// Puts down the pods that wait for room, and those that could make it. Neither counts while
+    /// something was just changed.
+    pub(super) fn enter_neighbours(self, members: &[Member<'a>], ledger: &mut Ledger<'a>) {
+        if self.settles_in.is_some() {
+            return;
+        }
+        let first = ledger.groups.len();
+        let evicts = matches!(
+            self.mode,
+            EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
+        );
+        for member in members {
+            let Member {
+                pod,
+                running,
+                standing,
+                group,
+                pending: _,
+            } = member;
+            let (autoscaler, group) = (
+                self.autoscaler.key.clone(),
+                group.map(|index| first + index),
+            );
+            let recommendation = Arc::clone(&self.recommendation);
+            let own = self.own_recommendation(running);
+            let resizing = Resizing::of(running);
+            if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
+                ledger.cramped.push(Cramped {
+                    autoscaler,
+                    recommendation,
+                    pod,
+                    running,
+                    standing: *standing,
+                    group,
+                    fits_empty_node: resizing == Resizing::Deferred,
+                    may_move: evicts && self.lets_go(member, &own),
+                });
+            } else if let Some(group) = group
+                && evicts
+                && self.may_evict(member)
+                && self.lets_go(member, &own)
+            {
+                let shrinks =
+                    !Priority::of(running, &own, self.context.settings.native_sidecars).scale_up;
+                ledger.neighbours.push(Neighbour {
+                    autoscaler,
+                    recommendation,
+                    pod,
+                    running,
+                    standing: *standing,
+                    group,
+                    shrinks,
+                });
+            }
+        }
+        ledger.groups.extend(self.groups);
+    }
+
+    /// Whether the pod's own VPA object lets it be evicted for another pod.
+    fn lets_go(&self, member: &Member, own: &Recommendation) -> bool {
+        let Context {
+            memory,
+            settings,
+            now,
+            ..
+        } = self.context;
+        member.pending.is_none()
+            && !self.is_boosted(member)
+            && requirements::admit(member.running, own, self.spec, settings.native_sidecars)
+            && memory
+                .in_vain_for(
+                    &self.autoscaler.key,
+                    &member.pod.uid,
+                    &self.recommendation,
+                    now,
+                )
+                .is_none()
+    }
+}

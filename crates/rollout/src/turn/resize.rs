@@ -1,0 +1,227 @@
+//! Resizing a pod where it runs, or evicting it where that is no use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vpa::EffectiveUpdateMode;
+use json_patch::Patch;
+use view::Running;
+
+use super::{Candidate, Context, Disruption, Group, Member, Turn};
+use crate::act::{Act, Attempt, Shape, SkipReason, What};
+use crate::in_place::{InPlace, Question};
+use crate::ledger::Ledger;
+use crate::resize_patch::{self, Wanted};
+use crate::resizing::Resizing;
+use crate::{qos, revert, size};
+
+/// After how long a refused resize is tried again where nothing else can be done.
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
+
+/// What a resize would do.
+pub(super) struct Resize {
+    pub(super) wanted: Wanted,
+    pub(super) disruption: Disruption,
+    pub(super) is_change: bool,
+}
+
+impl Resize {
+    pub(super) fn new(running: &Running, wanted: Wanted) -> Self {
+        let mut changes = resize_patch::changes(running, &wanted).peekable();
+        let is_change = changes.peek().is_some();
+        let restarts = changes.any(|(container, name, _)| container.restarts_for.contains(name));
+        drop(changes);
+        Self {
+            wanted,
+            disruption: if restarts {
+                Disruption::Restart
+            } else {
+                Disruption::Resize
+            },
+            is_change,
+        }
+    }
+}
+
+impl Turn<'_> {
+    pub(super) fn resize_or_evict(
+        &mut self,
+        candidate: &Candidate,
+        ledger: &mut Ledger,
+    ) -> Result<Act, SkipReason> {
+        let member = candidate.member;
+        match member.pending {
+            Some(pending) if pending.disruption == Disruption::Eviction => {
+                return self.evict(candidate, ledger);
+            }
+            Some(_) => return Err(SkipReason::AlreadyAsked),
+            None => {}
+        }
+        let resize = self.wanted(member);
+        let keeps_for = revert::keeps_for(member.running, self.context.now);
+        if keeps_for.is_some() && revert::takes_memory(member.running, &resize.wanted) {
+            self.due_in(keeps_for);
+            return Err(SkipReason::Reverted);
+        }
+        let resizing = Resizing::of(member.running);
+        match self
+            .question(member, resize.disruption)
+            .answer(self.context.settings)
+        {
+            InPlace::Approved => self.resize(candidate, &resize, ledger),
+            InPlace::Evict => self.evict(candidate, ledger),
+            InPlace::InfeasibleCached => Err(SkipReason::KnownInfeasible),
+            InPlace::Infeasible if resize.is_change => self.resize(candidate, &resize, ledger),
+            InPlace::Infeasible => {
+                let attempt = self.attempt(member.running);
+                ledger.infeasible.push((
+                    self.autoscaler.key.clone(),
+                    member.pod.uid.clone(),
+                    attempt,
+                ));
+                Err(SkipReason::KnownInfeasible)
+            }
+            // What waits for room can be asked anew; what is being done is let be done.
+            InPlace::Deferred
+                if self.mode == EffectiveUpdateMode::InPlace
+                    && resizing == Resizing::Deferred
+                    && resize.is_change =>
+            {
+                let allows = |group: &Group| group.allows(resize.disruption, member.standing);
+                if self.group(member).is_some_and(allows) {
+                    self.resize(candidate, &resize, ledger)
+                } else {
+                    Err(SkipReason::NoRoom)
+                }
+            }
+            InPlace::Deferred if resizing == Resizing::No => Err(SkipReason::NoRoom),
+            InPlace::Deferred => {
+                let waited = self.waited(member);
+                if let Some(patience) = resizing
+                    .patience()
+                    .filter(|_| !resizing.is_given_up(waited))
+                {
+                    ledger.wake_in(patience.saturating_sub(waited).max(Duration::from_secs(1)));
+                }
+                Err(SkipReason::AlreadyAsked)
+            }
+        }
+    }
+
+    fn question<'q>(&'q self, member: &Member<'q>, disruption: Disruption) -> Question<'q> {
+        Question {
+            mode: self.mode,
+            running: member.running,
+            standing: member.standing,
+            group: self.group(member),
+            has_recommendation: self.has_recommendation,
+            is_cached: self
+                .context
+                .memory
+                .is_infeasible(&member.pod.uid, &self.recommendation),
+            waited: self.waited(member),
+            disruption,
+        }
+    }
+
+    /// Resizes, unless it is known that this would not work.
+    fn resize(
+        &mut self,
+        candidate: &Candidate,
+        resize: &Resize,
+        ledger: &mut Ledger,
+    ) -> Result<Act, SkipReason> {
+        let member = candidate.member;
+        if !resize.is_change {
+            return Err(SkipReason::AlreadyAsked);
+        }
+        self.rests(member, ledger)?;
+        let patch = resize_patch::resize(member.running, &resize.wanted);
+        if let Some(reason) = self.obstacle(member, resize, &patch, ledger) {
+            let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+            return if evicts {
+                self.evict(candidate, ledger)
+            } else {
+                Err(reason)
+            };
+        }
+        self.spend(member, resize.disruption, ledger)?;
+        let mut annotate = resize_patch::annotate(member.running, self.spec, self.context.now);
+        if let Some(note) =
+            revert::note(member.pod, member.running, &resize.wanted, self.context.now)
+        {
+            annotate.insert(revert::RESIZED_FROM.to_owned(), Some(note));
+        }
+        let what = What::Resize {
+            resize: patch,
+            annotate,
+            attempt: self.attempt(member.running),
+        };
+        let act = self.act_on(member, what, candidate.why, resize.disruption);
+        Ok(Act {
+            oom_kill: candidate.oom_kill.clone(),
+            ..act
+        })
+    }
+
+    /// Why a resize would not work.
+    fn obstacle(
+        &self,
+        member: &Member,
+        resize: &Resize,
+        patch: &Patch,
+        ledger: &mut Ledger,
+    ) -> Option<SkipReason> {
+        let Context { memory, now, .. } = self.context;
+        if qos::would_change(member.running, &resize.wanted) {
+            return Some(SkipReason::QosClass);
+        }
+        if let Some(ago) = memory.refused_ago(&member.pod.uid, patch, now) {
+            if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
+                return Some(SkipReason::Refused);
+            }
+            let left = REFUSED_PAUSE.saturating_sub(ago);
+            if !left.is_zero() {
+                ledger.wake_in(left);
+                return Some(SkipReason::Refused);
+            }
+        }
+        let shape = self.shape(member.running)?;
+        let known = memory.is_infeasible_on(&self.autoscaler.key, shape, &self.recommendation);
+        known.then_some(SkipReason::KnownInfeasible)
+    }
+
+    pub(super) fn wanted(&self, member: &Member) -> Resize {
+        let recommended = self
+            .has_recommendation
+            .then_some(self.recommendation.as_ref());
+        let native_sidecars = self.context.settings.native_sidecars;
+        let sizes = size::sizes(
+            recommended,
+            member.running,
+            self.spec,
+            &self.limits,
+            native_sidecars,
+        );
+        Resize::new(
+            member.running,
+            resize_patch::wanted(member.running, self.spec, sizes, self.context.now),
+        )
+    }
+
+    pub(super) fn attempt(&self, running: &Running) -> Attempt {
+        Attempt {
+            recommendation: Arc::clone(&self.recommendation),
+            shape: self.shape(running),
+        }
+    }
+
+    /// What the pod's node has.
+    fn shape(&self, running: &Running) -> Option<Shape> {
+        let node = self.context.scene.view.nodes.get(running.node.as_ref()?)?;
+        Some(Shape {
+            cpu: node.allocatable.cpu,
+            memory: node.allocatable.memory,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! Comparison with inputs and outputs recorded by running upstream's Go programs.
+
+mod disruption;
+mod priority;
+mod resize_patch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vpa::VerticalPodAutoscaler;
+use jiff::Timestamp;
+use model::{NamespaceLimits, Recommendation};
+use serde_json::Value;
+use view::{LimitRange, Pod, Running, View};
+
+use crate::moment::Moment;
+
+/// The recordings have no target.
+fn autoscaler(mut object: Value) -> VerticalPodAutoscaler {
+    object["spec"]["targetRef"] = serde_json::json!({"kind": "Deployment", "name": "web"});
+    object["apiVersion"] = "autoscaling.k8s.io/v1".into();
+    object["kind"] = "VerticalPodAutoscaler".into();
+    api::vpa::parse(object).expect("an autoscaler")
+}
+
+fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<Recommendation> {
+    autoscaler
+        .status
+        .as_ref()?
+        .recommendation
+        .clone()
+        .map(Recommendation::from)
+}
+
+fn pod(object: Value) -> Pod {
+    Pod::trim_running(serde_json::from_value(object).expect("a pod"), false)
+}
+
+fn running(pod: &Pod) -> &Running {
+    pod.running.as_deref().expect("kept")
+}
+
+fn limits(ranges: Option<Vec<Value>>) -> NamespaceLimits {
+    let mut view = View::default();
+    for range in ranges.into_iter().flatten() {
+        let range = serde_json::from_value(range).expect("a limit range");
+        view.limit_ranges.apply(Arc::new(LimitRange::trim(range)));
+    }
+    view.namespace_limits("default")
+}
+
+fn at(wall: Timestamp) -> Moment {
+    let steady =
+        Duration::try_from(wall.duration_since(Timestamp::UNIX_EPOCH)).expect("after 1970");
+    Moment { wall, steady }
+}
+
+/// Recommendations as the recordings have them, by unique identifier of a pod.
+type Attempts = Option<BTreeMap<String, Recommendation>>;

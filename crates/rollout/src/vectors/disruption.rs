@@ -1,0 +1,279 @@
+//! How many pods may be away, and whether a pod is resized, evicted or left alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::vpa::EffectiveUpdateMode;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use view::{Phase, Pod};
+
+use super::{Attempts, autoscaler, pod, recommendation, running};
+use crate::group::{Disruption, Group, Standing, required_replicas};
+use crate::in_place::{InPlace, Question, may_evict};
+use crate::memory::is_any_lower;
+use crate::resizing::Resizing;
+use crate::settings::Settings;
+
+#[derive(Deserialize)]
+struct Case {
+    flow: String,
+    min_replicas: i64,
+    eviction_tolerance: f64,
+    in_place_skip_disruption_budget: bool,
+    gate_in_place: bool,
+    vpa: Value,
+    owners: Vec<OwnerCase>,
+    pods: Option<Vec<Value>>,
+    infeasible_attempts: Attempts,
+    expect_loops: Vec<Loop>,
+}
+
+#[derive(Deserialize)]
+struct OwnerCase {
+    kind: String,
+    name: String,
+    replicas: Option<i64>,
+    missing: bool,
+}
+
+#[derive(Deserialize)]
+struct Loop {
+    now: Timestamp,
+    steps: Vec<Step>,
+    groups: Option<Vec<GroupCase>>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+struct Step {
+    pod: String,
+    decision: Option<String>,
+    #[serde(default)]
+    resized: bool,
+    #[serde(default)]
+    can_evict: Option<bool>,
+    #[serde(default)]
+    evicted: bool,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct GroupCase {
+    kind: String,
+    name: String,
+    configured: i64,
+    tolerance: i64,
+    pending: i64,
+    running: i64,
+    below_min_replicas: bool,
+}
+
+type OwnerName = (String, String);
+
+fn owner_name(pod: &Pod) -> OwnerName {
+    pod.owner
+        .as_ref()
+        .map(|owner| (owner.kind.clone(), owner.name.clone()))
+        .unwrap_or_default()
+}
+
+/// The recordings do not say that running pods are ready, which upstream does not ask.
+fn standing(pod: &Pod) -> Standing {
+    if pod.phase == Phase::Pending {
+        Standing::Pending
+    } else {
+        Standing::Running { serves: true }
+    }
+}
+
+impl Case {
+    /// How many pods the owner should have, as upstream counts; none where the group is passed
+    /// over.
+    fn configured(&self, owner: &OwnerName, live: i64) -> Option<i64> {
+        let known = self
+            .owners
+            .iter()
+            .find(|known| (&known.kind, &known.name) == (&owner.0, &owner.1));
+        match owner.0.as_str() {
+            "Job" => Some(live),
+            "ReplicaSet" | "ReplicationController" | "StatefulSet" | "DaemonSet" => known
+                .filter(|known| !known.missing)?
+                .replicas
+                .filter(|replicas| *replicas > 0),
+            _ => Some(0),
+        }
+    }
+
+    fn groups(&self, pods: &[Pod], required: i64, keeps_small: bool) -> BTreeMap<OwnerName, Group> {
+        let mut by_owner: BTreeMap<OwnerName, Vec<Standing>> = BTreeMap::new();
+        for pod in pods {
+            by_owner
+                .entry(owner_name(pod))
+                .or_default()
+                .push(standing(pod));
+        }
+        let group = |(owner, standings): (OwnerName, Vec<Standing>)| {
+            let configured = self.configured(&owner, standings.len() as i64)?;
+            // Upstream knows no number for owners of other kinds; here those are left alone unless
+            // their scale says it.
+            let most = if configured > 0 {
+                standings.len() as i64
+            } else {
+                0
+            };
+            let group = Group::new(
+                standings,
+                configured,
+                most,
+                required,
+                self.eviction_tolerance,
+            );
+            (keeps_small || !group.below_min_replicas).then_some((owner, group))
+        };
+        by_owner.into_iter().filter_map(group).collect()
+    }
+}
+
+fn decision(answer: InPlace) -> String {
+    format!("InPlace{answer:?}")
+}
+
+/// Whether a step differs from upstream's on purpose: upstream takes live pods beyond those
+/// configured for spares, and evicts them all in addition to what it tolerates. Here they are left
+/// to their controller.
+fn is_surplus_kept(found: &Step, upstream: &Step, group: Option<&Group>) -> bool {
+    let has_surplus = group.is_some_and(|group| group.running + group.pending > group.configured);
+    let is_kept = upstream.evicted && found.can_evict == Some(false) && !found.evicted;
+    has_surplus
+        && is_kept
+        && (&found.decision, found.resized) == (&upstream.decision, upstream.resized)
+}
+
+#[test]
+fn vectors_disruption() {
+    let mut surplus_kept = 0;
+    for (index, mut case) in recordings::load::<Case>("vpa/disruption")
+        .into_iter()
+        .enumerate()
+    {
+        let autoscaler = autoscaler(std::mem::take(&mut case.vpa));
+        let recommendation = recommendation(&autoscaler);
+        let mode = autoscaler.spec.effective_update_mode();
+        let pods: Vec<Pod> = case.pods.take().into_iter().flatten().map(pod).collect();
+        let settings = Settings {
+            min_replicas: case.min_replicas,
+            in_place_skips_budget: case.in_place_skip_disruption_budget,
+            in_place: case.gate_in_place,
+            ..Settings::default()
+        };
+        let own = autoscaler
+            .spec
+            .update_policy
+            .as_ref()
+            .and_then(|policy| policy.min_replicas);
+        let in_place = matches!(
+            mode,
+            EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
+        );
+        let keeps_small = in_place && case.in_place_skip_disruption_budget;
+        let mut attempts = case.infeasible_attempts.take().unwrap_or_default();
+        let mut first_resizing: BTreeMap<String, Timestamp> = BTreeMap::new();
+        for (round, expected) in case.expect_loops.iter().enumerate() {
+            let mut groups = case.groups(&pods, required_replicas(own, &settings), keeps_small);
+            let numbers: Vec<GroupCase> = groups
+                .iter()
+                .map(|((kind, name), group)| GroupCase {
+                    kind: kind.clone(),
+                    name: name.clone(),
+                    configured: group.configured,
+                    tolerance: group.tolerance,
+                    pending: group.pending,
+                    running: group.running,
+                    below_min_replicas: group.below_min_replicas,
+                })
+                .collect();
+            let mut expected_groups: Vec<&GroupCase> = expected.groups.iter().flatten().collect();
+            expected_groups.sort_by_key(|group| (&group.kind, &group.name));
+            assert_eq!(
+                numbers.iter().collect::<Vec<_>>(),
+                expected_groups,
+                "case {index}, round {round}"
+            );
+            for step in &expected.steps {
+                let pod = pods
+                    .iter()
+                    .find(|pod| pod.key.name == step.pod)
+                    .expect("a pod");
+                let (standing, running) = (standing(pod), running(pod));
+                // Upstream remembers when it first asked whether a resizing pod may be evicted.
+                let asks = case.flow == "evict" || mode == EffectiveUpdateMode::InPlaceOrRecreate;
+                let mut waited = Duration::ZERO;
+                let group = groups.get(&owner_name(pod));
+                let is_asked = asks
+                    && standing != Standing::Pending
+                    && group.is_some()
+                    && Resizing::of(running) != Resizing::No;
+                if is_asked
+                    && group.is_some_and(|group| !group.below_min_replicas || case.flow != "evict")
+                {
+                    let since = first_resizing
+                        .entry(pod.key.name.clone())
+                        .or_insert(expected.now);
+                    waited = expected
+                        .now
+                        .duration_since(*since)
+                        .try_into()
+                        .expect("later");
+                }
+                let mut found = Step {
+                    pod: step.pod.clone(),
+                    ..Step::default()
+                };
+                if case.flow == "in-place" {
+                    let answer = Question {
+                        mode,
+                        running,
+                        standing,
+                        group,
+                        has_recommendation: recommendation.is_some(),
+                        is_cached: attempts.get(&pod.uid).is_some_and(|known| {
+                            recommendation
+                                .as_ref()
+                                .is_some_and(|now| !is_any_lower(now, known))
+                        }),
+                        waited,
+                        disruption: Disruption::Resize,
+                    }
+                    .answer(&settings);
+                    found.decision = Some(decision(answer));
+                    if answer == InPlace::Approved {
+                        found.resized = true;
+                        groups
+                            .get_mut(&owner_name(pod))
+                            .expect("a group")
+                            .take(Disruption::Resize, standing);
+                    }
+                }
+                if case.flow == "evict" || found.decision.as_deref() == Some("InPlaceEvict") {
+                    let group = groups.get(&owner_name(pod));
+                    let may = may_evict(group, standing, running, waited);
+                    found.can_evict = Some(may);
+                    if may {
+                        found.evicted = true;
+                        groups
+                            .get_mut(&owner_name(pod))
+                            .expect("a group")
+                            .take(Disruption::Eviction, standing);
+                    }
+                }
+                if is_surplus_kept(&found, step, groups.get(&owner_name(pod))) {
+                    surplus_kept += 1;
+                } else {
+                    assert_eq!(&found, step, "case {index}, round {round}");
+                }
+            }
+        }
+        attempts.clear();
+    }
+    assert_eq!(surplus_kept, 7, "steps in which a surplus is kept");
+}

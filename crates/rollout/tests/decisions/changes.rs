@@ -1,0 +1,130 @@
+//! A pass decides about what has changed, and so the same as one that decides about everything.
+
+mod arbitrary;
+mod pair;
+mod timers;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rollout::{Halt, Memory, Outcome};
+use serde_json::json;
+use view::{DisruptionBudget, ObjectKey};
+
+use super::world::World;
+
+const GROUPS: usize = 1_000;
+
+/// The number of VPA objects about which the next pass decides.
+#[track_caller]
+fn check(world: &World, memory: &mut Memory, expected: usize) {
+    assert_eq!(world.decide(memory).decided, expected);
+}
+
+#[test]
+fn only_what_changed_among_a_thousand_groups_is_decided_about() {
+    let mut world = World::new();
+    for index in 0..GROUPS {
+        world.deployment(&format!("web{index}"), 2, &json!({}));
+    }
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    assert_eq!((plan.decided, plan.acts.len()), (GROUPS, GROUPS));
+    check(&world, &mut memory, 0);
+    world.pod("web7", "web7-1", &json!({"ready": false}));
+    check(&world, &mut memory, 1);
+    world.delete("web7-1");
+    check(&world, &mut memory, 1);
+    world.recommend("web8", "2");
+    check(&world, &mut memory, 1);
+    world.scale("web9", 3);
+    check(&world, &mut memory, 1);
+    memory.begin(&plan.acts[10], world.now);
+    check(&world, &mut memory, 1);
+    memory.end(
+        &plan.acts[10],
+        &Outcome::TooMany { retry_after: None },
+        world.now,
+    );
+    check(&world, &mut memory, 1);
+    check(&world, &mut memory, 0);
+    let pause = Duration::from_secs(1);
+    (world.now.steady, world.now.wall) = (world.now.steady + pause, world.now.wall + pause);
+    check(&world, &mut memory, 1);
+    let plan = world.decide(&mut memory);
+    assert_eq!(
+        (plan.decided, plan.tallies.len(), plan.acts.len()),
+        (0, GROUPS, GROUPS - 2),
+        "the plan is whole"
+    );
+}
+
+#[test]
+fn what_shares_a_budget_is_decided_about_together() {
+    let mut world = World::new();
+    for name in ["web", "api", "job"] {
+        world.deployment(name, 2, &json!({}));
+    }
+    world.view.disruption_budgets.apply(Arc::new(budget(
+        "all",
+        "app in (web,api)",
+        1,
+        &[],
+        world.now.wall,
+    )));
+    let mut memory = Memory::default();
+    check(&world, &mut memory, 3);
+    world.pod("web", "web-0", &json!({"ready": false}));
+    check(&world, &mut memory, 2);
+    world.pod("job", "job-0", &json!({"ready": false}));
+    check(&world, &mut memory, 1);
+    world.view.disruption_budgets.apply(Arc::new(budget(
+        "all",
+        "app in (web,api)",
+        0,
+        &[],
+        world.now.wall,
+    )));
+    check(&world, &mut memory, 2);
+}
+
+#[test]
+fn everything_is_decided_about_after_a_halt_and_when_that_is_asked_for() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    let mut memory = Memory::default();
+    check(&world, &mut memory, 1);
+    check(&world, &mut memory, 0);
+    world.halt = Some(Halt::WebhookGone);
+    check(&world, &mut memory, 0);
+    world.halt = None;
+    check(&world, &mut memory, 1);
+    memory.forget_decisions();
+    check(&world, &mut memory, 1);
+    world.now.wall += Duration::from_hours(1);
+    check(&world, &mut memory, 1);
+}
+
+fn budget(
+    name: &str,
+    selector: &str,
+    allowed: i32,
+    disrupted: &[String],
+    at: jiff::Timestamp,
+) -> DisruptionBudget {
+    DisruptionBudget {
+        key: ObjectKey::new("shop", name),
+        selector: selector.parse(),
+        generation: 1,
+        observed_generation: 1,
+        disruptions_allowed: allowed,
+        current_healthy: 4,
+        desired_healthy: 1,
+        disrupted: disrupted
+            .iter()
+            .map(|name| (name.clone(), at))
+            .collect::<BTreeSet<_>>(),
+        gives_up_unhealthy: false,
+    }
+}

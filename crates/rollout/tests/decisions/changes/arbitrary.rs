@@ -1,0 +1,272 @@
+//! Any changes in any order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1;
+use model::{ContainerRecommendation, Cpu, Labels, Recommendation, ResourceList};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use view::{
+    LimitRange, LimitRangeItem, LimitType, Namespace, Node, ObjectKey, Quota, Scale, ScaleKey,
+    WellKnown,
+};
+
+use rollout::{Act, Halt, MAINTENANCE_WINDOW, Outcome, REVERTED_AT};
+
+use super::super::oom::killed;
+use super::super::world::World;
+use super::budget;
+use super::pair::Pair;
+
+/// Namespaces with their Deployments. Names tell pods of different namespaces apart.
+const APPS: [(&str, &str); 5] = [
+    ("shop", "web"),
+    ("shop", "api"),
+    ("shop", "set"),
+    ("bank", "db"),
+    ("bank", "log"),
+];
+const MODES: [&str; 5] = [
+    "Recreate",
+    "Recreate",
+    "InPlaceOrRecreate",
+    "InPlace",
+    "Off",
+];
+const SELECTORS: [&str; 4] = [
+    "app=web",
+    "app in (web,api)",
+    "app notin (web)",
+    "tier=none",
+];
+const WINDOWS: [&str; 3] = ["0 13 * * *; for=1h", "30 11 * * *; for=1h", "soon"];
+/// Just enough and just too little for what is waited for.
+const PAUSES: [u64; 9] = [
+    50,
+    999,
+    2_000,
+    31_000,
+    61_000,
+    125_000,
+    301_000,
+    3_601_000,
+    13 * 3_600_000,
+];
+
+/// One change: what, of which application, and two details.
+type Step = (u8, usize, u8, u8);
+
+/// The cluster, and the acts under way.
+struct Scenario {
+    pair: Pair,
+    begun: Vec<Arc<Act>>,
+}
+
+impl Scenario {
+    fn new() -> Self {
+        let mut world = World::new();
+        (world.settings.in_place, world.settings.startup_boost) = (true, true);
+        world.settings.settling = Duration::from_secs(2);
+        for (namespace, app) in APPS {
+            namespace.clone_into(&mut world.namespace);
+            if app == "set" {
+                world.clone_set(app, 3);
+            } else {
+                world.deployment(app, 3, &json!({"minReplicas": 1}));
+            }
+        }
+        Self {
+            pair: Pair::new(world),
+            begun: Vec::new(),
+        }
+    }
+
+    fn change(&mut self, (what, app, a, b): Step) {
+        let (namespace, app) = APPS[app];
+        namespace.clone_into(&mut self.pair.world.namespace);
+        let (name, world) = (format!("{app}-{}", a % 5), &mut self.pair.world);
+        let cpu = ["100m", "1", "900m", "3"][usize::from(b) % 4];
+        let key = |name: &str| ObjectKey::new(namespace, name);
+        let has_autoscaler = world.view.autoscalers.get(&key(app)).is_some();
+        match what {
+            0..=2 => pod(world, app, &name, &json!({"cpu": cpu, "ready": b < 8}), |_| ()),
+            3 => world.delete(&name),
+            4 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
+                pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z");
+            }),
+            5 => pod(world, app, &name, &json!({"cpu": "100m"}), killed),
+            6 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
+                let reason = ["Deferred", "Infeasible", "InProgress"][usize::from(b) % 3];
+                let at = "2026-01-01T11:59:00Z";
+                let condition =
+                    json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": at});
+                pod["status"]["conditions"].as_array_mut().expect("a list").push(condition);
+            }),
+            7 => pod(world, app, &name, &json!({"cpu": "3"}), |pod| {
+                pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"1\"}}"});
+                pod["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T12:00:00Z");
+            }),
+            8 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
+                pod["metadata"]["annotations"] = json!({REVERTED_AT: "2026-01-01T12:00:00Z"});
+                pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu, "memory": "300Mi"}});
+            }),
+            9 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| match b % 3 {
+                0 => pod["metadata"]["labels"] = json!({"app": "other"}),
+                1 => pod["metadata"]["ownerReferences"] = json!([]),
+                _ => pod["status"]["phase"] = json!("Pending"),
+            }),
+            10 if has_autoscaler => world.recommend(app, ["1", "2", "3"][usize::from(a) % 3]),
+            11 => match (app, b % 4) {
+                (_, 0) => drop(world.view.autoscalers.delete(&key(app))),
+                ("set", _) => world.autoscaler_of("apps.kruise.io/v1alpha1", "CloneSet", app, &policy(a, b)),
+                _ => world.autoscaler(app, &policy(a, b)),
+            },
+            12 if has_autoscaler => world.annotate(app, MAINTENANCE_WINDOW, WINDOWS[usize::from(a) % 3]),
+            13 if has_autoscaler => world.made_at(app, &format!("2026-01-01T11:00:0{}Z", a % 10)),
+            14 if has_autoscaler => world.boost(app, i32::from(a)),
+            15 if has_autoscaler => world.change_autoscaler(app, |autoscaler| {
+                let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+                object["status"]["conditions"] =
+                    json!([{"type": "SourceStale", "status": if b < 8 { "True" } else { "False" }}]);
+                autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+            }),
+            16 if app == "set" && b > 12 => {
+                let [group, kind] = ["apps.kruise.io", "CloneSet"].map(str::to_owned);
+                let key = ScaleKey { group, kind, namespace: namespace.to_owned(), name: app.to_owned() };
+                world.view.apply_scale(key, Scale::NotFound { reason: "gone".to_owned() }, view::PodSet::default());
+            }
+            16 if app == "set" => world.read_scale(app, i32::from(b % 6)),
+            16 => {
+                let sets = world.view.controllers_mut(WellKnown::ReplicaSet);
+                if let Some(mut set) = sets.get(&key(app)).map(|set| set.as_ref().clone()) {
+                    set.replicas = Some(i32::from(b % 6));
+                    sets.apply(Arc::new(set));
+                }
+            }
+            17 if b < 4 => drop(world.view.controllers_mut(WellKnown::ReplicaSet).delete(&key(app))),
+            17 if app != "set" && has_autoscaler => world.workload(app, 3, &policy(a, b)),
+            18 if b == 0 => drop(world.view.disruption_budgets.delete(&ObjectKey::new("shop", format!("b{}", a % 3)))),
+            18 => {
+                let disrupted: &[String] = if b > 12 { std::slice::from_ref(&name) } else { &[] };
+                let selector = SELECTORS[if b < 14 { usize::from(a) % 3 } else { 3 }];
+                let budget = budget(&format!("b{}", a % 3), selector, i32::from(b % 5), disrupted, world.now.wall);
+                world.view.disruption_budgets.apply(Arc::new(budget));
+            }
+            19 if b < 4 => drop(world.view.limit_ranges.delete(&key("all"))),
+            19 => {
+                let max = Some(ResourceList::of(
+                    Cpu::from_millicores(500 * i64::from(b)),
+                    model::Memory::from_bytes(1 << 32),
+                ));
+                let nothing = || None;
+                let item = LimitRangeItem {
+                    kind: LimitType::Container,
+                    min: nothing(),
+                    max,
+                    default: nothing(),
+                    default_request: nothing(),
+                    max_limit_request_ratio: nothing(),
+                };
+                world.view.limit_ranges.apply(Arc::new(LimitRange { key: key("all"), items: vec![item] }));
+            }
+            20 if b < 4 => drop(world.view.quotas.delete(&key("all"))),
+            20 => {
+                let quota = Quota { key: key("all"), hard: ResourceList::new(), scopes: vec![] };
+                world.view.quotas.apply(Arc::new(quota));
+            }
+            21 => {
+                let text =
+                    WINDOWS.get(usize::from(b) % 5).map(|text| (MAINTENANCE_WINDOW.to_owned(), (*text).to_owned()));
+                let annotations = text.into_iter().collect();
+                let namespace = Namespace { name: namespace.to_owned(), labels: Labels::default(), annotations };
+                world.view.namespaces.apply(Arc::new(namespace));
+            }
+            22 if b < 4 => drop(world.heard.remove(&format!("uid-{app}"))),
+            22 => drop(world.heard.insert(format!("uid-{app}"), Arc::new(recommendation(500 * i64::from(b))))),
+            23 => {
+                let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": format!("{b}"), "memory": "8Gi"}}});
+                let node: v1::Node = serde_json::from_value(node).expect("a node");
+                world.view.nodes.apply(Arc::new(Node::trim(node)));
+            }
+            24..=27 => self.pair.wait(Duration::from_millis(PAUSES[usize::from(b) % PAUSES.len()])),
+            28 => {
+                let hour = Duration::from_hours(1);
+                world.now.wall = if b < 8 { world.now.wall + hour } else { world.now.wall - hour };
+            }
+            29 => world.halt = (b < 4).then_some(Halt::ViewStale),
+            30..=35 => {
+                let Some(act) = self.pair.plan.acts.get(usize::from(a) % self.pair.plan.acts.len().max(1)) else {
+                    return;
+                };
+                if self.begun.iter().any(|begun| begun.pod_uid == act.pod_uid) {
+                    return;
+                }
+                let act = Arc::clone(act);
+                self.pair.begin(&act);
+                self.begun.push(act);
+            }
+            36..=40 if !self.begun.is_empty() => {
+                let act = self.begun.swap_remove(usize::from(a) % self.begun.len());
+                let outcome = match b {
+                    0..=6 => Outcome::Accepted { generation: None },
+                    7 | 8 => Outcome::Unknown,
+                    9 | 10 => Outcome::TooMany { retry_after: None },
+                    11 => Outcome::Gone,
+                    12 | 13 => Outcome::Infeasible,
+                    _ => Outcome::Rejected,
+                };
+                self.pair.end(&act, &outcome);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn policy(a: u8, b: u8) -> Value {
+    json!({"updateMode": MODES[usize::from(a) % 5], "minReplicas": 1 + b % 3})
+}
+
+/// A pod of an application, whichever kind its owner is of.
+fn pod(world: &mut World, app: &str, name: &str, with: &Value, change: impl FnOnce(&mut Value)) {
+    world.pod_with(app, name, with, |pod| {
+        if app == "set" {
+            pod["metadata"]["ownerReferences"][0]["kind"] = json!("CloneSet");
+            pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+        }
+        change(pod);
+    });
+}
+
+fn recommendation(cpu: i64) -> Recommendation {
+    let list = ResourceList::of(
+        Cpu::from_millicores(cpu),
+        model::Memory::from_bytes(100 << 20),
+    );
+    let container = ContainerRecommendation {
+        container_name: "app".to_owned(),
+        target: list.clone(),
+        lower_bound: list.clone(),
+        upper_bound: list.clone(),
+        uncapped_target: list,
+    };
+    Recommendation {
+        containers: vec![container],
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec((0u8..41, 0..APPS.len(), 0u8..16, 0u8..16), 1..120)
+}
+
+proptest! {
+    #[test]
+    fn a_pass_decides_the_same_as_one_that_decides_about_everything(steps in steps()) {
+        let mut scenario = Scenario::new();
+        scenario.pair.pass();
+        for step in steps {
+            scenario.change(step);
+            scenario.pair.pass();
+        }
+    }
+}

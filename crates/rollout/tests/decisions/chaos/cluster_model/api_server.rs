@@ -1,0 +1,141 @@
+//! The API server, which checks the tolerance and the budget whenever a pod is taken.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::Quantity;
+use rollout::{Act, Outcome, What};
+use view::{DisruptionBudget, ObjectKey};
+
+use super::{App, ClusterModel, Event, Known};
+
+impl ClusterModel {
+    /// The API server does what it is asked for. `seen_ready` says whether the pod was ready as far
+    /// as the leader knew: one that becomes ready meanwhile is no loss.
+    pub(in crate::chaos) fn execute(
+        &mut self,
+        act: &Act,
+        known: Known,
+        seen_ready: bool,
+    ) -> Outcome {
+        self.note_attained();
+        let name = &act.pod.name;
+        let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == act.pod_uid) else {
+            return Outcome::Gone;
+        };
+        let (app, served) = (pod.app, pod.serves() && seen_ready);
+        match &act.what {
+            What::Evict => {
+                if pod.is_terminating {
+                    return Outcome::Accepted { generation: None };
+                }
+                if pod.is_running && !self.spend(app, name) {
+                    self.count.vain += 1;
+                    return Outcome::TooMany { retry_after: None };
+                }
+                self.pods.get_mut(name).expect("it is there").is_terminating = true;
+                self.tell(name);
+                self.count.evictions += 1;
+                self.check(app, served, act, known);
+                Outcome::Accepted { generation: None }
+            }
+            What::Resize { resize, .. } => {
+                let text = serde_json::to_value(resize).expect("a patch");
+                let cpu = text.as_array().expect("a list").iter().find(|add| {
+                    add["path"]
+                        .as_str()
+                        .is_some_and(|path| path.ends_with("/cpu"))
+                });
+                let cpu = cpu
+                    .and_then(|add| add["value"].as_str()?.parse::<Quantity>().ok())
+                    .expect("CPU")
+                    .milli_value();
+                let restarts = self.apps[app].restarts;
+                let pod = self.pods.get_mut(name).expect("it is there");
+                if pod.is_terminating {
+                    return Outcome::Rejected;
+                }
+                pod.generation += 1;
+                pod.cpu = cpu;
+                pod.restarts = restarts && pod.cpu != pod.reported;
+                let generation = Some(pod.generation);
+                self.tell(name);
+                *(if restarts {
+                    &mut self.count.restarts
+                } else {
+                    &mut self.count.resizes
+                }) += 1;
+                self.check(app, served && restarts, act, known);
+                Outcome::Accepted { generation }
+            }
+        }
+    }
+
+    /// Upstream's rule of the eviction API; whether the pod may go.
+    pub(super) fn spend(&mut self, app: usize, name: &str) -> bool {
+        let is_ready = self.pods[name].is_ready;
+        let app = &mut self.apps[app];
+        let Some(desired) = app.desired_healthy else {
+            return true;
+        };
+        if !is_ready && app.healthy >= desired && desired > 0 {
+            return true;
+        }
+        if app.allowed == 0 {
+            return false;
+        }
+        app.allowed -= 1;
+        app.disrupted.insert(name.to_owned());
+        self.budget_events
+            .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
+        true
+    }
+
+    /// Checks the tolerance and the budget once a pod was taken that served. Losses to others that
+    /// the leader could not know of when it decided are excused.
+    fn check(&mut self, app: usize, took: bool, act: &Act, known: Known) {
+        let (staying, serving) = (self.staying(app), self.serving(app));
+        let app = &mut self.apps[app];
+        if !took {
+            return;
+        }
+        app.decided = app.decided.later(known);
+        let known = app.decided;
+        let unseen =
+            |losses: &[Known]| losses.iter().filter(|loss| known.lacks(**loss)).count() as i64;
+        let (excused, base) = (unseen(&app.losses), app.attained);
+        let tolerated = ((base as f64 * self.tolerance) as i64).max(1);
+        assert!(
+            staying + excused >= base - tolerated,
+            "{staying} of {base} serve and stay, {tolerated} may be away, {excused} are excused, after {act:?}",
+        );
+        let (excused, desired) = (
+            unseen(&app.healthy_losses),
+            app.desired_healthy.unwrap_or(0),
+        );
+        assert!(
+            serving + excused >= desired,
+            "{serving} serve, {desired} must, {excused} are excused, after {act:?}"
+        );
+    }
+}
+
+impl App {
+    pub(super) fn budget(&self, now: Timestamp) -> DisruptionBudget {
+        DisruptionBudget {
+            key: ObjectKey::new("shop", &self.name),
+            selector: format!("app={}", self.name).parse(),
+            generation: 1,
+            observed_generation: 1,
+            disruptions_allowed: self.allowed as i32,
+            current_healthy: self.healthy as i32,
+            desired_healthy: self.desired_healthy.unwrap_or(0) as i32,
+            disrupted: self
+                .disrupted
+                .iter()
+                .map(|name| (name.clone(), now))
+                .collect(),
+            gives_up_unhealthy: false,
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Resizes where pods run, and what becomes of those that do not work.
+
+mod given_back;
+mod room;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1;
+use rollout::{Act, Hold, MAINTENANCE_WINDOW, Memory, Outcome, SkipReason, What};
+use serde_json::{Value, json};
+use view::Node;
+
+use super::world::World;
+
+const ACCEPTED: Outcome = Outcome::Accepted {
+    generation: Some(2),
+};
+
+fn world(mode: &str, replicas: i32) -> World {
+    let mut world = World::new();
+    world.settings.in_place = true;
+    world.settings.startup_boost = true;
+    world.deployment(
+        "web",
+        replicas,
+        &json!({"updateMode": mode, "minReplicas": 1}),
+    );
+    world
+}
+
+/// `evict`, or what the resize asks for.
+fn what(act: &Act) -> Vec<(String, String)> {
+    let What::Resize { resize, .. } = &act.what else {
+        return vec![("evict".to_owned(), String::new())];
+    };
+    let list = serde_json::to_value(resize).expect("a patch");
+    let text = |value: &Value| value.as_str().unwrap_or("{}").to_owned();
+    let operations = list.as_array().expect("a list").iter();
+    operations
+        .map(|operation| {
+            (
+                text(&operation["path"]).replace("/spec/containers/0/resources/", ""),
+                text(&operation["value"]),
+            )
+        })
+        .collect()
+}
+
+fn decided(world: &World, memory: &mut Memory) -> Vec<Vec<(String, String)>> {
+    world
+        .decide(memory)
+        .acts
+        .iter()
+        .map(|act| what(act))
+        .collect()
+}
+
+/// Decides, and reports the same outcome of everything.
+fn round(world: &World, memory: &mut Memory, outcome: &Outcome) -> Vec<Vec<(String, String)>> {
+    let plan = world.decide(memory);
+    for act in &plan.acts {
+        memory.begin(act, world.now);
+        memory.end(act, outcome, world.now);
+    }
+    plan.acts.iter().map(|act| what(act)).collect()
+}
+
+fn to_a_core() -> Vec<(String, String)> {
+    vec![
+        ("requests/cpu".to_owned(), "1".to_owned()),
+        ("requests/memory".to_owned(), "100Mi".to_owned()),
+    ]
+}
+
+fn evict() -> Vec<(String, String)> {
+    vec![("evict".to_owned(), String::new())]
+}
+
+fn add_condition(pod: &mut Value, condition: Value) {
+    pod["status"]["conditions"]
+        .as_array_mut()
+        .expect("a list")
+        .push(condition);
+}
+
+fn pending(reason: &str, since: &str) -> Value {
+    json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": since})
+}
+
+#[test]
+fn a_pod_is_resized_once_and_then_waited_for() {
+    for mode in ["InPlaceOrRecreate", "InPlace"] {
+        let mut world = world(mode, 1);
+        let mut memory = Memory::default();
+        assert_eq!(round(&world, &mut memory, &ACCEPTED), [to_a_core()]);
+        assert!(
+            decided(&world, &mut memory).is_empty(),
+            "the view does not show it yet"
+        );
+        world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+            pod["metadata"]["generation"] = json!(2);
+            pod["status"]["containerStatuses"] = json!([{
+                "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
+                "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
+            }]);
+        });
+        let plan = world.decide(&mut memory);
+        assert!(plan.acts.is_empty(), "the kubelet is not there yet");
+        assert_eq!(World::reasons(&plan), [SkipReason::AlreadyAsked]);
+    }
+}
+
+#[test]
+fn what_the_api_server_refuses_is_evicted_or_tried_later() {
+    let mut memory = Memory::default();
+    let recreate = world("InPlaceOrRecreate", 1);
+    assert_eq!(
+        round(&recreate, &mut memory, &Outcome::Rejected),
+        [to_a_core()]
+    );
+    assert_eq!(decided(&recreate, &mut memory), [evict()]);
+
+    let (mut memory, mut in_place) = (Memory::default(), world("InPlace", 1));
+    assert_eq!(
+        round(&in_place, &mut memory, &Outcome::Rejected),
+        [to_a_core()]
+    );
+    assert!(decided(&in_place, &mut memory).is_empty());
+    in_place.now.steady += Duration::from_mins(1);
+    assert_eq!(decided(&in_place, &mut memory), [to_a_core()]);
+}
+
+#[test]
+fn a_resize_that_gets_nowhere_becomes_an_eviction() {
+    let check = |condition: Value, expected: &[Vec<(String, String)>]| {
+        let mut world = world("InPlaceOrRecreate", 1);
+        world.pod_with("web", "web-0", &json!({}), |pod| {
+            add_condition(pod, condition.clone());
+        });
+        assert_eq!(
+            decided(&world, &mut Memory::default()),
+            expected,
+            "{condition}"
+        );
+    };
+    check(pending("Deferred", "2026-01-01T11:56:00Z"), &[]);
+    check(pending("Deferred", "2026-01-01T11:54:00Z"), &[evict()]);
+    check(pending("Infeasible", "2026-01-01T12:00:00Z"), &[evict()]);
+    let progress = |since: &str, reason: &str| json!({"type": "PodResizeInProgress", "status": "True", "reason": reason, "lastTransitionTime": since});
+    check(progress("2026-01-01T11:30:00Z", ""), &[]);
+    check(progress("2026-01-01T10:59:00Z", ""), &[evict()]);
+    check(progress("2026-01-01T12:00:00Z", "Error"), &[evict()]);
+}
+
+#[test]
+fn in_place_only_never_evicts_and_waits_for_room() {
+    let mut world = world("InPlace", 1);
+    let asked = |pod: &mut Value| add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
+    world.pod_with("web", "web-0", &json!({}), asked);
+    assert_eq!(
+        decided(&world, &mut Memory::default()),
+        [to_a_core()],
+        "what is asked for now replaces what waits"
+    );
+    world.pod_with("web", "web-0", &json!({"cpu": "1"}), asked);
+    assert!(decided(&world, &mut Memory::default()).is_empty());
+}
+
+#[test]
+fn a_restart_needs_the_budgets_that_an_eviction_needs() {
+    let mut world = world("InPlaceOrRecreate", 4);
+    for index in 0..4 {
+        world.pod_with("web", &format!("web-{index}"), &json!({}), |pod| {
+            pod["spec"]["containers"][0]["resizePolicy"] =
+                json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+        });
+    }
+    assert_eq!(
+        decided(&world, &mut Memory::default()).len(),
+        2,
+        "half of them"
+    );
+    world.settings.in_place_skips_budget = true;
+    assert_eq!(
+        decided(&world, &mut Memory::default()).len(),
+        2,
+        "not what disrupts nothing"
+    );
+    world.budget("web", 1);
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 1);
+    world.budget("web", 0);
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 0);
+}
+
+/// Resizes of memory restart the container.
+fn restarting(pod: &mut Value) {
+    pod["spec"]["containers"][0]["resizePolicy"] =
+        json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+}
+
+#[test]
+fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
+    let mut world = world("InPlace", 2);
+    let refused = |pod: &mut Value| {
+        restarting(pod);
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("200Mi");
+        add_condition(pod, pending("Infeasible", "2026-01-01T12:00:00Z"));
+    };
+    world.pod_with("web", "web-0", &json!({}), refused);
+    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!(
+        (plan.acts.len(), World::reasons(&plan)),
+        (0, vec![SkipReason::NoRoom]),
+        "only one of two serves"
+    );
+    world.pod("web", "web-1", &json!({"cpu": "1"}));
+    assert_eq!(decided(&world, &mut Memory::default()), [to_a_core()]);
+}
+
+#[test]
+fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    let mut memory = Memory::default();
+    assert_eq!(
+        round(&world, &mut memory, &Outcome::TooMany { retry_after: None }),
+        [to_a_core()]
+    );
+    let plan = world.decide(&mut memory);
+    assert_eq!(
+        (plan.acts.len(), World::reasons(&plan)),
+        (0, vec![SkipReason::BackingOff])
+    );
+    assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(decided(&world, &mut memory), [to_a_core()]);
+}
+
+#[test]
+fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
+    // Too few pods for an eviction.
+    let mut world = world("InPlaceOrRecreate", 2);
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
+    });
+    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!(
+        (World::reasons(&plan), plan.wake_in),
+        (vec![SkipReason::AlreadyAsked], None)
+    );
+
+    world.pod("web", "web-0", &json!({}));
+    let mut memory = Memory::default();
+    assert_eq!(
+        round(&world, &mut memory, &Outcome::Rejected),
+        [to_a_core()]
+    );
+    let plan = world.decide(&mut memory);
+    assert_eq!(
+        (World::reasons(&plan), plan.wake_in),
+        (vec![SkipReason::NoRoom], None)
+    );
+}
+
+#[test]
+fn nodes_that_have_as_much_are_not_tried_again() {
+    let mut world = world("InPlace", 2);
+    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "500m", "memory": "1Gi"}}});
+    let node: v1::Node = serde_json::from_value(node).expect("a node");
+    world
+        .view
+        .nodes
+        .apply(std::sync::Arc::new(Node::trim(node)));
+    let mut memory = Memory::default();
+    assert_eq!(
+        round(&world, &mut memory, &Outcome::Infeasible).len(),
+        1,
+        "one may be taken at a time"
+    );
+    let plan = world.decide(&mut memory);
+    assert!(plan.acts.is_empty());
+    assert_eq!(World::reasons(&plan), [SkipReason::KnownInfeasible]);
+}
+
+#[test]
+fn a_resize_never_changes_the_quality_of_service() {
+    let best_effort = |world: &mut World| {
+        world.pod_with("web", "web-0", &json!({}), |pod| {
+            pod["spec"]["containers"][0]["resources"] = json!({});
+        });
+    };
+    let mut world_ = world("InPlace", 1);
+    best_effort(&mut world_);
+    assert_eq!(
+        World::reasons(&world_.decide(&mut Memory::default())),
+        [SkipReason::QosClass]
+    );
+    let mut world_ = world("InPlaceOrRecreate", 1);
+    best_effort(&mut world_);
+    assert_eq!(decided(&world_, &mut Memory::default()), [evict()]);
+}
+
+#[test]
+fn nothing_is_done_outside_the_maintenance_window() {
+    let mut world = world("Recreate", 1);
+    let mut check = |annotation: &str, acts: usize| {
+        world.annotate("web", MAINTENANCE_WINDOW, annotation);
+        let plan = world.decide(&mut Memory::default());
+        assert_eq!(plan.acts.len(), acts, "{annotation}");
+        plan.held.first().map(|held| held.hold.clone())
+    };
+    assert_eq!(check("0 12 * * *; for=1h", 1), None);
+    let opens_in = Duration::from_hours(1);
+    assert_eq!(
+        check("0 13 * * *; for=1h", 0),
+        Some(Hold::OutsideWindow { opens_in })
+    );
+    assert!(matches!(
+        check("whenever", 0),
+        Some(Hold::UnreadableWindow(_))
+    ));
+}

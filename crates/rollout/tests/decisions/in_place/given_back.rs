@@ -1,0 +1,157 @@
+//! What pods get back: CPU that they had to start with is taken back, and memory that they are
+//! killed for want of is given back.
+
+use std::time::Duration;
+
+use rollout::{Memory, RESIZED_FROM, REVERTED_AT, SkipReason, What, Why};
+use serde_json::{Value, json};
+
+use super::{decided, restarting, to_a_core, what, world};
+use crate::world::World;
+
+/// The container was killed for want of memory half a minute after noon, and runs again.
+fn killed_at_noon() -> Value {
+    json!([{
+        "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
+        "lastState": {"terminated": {
+            "exitCode": 137, "reason": "OOMKilled",
+            "startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:30Z",
+        }},
+    }])
+}
+
+#[test]
+fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    let boost = |world: &mut World, ready_at: &str| {
+        world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
+            pod["metadata"]["annotations"] =
+                json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
+            pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
+        });
+    };
+    world.boost("web", 60);
+    boost(&mut world, "2026-01-01T11:59:30Z");
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!(
+        (plan.acts.len(), plan.wake_in),
+        (0, Some(Duration::from_secs(30)))
+    );
+    boost(&mut world, "2026-01-01T11:58:30Z");
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    assert_eq!((act.why, what(act)), (Why::BoostExpired, to_a_core()));
+    let What::Resize { annotate, .. } = &act.what else {
+        panic!("a resize")
+    };
+    assert_eq!(annotate.get("vpaCpuStartupBoost/app"), Some(&None));
+}
+
+#[test]
+fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
+    });
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    let What::Resize { annotate, .. } = &act.what else {
+        panic!("a resize: {plan:?}")
+    };
+    let note = annotate[RESIZED_FROM].clone().expect("a note");
+    assert!(note.contains("300Mi"), "{note}");
+
+    let killed = |world: &mut World, annotations: Value, memory: &str| {
+        world.pod_with("web", "web-0", &json!({}), |pod| {
+            pod["metadata"]["annotations"] = annotations;
+            pod["spec"]["containers"][0]["resources"] =
+                json!({"requests": {"cpu": "1", "memory": memory}});
+            pod["status"]["containerStatuses"] = killed_at_noon();
+        });
+    };
+    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    killed(
+        &mut world,
+        json!({"plimsoll.dev/resized-from": note}),
+        "100Mi",
+    );
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    assert_eq!(
+        (act.why, what(act)),
+        (
+            Why::Revert,
+            vec![("requests/memory".to_owned(), "300Mi".to_owned())]
+        )
+    );
+
+    killed(
+        &mut world,
+        json!({REVERTED_AT: "2026-01-01T12:01:00Z"}),
+        "300Mi",
+    );
+    let plan = world.decide(&mut Memory::default());
+    assert!(plan.acts.is_empty(), "{plan:?}");
+    assert_eq!(World::reasons(&plan), [SkipReason::Reverted]);
+}
+
+/// A pod that asks for so much memory, had 300 MiB until noon, and was killed half a minute later.
+fn killed(world: &mut World, memory: &str, change: impl FnOnce(&mut Value)) {
+    let note =
+        r#"{"at":"2026-01-01T12:00:00Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
+    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        pod["metadata"]["annotations"] = json!({"plimsoll.dev/resized-from": note});
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": "1", "memory": memory}});
+        pod["status"]["containerStatuses"] = killed_at_noon();
+        change(pod);
+    });
+}
+
+#[test]
+fn memory_is_given_back_with_a_restart_only_within_the_budget() {
+    let mut world = world("InPlaceOrRecreate", 2);
+    killed(&mut world, "100Mi", restarting);
+    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    assert_eq!(
+        decided(&world, &mut Memory::default()).len(),
+        0,
+        "it is the only one that serves"
+    );
+    killed(&mut world, "100Mi", |pod| {
+        restarting(pod);
+        pod["status"]["conditions"][0]["status"] = json!("False");
+    });
+    assert_eq!(
+        decided(&world, &mut Memory::default()).len(),
+        1,
+        "it does not serve anyhow"
+    );
+}
+
+#[test]
+fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    killed(&mut world, "400Mi", |_| ());
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    assert_eq!((act.why, what(act)), (Why::QuickOom, to_a_core()));
+    let What::Resize { annotate, .. } = &act.what else {
+        panic!("a resize")
+    };
+    let note = annotate[RESIZED_FROM].as_deref().expect("a note");
+    assert!(
+        note.contains("2026-01-01T12:01:00Z") && note.contains("400Mi"),
+        "{note}"
+    );
+}

@@ -1,0 +1,281 @@
+//! Whole decisions over a small cluster.
+
+mod changes;
+mod chaos;
+mod in_place;
+mod losses;
+mod oom;
+mod settling;
+mod sidecars;
+mod world;
+
+use std::time::Duration;
+
+use rollout::{Halt, Memory, Outcome, Plan, SkipReason, What, Why};
+use serde_json::json;
+
+use world::World;
+
+/// Names of the pods that are to be evicted.
+fn evicted(plan: &Plan) -> Vec<&str> {
+    let evictions = plan.acts.iter().filter(|act| act.what == What::Evict);
+    evictions.map(|act| act.pod.name.as_str()).collect()
+}
+
+/// Carries out the first `count` acts in the name of the memory alone: the cluster does not show it
+/// yet.
+fn carry_out(world: &World, memory: &mut Memory, plan: &Plan, outcome: &Outcome) {
+    for act in &plan.acts {
+        memory.begin(act, world.now);
+        memory.end(act, outcome, world.now);
+    }
+}
+
+const ACCEPTED: Outcome = Outcome::Accepted { generation: None };
+
+#[test]
+fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
+    let mut world = World::new();
+    world.deployment("web", 4, &json!({}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-0", "web-1"]);
+    assert!(plan.acts.iter().all(|act| act.why == Why::OutsideBounds));
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    assert_eq!(world.decide(&mut memory).acts, [], "two are on their way");
+
+    world.delete("web-0");
+    world.delete("web-1");
+    assert_eq!(world.decide(&mut memory).acts, [], "two are gone");
+    world.pod("web", "web-4", &json!({"ready": false, "cpu": "1"}));
+    world.pod("web", "web-5", &json!({"ready": true, "cpu": "1"}));
+    assert_eq!(
+        evicted(&world.decide(&mut memory)),
+        ["web-2"],
+        "one of two replacements is ready"
+    );
+}
+
+#[test]
+fn a_refused_eviction_is_tried_again_later() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    carry_out(
+        &world,
+        &mut memory,
+        &plan,
+        &Outcome::TooMany { retry_after: None },
+    );
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-1"], "the other one may go meanwhile");
+    assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"]);
+}
+
+#[test]
+fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
+    assert_eq!(world.decide(&mut memory).acts, []);
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(
+        evicted(&world.decide(&mut memory)),
+        ["web-0"],
+        "only the same one"
+    );
+}
+
+#[test]
+fn no_budget_is_asked_in_vain() {
+    let mut world = World::new();
+    world.deployment("web", 4, &json!({}));
+    world.budget("web", 1);
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-0"]);
+    assert_eq!(
+        plan.skips
+            .iter()
+            .map(|skip| skip.reason)
+            .collect::<Vec<_>>(),
+        [
+            SkipReason::DisruptionBudget,
+            SkipReason::DisruptionBudget,
+            SkipReason::DisruptionBudget
+        ]
+    );
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    assert_eq!(
+        world.decide(&mut memory).acts,
+        [],
+        "the budget's status does not show it yet"
+    );
+    world.budget("web-too", 4);
+    assert_eq!(
+        World::reasons(&world.decide(&mut Memory::default())),
+        [SkipReason::SeveralBudgets]
+    );
+}
+
+#[test]
+fn a_workload_that_is_too_small_is_left_alone() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({}));
+    assert_eq!(world.decide(&mut Memory::default()).acts, []);
+    world.autoscaler("web", &json!({"minReplicas": 1}));
+    assert_eq!(evicted(&world.decide(&mut Memory::default())), ["web-0"]);
+}
+
+#[test]
+fn nothing_is_done_while_everything_is_halted() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
+        world.halt = Some(halt);
+        assert_eq!(world.decide(&mut Memory::default()).acts, []);
+    }
+}
+
+#[test]
+fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    // Nobody sizes new pods, and each is ready at once.
+    let mut replace = |world: &mut World, waits_seconds: u64| {
+        let plan = world.decide(&mut memory);
+        let [gone] = evicted(&plan)[..] else {
+            panic!("one eviction: {plan:?}")
+        };
+        let next = format!("{gone}x");
+        carry_out(world, &mut memory, &plan, &ACCEPTED);
+        world.delete(gone);
+        world.now.steady += Duration::from_millis(1);
+        world.pod("web", &next, &json!({}));
+        let plan = world.decide(&mut memory);
+        assert_eq!(
+            (evicted(&plan).len(), World::reasons(&plan)),
+            (0, vec![SkipReason::InVain])
+        );
+        let left = plan.wake_in.expect("it is looked at again");
+        assert_eq!(
+            left + Duration::from_millis(1),
+            Duration::from_secs(waits_seconds),
+            "{next}"
+        );
+        world.now.steady += left;
+    };
+    for waits_seconds in [
+        1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600,
+    ] {
+        replace(&mut world, waits_seconds);
+    }
+    assert_eq!(evicted(&world.decide(&mut memory)).len(), 1);
+}
+
+/// Evicts the only pod, which comes back as it was.
+fn evict_in_vain(world: &mut World, memory: &mut Memory) {
+    let plan = world.decide(memory);
+    let [gone] = evicted(&plan)[..] else {
+        panic!("one eviction: {plan:?}")
+    };
+    carry_out(world, memory, &plan, &ACCEPTED);
+    world.delete(gone);
+    world.now.steady += Duration::from_millis(1);
+    world.pod("web", &format!("{gone}x"), &json!({}));
+}
+
+#[test]
+fn a_bound_that_moves_with_time_is_no_other_recommendation() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    evict_in_vain(&mut world, &mut memory);
+    world.bound("web", "901m");
+    assert_eq!(
+        World::reasons(&world.decide(&mut memory)),
+        [SkipReason::InVain]
+    );
+}
+
+#[test]
+fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    evict_in_vain(&mut world, &mut memory);
+    for expected in [2, 4] {
+        world.now.steady += world
+            .decide(&mut memory)
+            .wake_in
+            .expect("it is looked at again");
+        evict_in_vain(&mut world, &mut memory);
+        let left = world
+            .decide(&mut memory)
+            .wake_in
+            .map(|left| left + Duration::from_millis(1));
+        assert_eq!(left, Some(Duration::from_secs(expected)));
+    }
+    world.recommend("web", "2");
+    evict_in_vain(&mut world, &mut memory);
+    let left = world
+        .decide(&mut memory)
+        .wake_in
+        .map(|left| left + Duration::from_millis(1));
+    assert_eq!(
+        left,
+        Some(Duration::from_secs(4)),
+        "as long as the pause that was cut short"
+    );
+    world.now.steady += Duration::from_hours(2);
+    evict_in_vain(&mut world, &mut memory);
+    let left = world
+        .decide(&mut memory)
+        .wake_in
+        .map(|left| left + Duration::from_millis(1));
+    assert_eq!(left, Some(Duration::from_secs(1)), "a new series");
+}
+
+#[test]
+fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    world.delete("web-0");
+    world.now.steady += Duration::from_millis(1);
+    world.pod("web", "web-1", &json!({"cpu": "1"}));
+    assert_eq!(world.decide(&mut memory).acts, []);
+    world.recommend("web", "2");
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-1"]);
+}
+
+#[test]
+fn the_conditions_of_owners_are_told_as_the_reason() {
+    let mut world = World::new();
+    let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
+    world.deployment("web", 2, &json!({"evictionRequirements": less}));
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!(
+        (evicted(&plan).len(), World::reasons(&plan)),
+        (0, vec![SkipReason::Requirements])
+    );
+}
+
+#[test]
+fn a_closing_window_is_waited_for() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({}));
+    world.annotate("web", rollout::MAINTENANCE_WINDOW, "30 11 * * *; for=1h");
+    assert_eq!(
+        world.decide(&mut Memory::default()).wake_in,
+        Some(Duration::from_mins(30))
+    );
+}

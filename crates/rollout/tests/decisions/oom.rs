@@ -1,0 +1,157 @@
+//! Pods whose containers were killed soon after their start.
+
+use std::time::Duration;
+
+use rollout::{Memory, Outcome, QuickOomKill, SkipReason, What, Why};
+use serde_json::{Value, json};
+
+use super::world::World;
+use super::{ACCEPTED, carry_out, evicted};
+
+pub(super) fn killed(pod: &mut Value) {
+    pod["status"]["containerStatuses"] = json!([{
+        "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
+        "lastState": {"terminated": {
+            "exitCode": 137, "reason": "OOMKilled",
+            "startedAt": "2026-01-01T11:59:30Z", "finishedAt": "2026-01-01T11:59:59Z",
+        }},
+    }]);
+}
+
+#[test]
+fn a_kill_shows_for_a_second_before_its_pod_is_evicted() {
+    let mut world = World::new();
+    world.workload("web", 1, &json!({"minReplicas": 1}));
+    world.pod_with("web", "web-0", &json!({}), killed);
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    assert_eq!(
+        (plan.acts.len(), World::reasons(&plan)),
+        (0, vec![SkipReason::RecentOomKill])
+    );
+    assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
+    world.now.steady += Duration::from_secs(1);
+    let plan = world.decide(&mut memory);
+    assert_eq!(
+        (evicted(&plan), plan.acts[0].why),
+        (vec!["web-0"], Why::QuickOom)
+    );
+}
+
+#[test]
+fn each_kill_shows_for_a_second() {
+    let mut world = World::new();
+    world.workload("web", 1, &json!({"minReplicas": 1}));
+    world.pod_with("web", "web-0", &json!({}), killed);
+    let mut memory = Memory::default();
+    world.decide(&mut memory);
+    world.now.steady += Duration::from_secs(1);
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        killed(pod);
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
+            json!("2026-01-01T12:00:00Z");
+    });
+    assert_eq!(
+        World::reasons(&world.decide(&mut memory)),
+        [SkipReason::RecentOomKill]
+    );
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"]);
+}
+
+#[test]
+fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
+    let mut world = World::new();
+    world.workload(
+        "web",
+        1,
+        &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
+    );
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        killed(pod);
+        pod["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": "1", "memory": "60Mi"}, "limits": {"memory": "80Mi"}});
+    });
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    assert!(matches!(act.what, What::Resize { .. }), "{act:?}");
+    let quantity = |text: &str| text.parse().ok();
+    let expected = QuickOomKill {
+        container: "app".to_owned(),
+        ran_for: Duration::from_secs(29),
+        ended_at: "2026-01-01T11:59:59Z".parse().expect("a time"),
+        request: quantity("60Mi"),
+        limit: quantity("80Mi"),
+        target: quantity("100Mi"),
+    };
+    assert_eq!(act.oom_kill, Some(expected));
+}
+
+#[test]
+fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
+    let mut world = World::new();
+    world.workload("web", 1, &json!({"minReplicas": 1}));
+    world.pod_with("web", "web", &json!({}), killed);
+    let mut memory = Memory::default();
+    world.decide(&mut memory);
+    world.now.steady += Duration::from_secs(1);
+    for waits_seconds in [1, 2, 4, 8, 16] {
+        let plan = world.decide(&mut memory);
+        let [gone] = evicted(&plan)[..] else {
+            panic!("one eviction: {plan:?}")
+        };
+        let next = format!("{gone}x");
+        assert_eq!(plan.acts[0].why, Why::QuickOom);
+        carry_out(&world, &mut memory, &plan, &ACCEPTED);
+        world.delete(gone);
+        world.now.steady += Duration::from_millis(1);
+        world.pod_with("web", &next, &json!({}), killed);
+        // Its kill is seen by others meanwhile.
+        world.decide(&mut memory);
+        world.now.steady += Duration::from_millis(waits_seconds * 1000 - 2);
+        let plan = world.decide(&mut memory);
+        assert_eq!(
+            (evicted(&plan).len(), World::reasons(&plan)),
+            (0, vec![SkipReason::InVain]),
+            "{next}"
+        );
+        world.now.steady += Duration::from_millis(2);
+    }
+}
+
+#[test]
+fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
+    let mut world = World::new();
+    world.workload("web", 1, &json!({"minReplicas": 1}));
+    world.pod_with("web", "web-0", &json!({}), killed);
+    let mut memory = Memory::default();
+    world.decide(&mut memory);
+    let records = |world: &mut World, memory: &mut Memory| {
+        world.now.steady += Duration::from_mins(1);
+        let plan = world.decide(memory);
+        let [act] = plan.acts.as_slice() else {
+            panic!("one act: {plan:?}")
+        };
+        let is_recorded = memory.unrecorded_oom_kill(act).is_some();
+        memory.begin(act, world.now);
+        memory.end(act, &Outcome::Rejected, world.now);
+        is_recorded
+    };
+    assert_eq!(
+        [(); 3].map(|()| records(&mut world, &mut memory)),
+        [true, false, false]
+    );
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        killed(pod);
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] =
+            json!("2026-01-01T12:00:00Z");
+    });
+    world.decide(&mut memory);
+    assert_eq!(
+        [(); 2].map(|()| records(&mut world, &mut memory)),
+        [true, false],
+        "there is another kill"
+    );
+}

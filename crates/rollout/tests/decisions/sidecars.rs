@@ -1,0 +1,97 @@
+//! Init containers that go on running.
+
+use rollout::{Memory, SkipReason, What};
+use serde_json::{Value, json};
+
+use super::evicted;
+use super::world::World;
+
+/// A pod with the right size, whose sidecar asks for too little CPU.
+fn world(mode: &str, observed: Option<&str>) -> World {
+    let mut world = World::new();
+    world.settings.in_place = true;
+    world.settings.native_sidecars = true;
+    world.workload("web", 1, &json!({"minReplicas": 1, "updateMode": mode}));
+    world.recommend_also("web", "mesh", "200m");
+    world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod: &mut Value| {
+        pod["spec"]["initContainers"] = json!([
+            {"name": "setup", "resources": {"requests": {"cpu": "10m", "memory": "10Mi"}}},
+            {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}}},
+        ]);
+        if let Some(names) = observed {
+            pod["metadata"]["annotations"] = json!({"vpaObservedContainers": names});
+        }
+    });
+    world
+}
+
+#[test]
+fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
+    for (observed, expected) in [(None, 1), (Some("app, mesh"), 1), (Some("app"), 0)] {
+        let mut world = world("Recreate", observed);
+        assert_eq!(
+            evicted(&world.decide(&mut Memory::default())).len(),
+            expected,
+            "{observed:?}"
+        );
+        world.settings.native_sidecars = false;
+        assert_eq!(
+            evicted(&world.decide(&mut Memory::default())).len(),
+            0,
+            "{observed:?}"
+        );
+    }
+}
+
+#[test]
+fn a_sidecar_is_resized_where_it_runs() {
+    let plan = world("InPlaceOrRecreate", None).decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else {
+        panic!("one act: {plan:?}")
+    };
+    let What::Resize { resize, .. } = &act.what else {
+        panic!("a resize: {act:?}")
+    };
+    let resources = "/spec/initContainers/1/resources/requests";
+    let expected = json!([
+        {"op": "add", "path": "/spec/containers/0/resources/requests/cpu", "value": "1"},
+        {"op": "add", "path": "/spec/containers/0/resources/requests/memory", "value": "100Mi"},
+        {"op": "add", "path": format!("{resources}/cpu"), "value": "200m"},
+        {"op": "add", "path": format!("{resources}/memory"), "value": "100Mi"},
+    ]);
+    assert_eq!(json!(resize), expected);
+}
+
+#[test]
+fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() {
+    for (native_sidecars, expected) in [(false, vec![]), (true, vec![SkipReason::NoRoom])] {
+        let mut world = World::new();
+        world.settings.in_place = true;
+        world.settings.in_place_skips_budget = true;
+        world.settings.native_sidecars = native_sidecars;
+        // One of two pods is missing.
+        world.workload(
+            "web",
+            2,
+            &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}),
+        );
+        world.pod_with("web", "web-0", &json!({}), |pod| {
+            pod["spec"]["initContainers"] = json!([{
+                "name": "mesh", "restartPolicy": "Always",
+                "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}},
+                "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+            }]);
+        });
+        let plan = world.decide(&mut Memory::default());
+        let resizes = plan
+            .acts
+            .iter()
+            .filter(|act| matches!(act.what, What::Resize { .. }))
+            .count();
+        assert_eq!(
+            (resizes, World::reasons(&plan)),
+            (1 - expected.len(), expected),
+            "{native_sidecars}"
+        );
+    }
+}
