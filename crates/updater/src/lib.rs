@@ -5,15 +5,17 @@
 //! * [`run`]: starts everything.
 //! * `term`: one term of leadership: decides after every change, and has it carried out.
 //! * [`pace`]: how fast. Pure.
-//! * `act`: the only writes.
+//! * `pod_writer`: evictions and resizes.
+//! * `events`: Kubernetes events.
 //! * `heard`: what the feed tells, as decisions read it.
 //! * [`metrics`]: what is measured about all this.
 
-mod act;
 pub mod args;
+mod events;
 mod heard;
 pub mod metrics;
 pub mod pace;
+mod pod_writer;
 mod run;
 mod term;
 

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard};
 use watch::Watches;
 
-use crate::act::Writer;
-use crate::act::event::Events;
 use crate::args::Args;
+use crate::events::Events;
 use crate::metrics::Metrics;
+use crate::pod_writer::PodWriter;
 use crate::term::{Rules, Senses, Tell, Term};
 
 /// One part in so many of `--kube-api-burst` is for pods that were killed for want of memory.
@@ -113,7 +113,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         let term = Term::new(
             senses,
             rules.clone(),
-            Writer::new(acting.clone(), leading),
+            PodWriter::new(acting.clone(), leading),
             tell.clone(),
         );
         let shutdown: CancellationToken = chassis.shutdown.clone();

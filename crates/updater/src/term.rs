@@ -23,11 +23,11 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use view::{Autoscaler, ObjectKey, View};
 
-use crate::act::Writer;
-use crate::act::event::{Events, News};
+use crate::events::{Events, News};
 use crate::heard::Ear;
 use crate::metrics::{Classes, Metrics};
 use crate::pace::{Limits, Pace};
+use crate::pod_writer::PodWriter;
 
 /// Between two passes there is a pause of so many times as long as a pass takes, so that following
 /// thousands of pods that come and go does not take the machine from what makes them.
@@ -88,7 +88,7 @@ impl Drop for Term {
 pub(crate) struct Term {
     senses: Senses,
     rules: Rules,
-    writer: Writer,
+    writer: PodWriter,
     tell: Tell,
     started: Instant,
     memory: Memory,
@@ -128,7 +128,7 @@ struct Round {
 }
 
 impl Term {
-    pub(crate) fn new(senses: Senses, rules: Rules, writer: Writer, tell: Tell) -> Self {
+    pub(crate) fn new(senses: Senses, rules: Rules, writer: PodWriter, tell: Tell) -> Self {
         let now = Instant::now();
         let (evictions, resizes) = (Pace::new(rules.limits), Pace::new(rules.limits));
         Self {
@@ -389,7 +389,7 @@ impl Term {
         }
         let writer = self.writer.clone();
         self.running.spawn(async move {
-            let outcome = writer.carry_out(&act).await;
+            let outcome = writer.execute(&act).await;
             (act, autoscaler, outcome)
         });
     }

@@ -1,10 +1,7 @@
-//! The updater's only writes: evictions, resizes of pods with annotations of these, and in
-//! `act/event.rs` events.
+//! The writes to pods: evictions, and resizes with their annotations.
 //!
 //! Each write names the pod by its unique identifier, so that a pod of the same name made later is
 //! not meant.
-
-pub(crate) mod event;
 
 use std::time::{Duration, Instant};
 
@@ -26,19 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct Writer {
+pub(crate) struct PodWriter {
     client: Client,
     leading: Leading,
 }
 
-impl Writer {
+impl PodWriter {
     /// Writes through `client` for one term of leadership.
     pub(crate) fn new(client: Client, leading: Leading) -> Self {
         Self { client, leading }
     }
 
     /// Does it, if this process still leads; nothing if it does not.
-    pub(crate) async fn carry_out(&self, act: &Act) -> Option<Outcome> {
+    pub(crate) async fn execute(&self, act: &Act) -> Option<Outcome> {
         if !self.leading.holds(Instant::now()) {
             return None;
         }
