@@ -103,12 +103,12 @@ fn decisions(criterion: &mut Criterion) {
         // Also where nothing is measured in earnest: `cargo test -p rollout --bench decide`.
         let began = Instant::now();
         let mut memory = Memory::default();
-        let acts = decide(&scene, &mut memory, &settings, now).acts.len();
+        let actions = decide(&scene, &mut memory, &settings, now).actions.len();
         let (first, began) = (began.elapsed(), Instant::now());
-        let again = decide(&scene, &mut memory, &settings, now).acts.len();
+        let again = decide(&scene, &mut memory, &settings, now).actions.len();
         println!("{name}: {first:?} at first, {:?} again", began.elapsed());
         assert_eq!(
-            [acts, again],
+            [actions, again],
             if cpu == "1" {
                 [0, 0]
             } else {

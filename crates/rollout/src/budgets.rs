@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use view::{Phase, Pod, Running};
 
-use super::act::SkipReason;
+use super::action::SkipReason;
 use super::group::{Disruption, Standing};
 use super::index::{BudgetId, Covered, Index};
 use super::members::standing;

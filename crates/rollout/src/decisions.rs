@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::Plan;
-use super::act::Act;
+use super::action::Action;
 use super::index::{Index, Order};
 use super::moment::Moment;
 
@@ -47,8 +47,8 @@ impl Decision {
     }
 
     /// What is to be done.
-    pub(super) fn acts(&self) -> impl Iterator<Item = &Arc<Act>> {
-        self.plan.acts.iter()
+    pub(super) fn actions(&self) -> impl Iterator<Item = &Arc<Action>> {
+        self.plan.actions.iter()
     }
 }
 
@@ -107,7 +107,7 @@ impl Decisions {
     pub(super) fn plan(&self, now: Moment) -> Plan {
         let mut all = Plan::default();
         for Decision { plan, due, .. } in self.by_autoscaler.values() {
-            all.acts.extend(plan.acts.iter().cloned());
+            all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
             all.held.extend(plan.held.iter().cloned());
             all.tallies.extend(plan.tallies.iter().cloned());

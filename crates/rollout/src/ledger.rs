@@ -5,7 +5,7 @@ use std::time::Duration;
 use view::ObjectKey;
 
 use super::Plan;
-use super::act::Attempt;
+use super::action::Attempt;
 use super::budgets::Budgets;
 use super::group::Group;
 use super::make_room::{Cramped, Neighbour};

@@ -15,7 +15,7 @@
 //! * `memory.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
 
-mod act;
+mod action;
 mod boost;
 mod budgets;
 mod decisions;
@@ -54,7 +54,9 @@ use std::time::Duration;
 use model::Recommendation;
 use view::{ObjectKey, View};
 
-pub use act::{Act, Attempt, Outcome, QuickOomKill, Shape, Skip, SkipReason, What, Why};
+pub use action::{
+    Action, ActionKind, ActionOutcome, ActionReason, Attempt, QuickOomKill, Shape, Skip, SkipReason,
+};
 pub use group::Disruption;
 pub use hold::{Held, Hold};
 pub use make_room::{Room, Way};
@@ -97,7 +99,7 @@ pub enum Halt {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// What to do, the most urgent first.
-    pub acts: Vec<Arc<Act>>,
+    pub actions: Vec<Arc<Action>>,
     /// Which pods want another size and do not get it.
     pub skips: Vec<Arc<Skip>>,
     /// Autoscalers whose pods are left alone. Times count from the pass that decided so.

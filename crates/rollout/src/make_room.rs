@@ -13,7 +13,7 @@ use std::sync::Arc;
 use model::Recommendation;
 use view::{Asked, ObjectKey, Pod, Running, View};
 
-use super::act::{Act, What, Why};
+use super::action::{Action, ActionKind, ActionReason};
 use super::group::{Disruption, Group, Standing};
 use super::ledger::Ledger;
 use super::memory::Memory;
@@ -177,7 +177,7 @@ pub(super) fn make_room(
                     break;
                 }
                 taken.insert(leaver.pod.uid.clone());
-                ledger.plan.acts.push(Arc::new(leaver.eviction()));
+                ledger.plan.actions.push(Arc::new(leaver.eviction()));
             }
         }
         ledger.plan.rooms.push(Room {
@@ -312,13 +312,13 @@ impl Leaver<'_> {
         true
     }
 
-    fn eviction(self) -> Act {
-        Act {
+    fn eviction(self) -> Action {
+        Action {
             autoscaler: self.autoscaler,
             pod: self.pod.key.clone(),
             pod_uid: self.pod.uid.clone(),
-            what: What::Evict,
-            why: Why::MakeRoom,
+            kind: ActionKind::Evict,
+            reason: ActionReason::MakeRoom,
             recommendation: self.recommendation,
             disruption: Disruption::Eviction,
             oom_kill: None,

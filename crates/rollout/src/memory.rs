@@ -14,7 +14,7 @@ use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation};
 use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
-use super::act::{Act, Attempt, Outcome, QuickOomKill, Shape, What};
+use super::action::{Action, ActionKind, ActionOutcome, Attempt, QuickOomKill, Shape};
 use super::decisions::Decisions;
 use super::group::Disruption;
 use super::hold::Windows;
@@ -147,12 +147,12 @@ impl Memory {
     }
 
     /// An act is about to be tried. From now on it counts.
-    pub fn begin(&mut self, act: &Act, now: Moment) {
+    pub fn begin(&mut self, action: &Action, now: Moment) {
         let unknown_since = self
             .flights
-            .get(&act.pod_uid)
+            .get(&action.pod_uid)
             .and_then(Flight::unknown_since);
-        let (pod, disruption) = (act.pod.clone(), act.disruption);
+        let (pod, disruption) = (action.pod.clone(), action.disruption);
         let flight = Flight {
             pod,
             disruption,
@@ -160,42 +160,42 @@ impl Memory {
             since: now.steady,
             unknown_since,
         };
-        self.flights.insert(act.pod_uid.clone(), flight);
-        if act.what == What::Evict {
-            self.note_eviction(act, now);
+        self.flights.insert(action.pod_uid.clone(), flight);
+        if action.kind == ActionKind::Evict {
+            self.note_eviction(action, now);
         }
     }
 
     /// Has the next pass decide about what an act is about.
-    fn mark(&mut self, act: &Act) {
+    fn mark(&mut self, action: &Action) {
         if let Some(decisions) = &mut self.decisions {
-            decisions.index.mark_pod(&act.pod);
+            decisions.index.mark_pod(&action.pod);
             decisions
                 .index
-                .mark_autoscaler(&act.autoscaler.namespace, &act.autoscaler.name);
+                .mark_autoscaler(&action.autoscaler.namespace, &action.autoscaler.name);
         }
     }
 
     /// Returns the OOM kill that an act answers, for events. Each kill is returned once, however
     /// often its pod is tried.
-    pub fn unrecorded_oom_kill<'a>(&mut self, act: &'a Act) -> Option<&'a QuickOomKill> {
-        let kill = act.oom_kill.as_ref()?;
+    pub fn unrecorded_oom_kill<'a>(&mut self, action: &'a Action) -> Option<&'a QuickOomKill> {
+        let kill = action.oom_kill.as_ref()?;
         let recorded = self
             .recorded_oom_kills
-            .insert(act.pod_uid.clone(), kill.ended_at);
+            .insert(action.pod_uid.clone(), kill.ended_at);
         (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
-    fn note_eviction(&mut self, act: &Act, now: Moment) {
+    fn note_eviction(&mut self, action: &Action, now: Moment) {
         let is_vain = self
-            .came_back(&act.autoscaler, &act.pod_uid, &act.recommendation)
+            .came_back(&action.autoscaler, &action.pod_uid, &action.recommendation)
             .is_some();
         let known = self
             .evicted
-            .get_mut(&act.autoscaler)
+            .get_mut(&action.autoscaler)
             .filter(|known| !known.is_over(now));
         match known {
-            Some(known) if same_targets(&known.recommendation, &act.recommendation) => {
+            Some(known) if same_targets(&known.recommendation, &action.recommendation) => {
                 // Those that go together count once.
                 known.vain = known
                     .vain
@@ -208,14 +208,14 @@ impl Memory {
                 let vain = known
                     .filter(|known| known.until() > now.steady)
                     .map_or(0, |known| known.vain);
-                let recommendation = Arc::clone(&act.recommendation);
+                let recommendation = Arc::clone(&action.recommendation);
                 let evicted = Evicted {
                     recommendation,
                     since: now.steady,
                     last: now.steady,
                     vain,
                 };
-                self.evicted.insert(act.autoscaler.clone(), evicted);
+                self.evicted.insert(action.autoscaler.clone(), evicted);
             }
         }
     }
@@ -254,11 +254,11 @@ impl Memory {
     }
 
     /// What came of an act.
-    pub fn end(&mut self, act: &Act, outcome: &Outcome, now: Moment) {
-        self.mark(act);
-        let uid = &act.pod_uid;
+    pub fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: Moment) {
+        self.mark(action);
+        let uid = &action.pod_uid;
         match outcome {
-            Outcome::Accepted { generation } => {
+            ActionOutcome::Accepted { generation } => {
                 self.pauses.remove(uid);
                 self.move_on(
                     uid,
@@ -268,30 +268,28 @@ impl Memory {
                     now,
                 );
             }
-            Outcome::Gone => {
+            ActionOutcome::PodGone => {
                 self.move_on(uid, Stage::Accepted { generation: None }, now);
             }
-            Outcome::Unknown => {
+            ActionOutcome::Unknown => {
                 self.pause(uid, None, now);
                 self.move_on(uid, Stage::Unknown, now);
             }
-            Outcome::TooMany { retry_after } => {
+            ActionOutcome::TooManyRequests { retry_after } => {
                 self.pause(uid, *retry_after, now);
                 self.was_refused(uid);
             }
-            Outcome::Infeasible | Outcome::Rejected => {
+            ActionOutcome::Infeasible | ActionOutcome::Rejected => {
                 self.was_refused(uid);
-                match &act.what {
-                    What::Evict => self.pause(uid, None, now),
-                    What::Resize {
-                        resize, attempt, ..
-                    } => {
+                match &action.kind {
+                    ActionKind::Evict => self.pause(uid, None, now),
+                    ActionKind::Resize { patch, attempt, .. } => {
                         if self.is_there(uid) {
                             self.refused
-                                .insert(uid.clone(), (resize.clone(), now.steady));
+                                .insert(uid.clone(), (patch.clone(), now.steady));
                         }
-                        if *outcome == Outcome::Infeasible {
-                            self.note_infeasible(&act.autoscaler, uid, attempt);
+                        if *outcome == ActionOutcome::Infeasible {
+                            self.note_infeasible(&action.autoscaler, uid, attempt);
                         }
                     }
                 }

@@ -138,11 +138,11 @@ pub(super) fn pass(
         decided.push((controlled.order.clone(), owners.clone(), decision));
     }
     if settings.make_room != MakeRoom::Off {
-        let acts = decided
+        let actions = decided
             .iter()
             .filter_map(|(_, _, decision)| decision.as_ref())
-            .flat_map(Decision::acts);
-        let taken: BTreeSet<String> = acts.map(|act| act.pod_uid.clone()).collect();
+            .flat_map(Decision::actions);
+        let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
         make_room(&mut ledger, taken, view, memory, settings.make_room, now);
     }
     let Ledger {
@@ -170,8 +170,9 @@ pub(super) fn pass(
     let mut plan = decisions.plan(now);
     memory.decisions = Some(decisions);
     plan.decided = count;
-    plan.acts.extend(rooms.acts);
+    plan.actions.extend(rooms.actions);
     plan.rooms = rooms.rooms;
-    plan.acts.sort_by_key(|act| !act.why.is_urgent());
+    plan.actions
+        .sort_by_key(|action| !action.reason.is_urgent());
     plan
 }

@@ -10,7 +10,7 @@ use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
 use view::{Running, Specified};
 
-use super::act::QuickOomKill;
+use super::action::QuickOomKill;
 use super::priority::recommended;
 
 static NOTHING: ResourceList = ResourceList::new();

@@ -13,7 +13,7 @@ use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{NamespaceLimits, Recommendation};
 use view::{Autoscaler, Running};
 
-use super::act::{Act, QuickOomKill, Skip, SkipReason, What, Why};
+use super::action::{Action, ActionKind, ActionReason, QuickOomKill, Skip, SkipReason};
 use super::group::{Disruption, Group, Standing};
 use super::hold::{Held, Hold};
 use super::index::Controlled;
@@ -60,7 +60,7 @@ pub(super) struct Turn<'a> {
 struct Candidate<'a> {
     member: &'a Member<'a>,
     priority: Priority,
-    why: Why,
+    reason: ActionReason,
     oom_kill: Option<QuickOomKill>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Turn<'a> {
                 groups,
                 due: Cell::new(None),
             };
-            turn.act(&members, &mut tally, ledger);
+            turn.plan_actions(&members, &mut tally, ledger);
             if let Some(due) = turn.due.get() {
                 ledger.wake_in(due);
             }
@@ -124,12 +124,12 @@ impl<'a> Turn<'a> {
         ledger.plan.tallies.push(Arc::new(tally));
     }
 
-    fn act(&mut self, members: &[Member], tally: &mut Tally, ledger: &mut Ledger) {
+    fn plan_actions(&mut self, members: &[Member], tally: &mut Tally, ledger: &mut Ledger) {
         let (boosted, others): (Vec<&Member>, Vec<&Member>) =
             members.iter().partition(|member| self.is_boosted(member));
         for member in boosted {
-            if let Some(act) = self.take_boost_back(member, ledger) {
-                ledger.plan.acts.push(Arc::new(act));
+            if let Some(action) = self.take_boost_back(member, ledger) {
+                ledger.plan.actions.push(Arc::new(action));
             }
         }
         match self.mode {
@@ -160,10 +160,15 @@ impl<'a> Turn<'a> {
     }
 
     /// Puts down what is done, or why it is not.
-    fn enter(&self, candidate: &Candidate, outcome: Result<Act, SkipReason>, ledger: &mut Ledger) {
+    fn enter(
+        &self,
+        candidate: &Candidate,
+        outcome: Result<Action, SkipReason>,
+        ledger: &mut Ledger,
+    ) {
         let pod = candidate.member.pod;
         match outcome {
-            Ok(act) => ledger.plan.acts.push(Arc::new(act)),
+            Ok(action) => ledger.plan.actions.push(Arc::new(action)),
             Err(reason) => {
                 let skip = Skip {
                     autoscaler: self.autoscaler.key.clone(),
@@ -187,10 +192,10 @@ impl<'a> Turn<'a> {
                 let own = self.own_recommendation(member.running);
                 let priority = Priority::of(member.running, &own, settings.native_sidecars);
                 let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
-                let why = match (quick_oom, priority.outside) {
-                    (Some(_), _) => Why::QuickOom,
-                    (None, true) => Why::OutsideBounds,
-                    (None, false) => Why::Drift,
+                let reason = match (quick_oom, priority.outside) {
+                    (Some(_), _) => ActionReason::QuickOom,
+                    (None, true) => ActionReason::OutsideBounds,
+                    (None, false) => ActionReason::Drift,
                 };
                 if !priority.is_enough(member.pod, quick_oom.is_some(), settings, now) {
                     self.due_in(priority.enough_in(member.pod, settings, now));
@@ -205,10 +210,10 @@ impl<'a> Turn<'a> {
                 let candidate = Candidate {
                     member,
                     priority,
-                    why,
+                    reason,
                     oom_kill,
                 };
-                if let Some(left) = self.settles_in.filter(|_| why != Why::QuickOom) {
+                if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
                     ledger.wake_in(left);
                     self.enter(&candidate, Err(SkipReason::Settling), ledger);
                     return None;
@@ -221,7 +226,7 @@ impl<'a> Turn<'a> {
             })
             .collect();
         candidates.sort_by(|a, b| a.priority.before(&b.priority));
-        candidates.sort_by_key(|candidate| candidate.why != Why::QuickOom);
+        candidates.sort_by_key(|candidate| candidate.reason != ActionReason::QuickOom);
         candidates
     }
 
@@ -314,13 +319,19 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    fn act_on(&self, member: &Member, what: What, why: Why, disruption: Disruption) -> Act {
-        Act {
+    fn action(
+        &self,
+        member: &Member,
+        kind: ActionKind,
+        reason: ActionReason,
+        disruption: Disruption,
+    ) -> Action {
+        Action {
             autoscaler: self.autoscaler.key.clone(),
             pod: member.pod.key.clone(),
             pod_uid: member.pod.uid.clone(),
-            what,
-            why,
+            kind,
+            reason,
             recommendation: Arc::clone(&self.recommendation),
             disruption,
             oom_kill: None,

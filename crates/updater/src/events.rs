@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
-use rollout::{Act, QuickOomKill, Room, Way, What};
+use rollout::{Action, ActionKind, QuickOomKill, Room, Way};
 use tokio::sync::mpsc;
 use view::{Autoscaler, ObjectKey};
 
@@ -44,7 +44,11 @@ impl News {
 
     /// A container was OOM killed soon after its start, and its pod is to be evicted or resized for
     /// that.
-    pub(crate) fn oom_killed(act: &Act, kill: &QuickOomKill, autoscaler: &Autoscaler) -> [Self; 2] {
+    pub(crate) fn oom_killed(
+        action: &Action,
+        kill: &QuickOomKill,
+        autoscaler: &Autoscaler,
+    ) -> [Self; 2] {
         let QuickOomKill {
             container,
             ran_for,
@@ -53,7 +57,7 @@ impl News {
             limit,
             target,
         } = kill;
-        let (action, verb) = if act.what == What::Evict {
+        let (event_action, verb) = if action.kind == ActionKind::Evict {
             ("Evict", "evicted")
         } else {
             ("Resize", "resized")
@@ -61,19 +65,19 @@ impl News {
         let note = format!(
             "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
              The Pod is to be {verb} by VPA Updater; the new memory request is to be {}.",
-            act.pod.name,
+            action.pod.name,
             ran_for.as_secs(),
             amount(request.as_ref()),
             amount(limit.as_ref()),
             amount(target.as_ref()),
         );
         [
-            pod_reference(&act.pod, &act.pod_uid),
+            pod_reference(&action.pod, &action.pod_uid),
             autoscaler.reference(),
         ]
         .map(|about| Self {
             kind: EventType::Warning,
-            ..Self::normal(about, "OOMKilled", action, note.clone())
+            ..Self::normal(about, "OOMKilled", event_action, note.clone())
         })
     }
 
@@ -235,7 +239,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use rollout::{Disruption, Why};
+    use rollout::{ActionReason, Disruption};
 
     #[test]
     fn an_oom_kill_is_told_with_its_numbers_on_the_pod_and_its_vpa_object() {
@@ -257,17 +261,17 @@ mod tests {
             limit: None,
             target: "300Mi".parse().ok(),
         };
-        let act = Act {
+        let action = Action {
             autoscaler: key,
             pod: ObjectKey::new("shop", "web-0"),
             pod_uid: "uid-0".to_owned(),
-            what: What::Evict,
-            why: Why::QuickOom,
+            kind: ActionKind::Evict,
+            reason: ActionReason::QuickOom,
             recommendation: Arc::default(),
             disruption: Disruption::Eviction,
             oom_kill: Some(kill.clone()),
         };
-        let [pod, object] = News::oom_killed(&act, &kill, &autoscaler);
+        let [pod, object] = News::oom_killed(&action, &kill, &autoscaler);
         assert_eq!(
             (pod.about.uid.as_deref(), object.about.uid.as_deref()),
             (Some("uid-0"), Some("uid-web"))

@@ -16,7 +16,7 @@ use prometheus::core::Collector;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-use rollout::{Act, Halt, Outcome, Plan, What};
+use rollout::{Action, ActionKind, ActionOutcome, Halt, Plan};
 use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
@@ -370,42 +370,42 @@ impl Metrics {
     }
 
     /// What came of an act.
-    pub(crate) fn acted(&self, act: &Act, outcome: &Outcome, classes: &mut Classes) {
-        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).copied() else {
+    pub(crate) fn acted(&self, action: &Action, outcome: &ActionOutcome, classes: &mut Classes) {
+        let Some(Class { size, mode }) = classes.of.get(&action.autoscaler).copied() else {
             return;
         };
         let size = size.to_string();
         let (name, namespace) = (
-            act.autoscaler.name.as_str(),
-            act.autoscaler.namespace.as_str(),
+            action.autoscaler.name.as_str(),
+            action.autoscaler.namespace.as_str(),
         );
-        match (&act.what, outcome) {
-            (_, Outcome::Gone) => {}
-            (What::Evict, Outcome::Accepted { .. }) => {
+        match (&action.kind, outcome) {
+            (_, ActionOutcome::PodGone) => {}
+            (ActionKind::Evict, ActionOutcome::Accepted { .. }) => {
                 self.evicted
                     .with_label_values(&[size.as_str(), mode, name, namespace])
                     .inc();
-                if classes.evicted.insert(act.autoscaler.clone()) {
+                if classes.evicted.insert(action.autoscaler.clone()) {
                     self.with_evicted
                         .with_label_values(&[size.as_str(), mode])
                         .inc();
                 }
             }
-            (What::Evict, _) => {
+            (ActionKind::Evict, _) => {
                 self.failed_evictions
                     .with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace])
                     .inc();
             }
-            (What::Resize { .. }, Outcome::Accepted { .. }) => {
+            (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }) => {
                 self.resized
                     .with_label_values(&[size.as_str(), name, namespace])
                     .inc();
-                if classes.resized.insert(act.autoscaler.clone()) {
+                if classes.resized.insert(action.autoscaler.clone()) {
                     self.with_resized.with_label_values(&[size.as_str()]).inc();
                 }
             }
-            (What::Resize { .. }, _) => {
-                let reason = resize_failure(act, outcome);
+            (ActionKind::Resize { .. }, _) => {
+                let reason = resize_failure(action, outcome);
                 self.failed_resizes
                     .with_label_values(&[size.as_str(), reason, name, namespace])
                     .inc();

@@ -86,9 +86,9 @@ mod tests {
         namespace: None,
     };
 
-    fn check(limits: Limits, acts: &[(&str, u64, Option<u64>)]) {
+    fn check(limits: Limits, actions: &[(&str, u64, Option<u64>)]) {
         let (start, mut pace) = (Instant::now(), Pace::new(limits));
-        for (namespace, at_ms, wait_ms) in acts {
+        for (namespace, at_ms, wait_ms) in actions {
             let wait = pace
                 .take(namespace, start + Duration::from_millis(*at_ms))
                 .err();

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
-use rollout::{Act, Annotations, Outcome, What};
+use rollout::{Action, ActionKind, ActionOutcome, Annotations};
 use runtime::{Backoff, Leading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -35,27 +35,27 @@ impl PodWriter {
     }
 
     /// Does it, if this process still leads; nothing if it does not.
-    pub(crate) async fn execute(&self, act: &Act) -> Option<Outcome> {
+    pub(crate) async fn execute(&self, action: &Action) -> Option<ActionOutcome> {
         if !self.leading.holds(Instant::now()) {
             return None;
         }
-        Some(match &act.what {
-            What::Evict => outcome(act, self.evict(&act.pod, &act.pod_uid)).await,
-            What::Resize {
-                resize,
-                annotate,
+        Some(match &action.kind {
+            ActionKind::Evict => outcome(action, self.evict(&action.pod, &action.pod_uid)).await,
+            ActionKind::Resize {
+                patch,
+                annotations,
                 attempt: _,
             } => {
-                let outcome = outcome(act, self.resize(act, resize)).await;
-                if matches!(outcome, Outcome::Accepted { .. }) {
-                    write_annotations(&act.pod, || self.annotate(act, annotate)).await;
+                let outcome = outcome(action, self.resize(action, patch)).await;
+                if matches!(outcome, ActionOutcome::Accepted { .. }) {
+                    write_annotations(&action.pod, || self.annotate(action, annotations)).await;
                 }
                 outcome
             }
         })
     }
 
-    async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<Outcome> {
+    async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<ActionOutcome> {
         let preconditions = Preconditions {
             uid: Some(uid.to_owned()),
             ..Preconditions::default()
@@ -72,14 +72,14 @@ impl PodWriter {
         self.client
             .request::<Status>(request.map_err(Error::BuildRequest)?)
             .await?;
-        Ok(Outcome::Accepted { generation: None })
+        Ok(ActionOutcome::Accepted { generation: None })
     }
 
-    async fn resize(&self, act: &Act, resize: &Patch) -> kube::Result<Outcome> {
-        let body = Body::Json::<()>(guarded(&act.pod_uid, resize.clone()));
-        let request = requests(&act.pod).patch_subresource(
+    async fn resize(&self, action: &Action, patch: &Patch) -> kube::Result<ActionOutcome> {
+        let body = Body::Json::<()>(guarded(&action.pod_uid, patch.clone()));
+        let request = requests(&action.pod).patch_subresource(
             "resize",
-            &act.pod.name,
+            &action.pod.name,
             &PatchParams::default(),
             &body,
         );
@@ -87,14 +87,14 @@ impl PodWriter {
             .client
             .request(request.map_err(Error::BuildRequest)?)
             .await?;
-        Ok(Outcome::Accepted {
+        Ok(ActionOutcome::Accepted {
             generation: accepted.metadata.generation,
         })
     }
 
-    async fn annotate(&self, act: &Act, annotations: &Annotations) -> kube::Result<()> {
-        let body = Body::Merge(annotation_patch(&act.pod_uid, annotations));
-        let request = requests(&act.pod).patch(&act.pod.name, &PatchParams::default(), &body);
+    async fn annotate(&self, action: &Action, annotations: &Annotations) -> kube::Result<()> {
+        let body = Body::Merge(annotation_patch(&action.pod_uid, annotations));
+        let request = requests(&action.pod).patch(&action.pod.name, &PatchParams::default(), &body);
         self.client
             .request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?)
             .await?;
@@ -102,17 +102,20 @@ impl PodWriter {
     }
 }
 
-/// The outcome of an eviction or a resize; [`Outcome::Unknown`] without an answer in time.
-async fn outcome(act: &Act, request: impl Future<Output = kube::Result<Outcome>>) -> Outcome {
+/// The outcome of an eviction or a resize; [`ActionOutcome::Unknown`] without an answer in time.
+async fn outcome(
+    action: &Action,
+    request: impl Future<Output = kube::Result<ActionOutcome>>,
+) -> ActionOutcome {
     match timeout(PATIENCE, request).await {
         Ok(Ok(accepted)) => accepted,
         Ok(Err(error)) => {
-            tracing::info!(pod = %act.pod, why = ?act.why, %error, "a pod was not moved");
+            tracing::info!(pod = %action.pod, reason = ?action.reason, %error, "a pod was not moved");
             classify(&error)
         }
         Err(_) => {
-            tracing::warn!(pod = %act.pod, "no answer to an eviction or a resize in time");
-            Outcome::Unknown
+            tracing::warn!(pod = %action.pod, "no answer to an eviction or a resize in time");
+            ActionOutcome::Unknown
         }
     }
 }
@@ -128,7 +131,7 @@ where
         let write = write();
         async move {
             write.await.or_else(|error| {
-                if classify(&error) == Outcome::Gone {
+                if classify(&error) == ActionOutcome::PodGone {
                     Ok(())
                 } else {
                     Err(error)
@@ -156,26 +159,26 @@ fn annotation_patch(uid: &str, annotations: &Annotations) -> Value {
 }
 
 /// What an error says about the pod.
-fn classify(error: &Error) -> Outcome {
+fn classify(error: &Error) -> ActionOutcome {
     let Error::Api(status) = error else {
-        return Outcome::Unknown;
+        return ActionOutcome::Unknown;
     };
     match status.code {
-        404 => Outcome::Gone,
+        404 => ActionOutcome::PodGone,
         // The pod of this name has another identifier.
-        409 if status.message.contains("UID") => Outcome::Gone,
+        409 if status.message.contains("UID") => ActionOutcome::PodGone,
         429 => {
             let seconds = status
                 .details
                 .as_ref()
                 .map_or(0, |details| details.retry_after_seconds);
-            Outcome::TooMany {
+            ActionOutcome::TooManyRequests {
                 retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
             }
         }
-        403 if has_cause(status, "NodeCapacity") => Outcome::Infeasible,
-        400..=499 => Outcome::Rejected,
-        _ => Outcome::Unknown,
+        403 if has_cause(status, "NodeCapacity") => ActionOutcome::Infeasible,
+        400..=499 => ActionOutcome::Rejected,
+        _ => ActionOutcome::Unknown,
     }
 }
 
@@ -195,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &Outcome) {
+    fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &ActionOutcome) {
         let status = Status {
             details,
             ..Status::failure(message, "Reason").with_code(code)
@@ -221,21 +224,21 @@ mod tests {
 
     #[test]
     fn answers_say_what_became_of_the_pod() {
-        let none = || Outcome::TooMany { retry_after: None };
-        check(404, "no such pod", None, &Outcome::Gone);
+        let none = || ActionOutcome::TooManyRequests { retry_after: None };
+        check(404, "no such pod", None, &ActionOutcome::PodGone);
         check(
             409,
             "the UID in the precondition (a) does not match the UID in record (b)",
             None,
-            &Outcome::Gone,
+            &ActionOutcome::PodGone,
         );
         let other_pod = "Precondition failed: UID in precondition: a, UID in object meta: b";
-        check(409, other_pod, None, &Outcome::Gone);
+        check(409, other_pod, None, &ActionOutcome::PodGone);
         check(
             409,
             "the object has been modified",
             None,
-            &Outcome::Rejected,
+            &ActionOutcome::Rejected,
         );
         check(
             429,
@@ -249,25 +252,25 @@ mod tests {
             429,
             "wait",
             later,
-            &Outcome::TooMany {
+            &ActionOutcome::TooManyRequests {
                 retry_after: Some(Duration::from_secs(10)),
             },
         );
-        check(403, "forbidden", None, &Outcome::Rejected);
+        check(403, "forbidden", None, &ActionOutcome::Rejected);
         let small = details(json!({"causes": [{"reason": "NodeCapacity"}]}));
         check(
             403,
             "node didn't have enough allocatable resources",
             small,
-            &Outcome::Infeasible,
+            &ActionOutcome::Infeasible,
         );
         check(
             422,
             "Pod QOS Class may not change as a result of resizing",
             None,
-            &Outcome::Rejected,
+            &ActionOutcome::Rejected,
         );
-        check(500, "etcd is away", None, &Outcome::Unknown);
+        check(500, "etcd is away", None, &ActionOutcome::Unknown);
     }
 
     /// The tries to write annotations where each answer is this one, until a second one would be

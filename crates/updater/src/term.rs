@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use feed::Subscription;
 use rollout::{
-    Act, Halt, Holding, MakeRoom, Memory, Moment, Outcome, Plan, Pulse, Room, Scene, Settings,
-    Signs, Skip, SkipReason, What, Why, decide, hold, is_current,
+    Action, ActionKind, ActionOutcome, ActionReason, Halt, Holding, MakeRoom, Memory, Moment, Plan,
+    Pulse, Room, Scene, Settings, Signs, Skip, SkipReason, decide, hold, is_current,
 };
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
@@ -100,7 +100,7 @@ pub(crate) struct Term {
     classes: Classes,
     evictions: Pace,
     resizes: Pace,
-    waiting: VecDeque<Arc<Act>>,
+    waiting: VecDeque<Arc<Action>>,
     /// Pods whose node was too small for them when the last pass looked.
     infeasible: BTreeSet<ObjectKey>,
     running: JoinSet<Done>,
@@ -120,7 +120,7 @@ pub(crate) struct Term {
 }
 
 /// An act that was tried, its autoscaler when it began, and its outcome; none if it was not sent.
-type Done = (Arc<Act>, Option<Arc<Autoscaler>>, Option<Outcome>);
+type Done = (Arc<Action>, Option<Arc<Autoscaler>>, Option<ActionOutcome>);
 
 struct Round {
     began: Instant,
@@ -263,13 +263,13 @@ impl Term {
         self.tell.metrics.step("FilterPods", ended - began);
         self.say(halt);
         let Plan {
-            acts,
+            actions,
             rooms,
             wake_in,
             ..
         } = plan;
         self.tell_rooms(rooms);
-        self.waiting = acts.into();
+        self.waiting = actions.into();
         self.tell.activity.record(ended.into_std());
         if self.round.is_none() && !self.waiting.is_empty() {
             self.tell.metrics.round(&mut self.classes);
@@ -320,15 +320,15 @@ impl Term {
             self.waiting.clear();
         }
         while self.running.len() < self.rules.concurrency {
-            let Some(act) = self.waiting.pop_front() else {
+            let Some(action) = self.waiting.pop_front() else {
                 break;
             };
-            match self.may_go(&act, now.into_std()) {
-                Ok(()) => self.go(act),
+            match self.may_go(&action, now.into_std()) {
+                Ok(()) => self.go(action),
                 Err(wait) => {
                     let time = now + wait;
                     self.turn = Some(self.turn.map_or(time, |turn| turn.min(time)));
-                    held_back.push_back(act);
+                    held_back.push_back(action);
                     // Where only the requests are limited, nothing behind it goes sooner.
                     if self.rules.limits == Limits::default() {
                         break;
@@ -351,9 +351,9 @@ impl Term {
     }
 
     /// Takes what an act needs of all limits, or nothing of any and says how long to wait.
-    fn may_go(&mut self, act: &Act, now: std::time::Instant) -> Result<(), Duration> {
+    fn may_go(&mut self, action: &Action, now: std::time::Instant) -> Result<(), Duration> {
         let mut requests = self.rules.requests;
-        let wait = if act.why.is_urgent() {
+        let wait = if action.reason.is_urgent() {
             requests.take_urgent(now)
         } else {
             requests.take(now)
@@ -361,60 +361,64 @@ impl Term {
         if !wait.is_zero() {
             return Err(wait);
         }
-        let pace = if act.what == What::Evict {
+        let pace = if action.kind == ActionKind::Evict {
             &mut self.evictions
         } else {
             &mut self.resizes
         };
-        pace.take(&act.pod.namespace, now)?;
+        pace.take(&action.pod.namespace, now)?;
         self.rules.requests = requests;
         Ok(())
     }
 
-    fn go(&mut self, act: Arc<Act>) {
-        self.memory.begin(&act, self.moment());
+    fn go(&mut self, action: Arc<Action>) {
+        self.memory.begin(&action, self.moment());
         let autoscaler = self
             .senses
             .view
             .borrow()
             .autoscalers
-            .get(&act.autoscaler)
+            .get(&action.autoscaler)
             .cloned();
         if let Some(autoscaler) = &autoscaler
-            && let Some(kill) = self.memory.unrecorded_oom_kill(&act)
+            && let Some(kill) = self.memory.unrecorded_oom_kill(&action)
         {
-            for news in News::oom_killed(&act, kill, autoscaler) {
+            for news in News::oom_killed(&action, kill, autoscaler) {
                 self.tell.events.tell(news);
             }
         }
         let writer = self.writer.clone();
         self.running.spawn(async move {
-            let outcome = writer.execute(&act).await;
-            (act, autoscaler, outcome)
+            let outcome = writer.execute(&action).await;
+            (action, autoscaler, outcome)
         });
     }
 
-    fn done(&mut self, (act, autoscaler, outcome): Done) {
+    fn done(&mut self, (action, autoscaler, outcome): Done) {
         // What was not sent is not known to the API server; the term is over, and its memory with
         // it.
         let Some(outcome) = outcome else { return };
         let now = self.moment();
-        self.memory.end(&act, &outcome, now);
-        self.tell.metrics.acted(&act, &outcome, &mut self.classes);
-        match (&act.what, &outcome, autoscaler) {
-            (What::Evict, Outcome::Accepted { .. }, Some(autoscaler)) => {
-                tracing::info!(pod = %act.pod, autoscaler = %act.autoscaler, why = ?act.why, "evicted a pod");
-                for news in News::evicted(&act.pod, &act.pod_uid, &autoscaler) {
+        self.memory.end(&action, &outcome, now);
+        self.tell
+            .metrics
+            .acted(&action, &outcome, &mut self.classes);
+        match (&action.kind, &outcome, autoscaler) {
+            (ActionKind::Evict, ActionOutcome::Accepted { .. }, Some(autoscaler)) => {
+                tracing::info!(pod = %action.pod, autoscaler = %action.autoscaler, reason = ?action.reason, "evicted a pod");
+                for news in News::evicted(&action.pod, &action.pod_uid, &autoscaler) {
                     self.tell.events.tell(news);
                 }
             }
-            (What::Resize { .. }, Outcome::Accepted { .. }, _) => {
-                tracing::info!(pod = %act.pod, autoscaler = %act.autoscaler, why = ?act.why, "resized a pod");
-                self.tell.events.tell(News::resized(&act.pod, &act.pod_uid));
-                if act.why == Why::Revert {
+            (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }, _) => {
+                tracing::info!(pod = %action.pod, autoscaler = %action.autoscaler, reason = ?action.reason, "resized a pod");
+                self.tell
+                    .events
+                    .tell(News::resized(&action.pod, &action.pod_uid));
+                if action.reason == ActionReason::Revert {
                     self.tell
                         .events
-                        .tell(News::reverted(&act.pod, &act.pod_uid));
+                        .tell(News::reverted(&action.pod, &action.pod_uid));
                 }
             }
             // What was refused may be possible in another way.

@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use super::resize::{REFUSED_PAUSE, Resize};
 use super::{MOMENT, Member, Turn};
-use crate::act::{Act, What, Why};
+use crate::action::{Action, ActionKind, ActionReason};
 use crate::ledger::Ledger;
 use crate::resizing::Resizing;
 use crate::{boost, resize_patch, revert};
 
 impl Turn<'_> {
     /// A pod whose boost is over gets the size that it would have without.
-    pub(super) fn take_boost_back(&mut self, member: &Member, ledger: &mut Ledger) -> Option<Act> {
+    pub(super) fn take_boost_back(
+        &mut self,
+        member: &Member,
+        ledger: &mut Ledger,
+    ) -> Option<Action> {
         let now = self.context.now;
         let is_over = boost::boosted(member.running)
             .any(|name| boost::is_expired(member.running, self.spec, name, now));
@@ -40,13 +44,13 @@ impl Turn<'_> {
         {
             return None;
         }
-        let annotate = resize_patch::annotate(member.running, self.spec, now);
-        let what = What::Resize {
-            resize: patch,
-            annotate,
+        let annotations = resize_patch::annotate(member.running, self.spec, now);
+        let kind = ActionKind::Resize {
+            patch,
+            annotations,
             attempt: self.attempt(member.running),
         };
-        Some(self.act_on(member, what, Why::BoostExpired, resize.disruption))
+        Some(self.action(member, kind, ActionReason::BoostExpired, resize.disruption))
     }
 
     /// Gives pods back what they had before they were resized and killed; gives the others.
@@ -73,14 +77,14 @@ impl Turn<'_> {
                 .is_some();
             let may = !recently && resize.is_change && self.rests(member, ledger).is_ok();
             if may && self.spend(member, resize.disruption, ledger).is_ok() {
-                let annotate = revert::annotate(self.context.now);
-                let what = What::Resize {
-                    resize: patch,
-                    annotate,
+                let annotations = revert::annotate(self.context.now);
+                let kind = ActionKind::Resize {
+                    patch,
+                    annotations,
                     attempt: self.attempt(member.running),
                 };
-                let act = self.act_on(member, what, Why::Revert, resize.disruption);
-                ledger.plan.acts.push(Arc::new(act));
+                let action = self.action(member, kind, ActionReason::Revert, resize.disruption);
+                ledger.plan.actions.push(Arc::new(action));
             } else {
                 others.push(member);
             }

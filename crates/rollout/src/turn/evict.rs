@@ -1,7 +1,7 @@
 //! Evicting a pod that wants another size.
 
 use super::{Candidate, Context, Disruption, Member, Turn};
-use crate::act::{Act, SkipReason, What};
+use crate::action::{Action, ActionKind, SkipReason};
 use crate::in_place;
 use crate::ledger::Ledger;
 
@@ -23,7 +23,7 @@ impl Turn<'_> {
         &mut self,
         candidate: &Candidate,
         ledger: &mut Ledger,
-    ) -> Result<Act, SkipReason> {
+    ) -> Result<Action, SkipReason> {
         let Member {
             pod,
             running,
@@ -54,15 +54,15 @@ impl Turn<'_> {
         } else if let Some(reason) = ledger.budgets.refusal_again(pod, running) {
             return Err(reason);
         }
-        let act = self.act_on(
+        let action = self.action(
             candidate.member,
-            What::Evict,
-            candidate.why,
+            ActionKind::Evict,
+            candidate.reason,
             Disruption::Eviction,
         );
-        Ok(Act {
+        Ok(Action {
             oom_kill: candidate.oom_kill.clone(),
-            ..act
+            ..action
         })
     }
 }

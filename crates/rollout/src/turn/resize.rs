@@ -8,7 +8,7 @@ use json_patch::Patch;
 use view::Running;
 
 use super::{Candidate, Context, Disruption, Group, Member, Turn};
-use crate::act::{Act, Attempt, Shape, SkipReason, What};
+use crate::action::{Action, ActionKind, Attempt, Shape, SkipReason};
 use crate::in_place::{InPlace, Question};
 use crate::ledger::Ledger;
 use crate::resize_patch::{self, Wanted};
@@ -48,7 +48,7 @@ impl Turn<'_> {
         &mut self,
         candidate: &Candidate,
         ledger: &mut Ledger,
-    ) -> Result<Act, SkipReason> {
+    ) -> Result<Action, SkipReason> {
         let member = candidate.member;
         match member.pending {
             Some(pending) if pending.disruption == Disruption::Eviction => {
@@ -130,7 +130,7 @@ impl Turn<'_> {
         candidate: &Candidate,
         resize: &Resize,
         ledger: &mut Ledger,
-    ) -> Result<Act, SkipReason> {
+    ) -> Result<Action, SkipReason> {
         let member = candidate.member;
         if !resize.is_change {
             return Err(SkipReason::AlreadyAsked);
@@ -146,21 +146,21 @@ impl Turn<'_> {
             };
         }
         self.spend(member, resize.disruption, ledger)?;
-        let mut annotate = resize_patch::annotate(member.running, self.spec, self.context.now);
+        let mut annotations = resize_patch::annotate(member.running, self.spec, self.context.now);
         if let Some(note) =
             revert::note(member.pod, member.running, &resize.wanted, self.context.now)
         {
-            annotate.insert(revert::RESIZED_FROM.to_owned(), Some(note));
+            annotations.insert(revert::RESIZED_FROM.to_owned(), Some(note));
         }
-        let what = What::Resize {
-            resize: patch,
-            annotate,
+        let kind = ActionKind::Resize {
+            patch,
+            annotations,
             attempt: self.attempt(member.running),
         };
-        let act = self.act_on(member, what, candidate.why, resize.disruption);
-        Ok(Act {
+        let action = self.action(member, kind, candidate.reason, resize.disruption);
+        Ok(Action {
             oom_kill: candidate.oom_kill.clone(),
-            ..act
+            ..action
         })
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollout::{Halt, Memory, Outcome};
+use rollout::{ActionOutcome, Halt, Memory};
 use serde_json::json;
 use view::{DisruptionBudget, ObjectKey};
 
@@ -30,7 +30,7 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     }
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
-    assert_eq!((plan.decided, plan.acts.len()), (GROUPS, GROUPS));
+    assert_eq!((plan.decided, plan.actions.len()), (GROUPS, GROUPS));
     check(&world, &mut memory, 0);
     world.pod("web7", "web7-1", &json!({"ready": false}));
     check(&world, &mut memory, 1);
@@ -40,11 +40,11 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     check(&world, &mut memory, 1);
     world.scale("web9", 3);
     check(&world, &mut memory, 1);
-    memory.begin(&plan.acts[10], world.now);
+    memory.begin(&plan.actions[10], world.now);
     check(&world, &mut memory, 1);
     memory.end(
-        &plan.acts[10],
-        &Outcome::TooMany { retry_after: None },
+        &plan.actions[10],
+        &ActionOutcome::TooManyRequests { retry_after: None },
         world.now,
     );
     check(&world, &mut memory, 1);
@@ -54,7 +54,7 @@ fn only_what_changed_among_a_thousand_groups_is_decided_about() {
     check(&world, &mut memory, 1);
     let plan = world.decide(&mut memory);
     assert_eq!(
-        (plan.decided, plan.tallies.len(), plan.acts.len()),
+        (plan.decided, plan.tallies.len(), plan.actions.len()),
         (0, GROUPS, GROUPS - 2),
         "the plan is whole"
     );

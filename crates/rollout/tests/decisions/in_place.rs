@@ -6,13 +6,13 @@ mod room;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
-use rollout::{Act, Hold, MAINTENANCE_WINDOW, Memory, Outcome, SkipReason, What};
+use rollout::{Action, ActionKind, ActionOutcome, Hold, MAINTENANCE_WINDOW, Memory, SkipReason};
 use serde_json::{Value, json};
 use view::Node;
 
 use super::world::World;
 
-const ACCEPTED: Outcome = Outcome::Accepted {
+const ACCEPTED: ActionOutcome = ActionOutcome::Accepted {
     generation: Some(2),
 };
 
@@ -29,11 +29,11 @@ fn world(mode: &str, replicas: i32) -> World {
 }
 
 /// `evict`, or what the resize asks for.
-fn what(act: &Act) -> Vec<(String, String)> {
-    let What::Resize { resize, .. } = &act.what else {
+fn requested(action: &Action) -> Vec<(String, String)> {
+    let ActionKind::Resize { patch, .. } = &action.kind else {
         return vec![("evict".to_owned(), String::new())];
     };
-    let list = serde_json::to_value(resize).expect("a patch");
+    let list = serde_json::to_value(patch).expect("a patch");
     let text = |value: &Value| value.as_str().unwrap_or("{}").to_owned();
     let operations = list.as_array().expect("a list").iter();
     operations
@@ -49,20 +49,27 @@ fn what(act: &Act) -> Vec<(String, String)> {
 fn decided(world: &World, memory: &mut Memory) -> Vec<Vec<(String, String)>> {
     world
         .decide(memory)
-        .acts
+        .actions
         .iter()
-        .map(|act| what(act))
+        .map(|action| requested(action))
         .collect()
 }
 
 /// Decides, and reports the same outcome of everything.
-fn round(world: &World, memory: &mut Memory, outcome: &Outcome) -> Vec<Vec<(String, String)>> {
+fn round(
+    world: &World,
+    memory: &mut Memory,
+    outcome: &ActionOutcome,
+) -> Vec<Vec<(String, String)>> {
     let plan = world.decide(memory);
-    for act in &plan.acts {
-        memory.begin(act, world.now);
-        memory.end(act, outcome, world.now);
+    for action in &plan.actions {
+        memory.begin(action, world.now);
+        memory.end(action, outcome, world.now);
     }
-    plan.acts.iter().map(|act| what(act)).collect()
+    plan.actions
+        .iter()
+        .map(|action| requested(action))
+        .collect()
 }
 
 fn to_a_core() -> Vec<(String, String)> {
@@ -105,7 +112,7 @@ fn a_pod_is_resized_once_and_then_waited_for() {
             }]);
         });
         let plan = world.decide(&mut memory);
-        assert!(plan.acts.is_empty(), "the kubelet is not there yet");
+        assert!(plan.actions.is_empty(), "the kubelet is not there yet");
         assert_eq!(World::reasons(&plan), [SkipReason::AlreadyAsked]);
     }
 }
@@ -115,14 +122,14 @@ fn what_the_api_server_refuses_is_evicted_or_tried_later() {
     let mut memory = Memory::default();
     let recreate = world("InPlaceOrRecreate", 1);
     assert_eq!(
-        round(&recreate, &mut memory, &Outcome::Rejected),
+        round(&recreate, &mut memory, &ActionOutcome::Rejected),
         [to_a_core()]
     );
     assert_eq!(decided(&recreate, &mut memory), [evict()]);
 
     let (mut memory, mut in_place) = (Memory::default(), world("InPlace", 1));
     assert_eq!(
-        round(&in_place, &mut memory, &Outcome::Rejected),
+        round(&in_place, &mut memory, &ActionOutcome::Rejected),
         [to_a_core()]
     );
     assert!(decided(&in_place, &mut memory).is_empty());
@@ -210,7 +217,7 @@ fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
     world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
     let plan = world.decide(&mut Memory::default());
     assert_eq!(
-        (plan.acts.len(), World::reasons(&plan)),
+        (plan.actions.len(), World::reasons(&plan)),
         (0, vec![SkipReason::NoRoom]),
         "only one of two serves"
     );
@@ -223,12 +230,16 @@ fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
     let mut world = world("InPlaceOrRecreate", 1);
     let mut memory = Memory::default();
     assert_eq!(
-        round(&world, &mut memory, &Outcome::TooMany { retry_after: None }),
+        round(
+            &world,
+            &mut memory,
+            &ActionOutcome::TooManyRequests { retry_after: None }
+        ),
         [to_a_core()]
     );
     let plan = world.decide(&mut memory);
     assert_eq!(
-        (plan.acts.len(), World::reasons(&plan)),
+        (plan.actions.len(), World::reasons(&plan)),
         (0, vec![SkipReason::BackingOff])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
@@ -253,7 +264,7 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
     world.pod("web", "web-0", &json!({}));
     let mut memory = Memory::default();
     assert_eq!(
-        round(&world, &mut memory, &Outcome::Rejected),
+        round(&world, &mut memory, &ActionOutcome::Rejected),
         [to_a_core()]
     );
     let plan = world.decide(&mut memory);
@@ -274,12 +285,12 @@ fn nodes_that_have_as_much_are_not_tried_again() {
         .apply(std::sync::Arc::new(Node::trim(node)));
     let mut memory = Memory::default();
     assert_eq!(
-        round(&world, &mut memory, &Outcome::Infeasible).len(),
+        round(&world, &mut memory, &ActionOutcome::Infeasible).len(),
         1,
         "one may be taken at a time"
     );
     let plan = world.decide(&mut memory);
-    assert!(plan.acts.is_empty());
+    assert!(plan.actions.is_empty());
     assert_eq!(World::reasons(&plan), [SkipReason::KnownInfeasible]);
 }
 
@@ -304,10 +315,10 @@ fn a_resize_never_changes_the_quality_of_service() {
 #[test]
 fn nothing_is_done_outside_the_maintenance_window() {
     let mut world = world("Recreate", 1);
-    let mut check = |annotation: &str, acts: usize| {
+    let mut check = |annotation: &str, actions: usize| {
         world.annotate("web", MAINTENANCE_WINDOW, annotation);
         let plan = world.decide(&mut Memory::default());
-        assert_eq!(plan.acts.len(), acts, "{annotation}");
+        assert_eq!(plan.actions.len(), actions, "{annotation}");
         plan.held.first().map(|held| held.hold.clone())
     };
     assert_eq!(check("0 12 * * *; for=1h", 1), None);

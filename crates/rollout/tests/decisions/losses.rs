@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rollout::{Memory, Outcome};
+use rollout::{ActionOutcome, Memory};
 use serde_json::json;
 
 use super::world::World;
@@ -15,11 +15,15 @@ fn evictions(world: &mut World, memory: &mut Memory) -> Vec<usize> {
     let mut passes = Vec::new();
     loop {
         let plan = world.decide(memory);
-        if plan.acts.is_empty() {
+        if plan.actions.is_empty() {
             return passes;
         }
         carry_out(world, memory, &plan, &ACCEPTED);
-        assert_eq!(world.decide(memory).acts, [], "the evictions are under way");
+        assert_eq!(
+            world.decide(memory).actions,
+            [],
+            "the evictions are under way"
+        );
         let names = evicted(&plan);
         passes.push(names.len());
         for name in names {
@@ -96,7 +100,7 @@ fn a_scale_down_under_way_lets_no_more_pods_go_than_those_that_stay_tolerate() {
     world.pod("web", "web-11", &json!({}));
     let plan = world.decide(&mut memory);
     assert_eq!(
-        (plan.acts.len(), plan.wake_in),
+        (plan.actions.len(), plan.wake_in),
         (0, Some(Duration::from_secs(30))),
         "it may delete more"
     );
@@ -127,7 +131,7 @@ fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
     carry_out(&world, &mut memory, &plan, &ACCEPTED);
     world.scale("web", 5);
     assert_eq!(
-        world.decide(&mut memory).acts,
+        world.decide(&mut memory).actions,
         [],
         "the controller may delete the other five"
     );
@@ -135,7 +139,7 @@ fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
         world.delete(name);
     }
     assert_eq!(
-        world.decide(&mut memory).acts,
+        world.decide(&mut memory).actions,
         [],
         "it may have chosen them before it saw the evictions"
     );
@@ -154,7 +158,7 @@ fn a_scale_down_counts_even_where_the_pods_are_seen_to_have_gone_at_the_same_tim
         world.delete(name);
     }
     assert_eq!(
-        world.decide(&mut memory).acts,
+        world.decide(&mut memory).actions,
         [],
         "four of the last five may be about to go"
     );
@@ -166,11 +170,11 @@ fn an_eviction_of_which_nothing_was_heard_is_not_asked_for_again_when_others_wen
     world.deployment("web", 4, &json!({}));
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-0", "web-1"]);
-    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
+    carry_out(&world, &mut memory, &plan, &ActionOutcome::Unknown);
     world.delete("web-2");
     world.now.steady += Duration::from_secs(1);
     assert_eq!(
-        world.decide(&mut memory).acts,
+        world.decide(&mut memory).actions,
         [],
         "one of four may be left"
     );
@@ -183,7 +187,7 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
     let (mut world, mut memory) = (World::new(), Memory::default());
     world.deployment("web", 2, &json!({}));
     let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
+    carry_out(&world, &mut memory, &plan, &ActionOutcome::Unknown);
     world.now.steady += Duration::from_secs(1);
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-0"]);
@@ -191,10 +195,10 @@ fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
         &world,
         &mut memory,
         &plan,
-        &Outcome::TooMany { retry_after: None },
+        &ActionOutcome::TooManyRequests { retry_after: None },
     );
     assert_eq!(
-        world.decide(&mut memory).acts,
+        world.decide(&mut memory).actions,
         [],
         "the first attempt may have been carried out"
     );

@@ -11,27 +11,30 @@ mod world;
 
 use std::time::Duration;
 
-use rollout::{Halt, Memory, Outcome, Plan, SkipReason, What, Why};
+use rollout::{ActionKind, ActionOutcome, ActionReason, Halt, Memory, Plan, SkipReason};
 use serde_json::json;
 
 use world::World;
 
 /// Names of the pods that are to be evicted.
 fn evicted(plan: &Plan) -> Vec<&str> {
-    let evictions = plan.acts.iter().filter(|act| act.what == What::Evict);
-    evictions.map(|act| act.pod.name.as_str()).collect()
+    let evictions = plan
+        .actions
+        .iter()
+        .filter(|action| action.kind == ActionKind::Evict);
+    evictions.map(|action| action.pod.name.as_str()).collect()
 }
 
 /// Carries out the first `count` acts in the name of the memory alone: the cluster does not show it
 /// yet.
-fn carry_out(world: &World, memory: &mut Memory, plan: &Plan, outcome: &Outcome) {
-    for act in &plan.acts {
-        memory.begin(act, world.now);
-        memory.end(act, outcome, world.now);
+fn carry_out(world: &World, memory: &mut Memory, plan: &Plan, outcome: &ActionOutcome) {
+    for action in &plan.actions {
+        memory.begin(action, world.now);
+        memory.end(action, outcome, world.now);
     }
 }
 
-const ACCEPTED: Outcome = Outcome::Accepted { generation: None };
+const ACCEPTED: ActionOutcome = ActionOutcome::Accepted { generation: None };
 
 #[test]
 fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
@@ -40,13 +43,21 @@ fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-0", "web-1"]);
-    assert!(plan.acts.iter().all(|act| act.why == Why::OutsideBounds));
+    assert!(
+        plan.actions
+            .iter()
+            .all(|action| action.reason == ActionReason::OutsideBounds)
+    );
     carry_out(&world, &mut memory, &plan, &ACCEPTED);
-    assert_eq!(world.decide(&mut memory).acts, [], "two are on their way");
+    assert_eq!(
+        world.decide(&mut memory).actions,
+        [],
+        "two are on their way"
+    );
 
     world.delete("web-0");
     world.delete("web-1");
-    assert_eq!(world.decide(&mut memory).acts, [], "two are gone");
+    assert_eq!(world.decide(&mut memory).actions, [], "two are gone");
     world.pod("web", "web-4", &json!({"ready": false, "cpu": "1"}));
     world.pod("web", "web-5", &json!({"ready": true, "cpu": "1"}));
     assert_eq!(
@@ -66,7 +77,7 @@ fn a_refused_eviction_is_tried_again_later() {
         &world,
         &mut memory,
         &plan,
-        &Outcome::TooMany { retry_after: None },
+        &ActionOutcome::TooManyRequests { retry_after: None },
     );
     let plan = world.decide(&mut memory);
     assert_eq!(evicted(&plan), ["web-1"], "the other one may go meanwhile");
@@ -81,8 +92,8 @@ fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
     world.deployment("web", 2, &json!({}));
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
-    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
-    assert_eq!(world.decide(&mut memory).acts, []);
+    carry_out(&world, &mut memory, &plan, &ActionOutcome::Unknown);
+    assert_eq!(world.decide(&mut memory).actions, []);
     world.now.steady += Duration::from_secs(1);
     assert_eq!(
         evicted(&world.decide(&mut memory)),
@@ -112,7 +123,7 @@ fn no_budget_is_asked_in_vain() {
     );
     carry_out(&world, &mut memory, &plan, &ACCEPTED);
     assert_eq!(
-        world.decide(&mut memory).acts,
+        world.decide(&mut memory).actions,
         [],
         "the budget's status does not show it yet"
     );
@@ -127,7 +138,7 @@ fn no_budget_is_asked_in_vain() {
 fn a_workload_that_is_too_small_is_left_alone() {
     let mut world = World::new();
     world.deployment("web", 1, &json!({}));
-    assert_eq!(world.decide(&mut Memory::default()).acts, []);
+    assert_eq!(world.decide(&mut Memory::default()).actions, []);
     world.autoscaler("web", &json!({"minReplicas": 1}));
     assert_eq!(evicted(&world.decide(&mut Memory::default())), ["web-0"]);
 }
@@ -138,7 +149,7 @@ fn nothing_is_done_while_everything_is_halted() {
     world.deployment("web", 2, &json!({}));
     for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
         world.halt = Some(halt);
-        assert_eq!(world.decide(&mut Memory::default()).acts, []);
+        assert_eq!(world.decide(&mut Memory::default()).actions, []);
     }
 }
 
@@ -252,7 +263,7 @@ fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() 
     world.delete("web-0");
     world.now.steady += Duration::from_millis(1);
     world.pod("web", "web-1", &json!({"cpu": "1"}));
-    assert_eq!(world.decide(&mut memory).acts, []);
+    assert_eq!(world.decide(&mut memory).actions, []);
     world.recommend("web", "2");
     assert_eq!(evicted(&world.decide(&mut memory)), ["web-1"]);
 }

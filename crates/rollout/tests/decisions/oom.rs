@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rollout::{Memory, Outcome, QuickOomKill, SkipReason, What, Why};
+use rollout::{ActionKind, ActionOutcome, ActionReason, Memory, QuickOomKill, SkipReason};
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -26,15 +26,15 @@ fn a_kill_shows_for_a_second_before_its_pod_is_evicted() {
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
     assert_eq!(
-        (plan.acts.len(), World::reasons(&plan)),
+        (plan.actions.len(), World::reasons(&plan)),
         (0, vec![SkipReason::RecentOomKill])
     );
     assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
     world.now.steady += Duration::from_secs(1);
     let plan = world.decide(&mut memory);
     assert_eq!(
-        (evicted(&plan), plan.acts[0].why),
-        (vec!["web-0"], Why::QuickOom)
+        (evicted(&plan), plan.actions[0].reason),
+        (vec!["web-0"], ActionReason::QuickOom)
     );
 }
 
@@ -73,10 +73,13 @@ fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
             json!({"requests": {"cpu": "1", "memory": "60Mi"}, "limits": {"memory": "80Mi"}});
     });
     let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else {
+    let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
-    assert!(matches!(act.what, What::Resize { .. }), "{act:?}");
+    assert!(
+        matches!(action.kind, ActionKind::Resize { .. }),
+        "{action:?}"
+    );
     let quantity = |text: &str| text.parse().ok();
     let expected = QuickOomKill {
         container: "app".to_owned(),
@@ -86,7 +89,7 @@ fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
         limit: quantity("80Mi"),
         target: quantity("100Mi"),
     };
-    assert_eq!(act.oom_kill, Some(expected));
+    assert_eq!(action.oom_kill, Some(expected));
 }
 
 #[test]
@@ -103,7 +106,7 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
             panic!("one eviction: {plan:?}")
         };
         let next = format!("{gone}x");
-        assert_eq!(plan.acts[0].why, Why::QuickOom);
+        assert_eq!(plan.actions[0].reason, ActionReason::QuickOom);
         carry_out(&world, &mut memory, &plan, &ACCEPTED);
         world.delete(gone);
         world.now.steady += Duration::from_millis(1);
@@ -131,12 +134,12 @@ fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
     let records = |world: &mut World, memory: &mut Memory| {
         world.now.steady += Duration::from_mins(1);
         let plan = world.decide(memory);
-        let [act] = plan.acts.as_slice() else {
+        let [action] = plan.actions.as_slice() else {
             panic!("one act: {plan:?}")
         };
-        let is_recorded = memory.unrecorded_oom_kill(act).is_some();
-        memory.begin(act, world.now);
-        memory.end(act, &Outcome::Rejected, world.now);
+        let is_recorded = memory.unrecorded_oom_kill(action).is_some();
+        memory.begin(action, world.now);
+        memory.end(action, &ActionOutcome::Rejected, world.now);
         is_recorded
     };
     assert_eq!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ResourceList;
-use rollout::{Halt, Memory, SkipReason, Why};
+use rollout::{ActionReason, Halt, Memory, SkipReason};
 use serde_json::json;
 use view::{LimitRange, ObjectKey, Quota};
 
@@ -29,7 +29,7 @@ fn waits(world: &mut World, memory: &mut Memory) -> Option<Duration> {
     let waits = plan
         .wake_in
         .filter(|_| World::reasons(&plan) == [SkipReason::Settling]);
-    assert_eq!(plan.acts.is_empty(), waits.is_some(), "{plan:?}");
+    assert_eq!(plan.actions.is_empty(), waits.is_some(), "{plan:?}");
     world.now.steady += waits.unwrap_or_default();
     assert_eq!(evicted(&world.decide(memory)).len(), 1);
     waits
@@ -110,7 +110,13 @@ fn changes_that_go_on_hold_pods_for_a_minute() {
     let mut held = Vec::new();
     for second in 0..120 {
         world.autoscaler("web", &json!({"minReplicas": 1 + second % 2}));
-        held.extend(world.decide(&mut memory).acts.is_empty().then_some(second));
+        held.extend(
+            world
+                .decide(&mut memory)
+                .actions
+                .is_empty()
+                .then_some(second),
+        );
         world.now.steady += Duration::from_secs(1);
     }
     assert_eq!(held, (0..60).collect::<Vec<_>>());
@@ -150,8 +156,8 @@ fn quick_oom_kills_and_startup_boosts_that_are_over_do_not_wait() {
     world.now.steady += Duration::from_secs(1);
     let plan = world.decide(&mut memory);
     assert_eq!(
-        (evicted(&plan), plan.acts[0].why),
-        (vec!["web-0"], Why::QuickOom)
+        (evicted(&plan), plan.actions[0].reason),
+        (vec!["web-0"], ActionReason::QuickOom)
     );
 
     world.boost("web", 60);
@@ -161,7 +167,10 @@ fn quick_oom_kills_and_startup_boosts_that_are_over_do_not_wait() {
     });
     let plan = world.decide(&mut memory);
     assert_eq!(
-        plan.acts.iter().map(|act| act.why).collect::<Vec<_>>(),
-        [Why::BoostExpired]
+        plan.actions
+            .iter()
+            .map(|action| action.reason)
+            .collect::<Vec<_>>(),
+        [ActionReason::BoostExpired]
     );
 }

@@ -1,6 +1,6 @@
 //! Init containers that go on running.
 
-use rollout::{Memory, SkipReason, What};
+use rollout::{ActionKind, Memory, SkipReason};
 use serde_json::{Value, json};
 
 use super::evicted;
@@ -46,11 +46,11 @@ fn a_sidecar_outside_its_bounds_makes_its_pod_a_candidate_where_it_is_sized() {
 #[test]
 fn a_sidecar_is_resized_where_it_runs() {
     let plan = world("InPlaceOrRecreate", None).decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else {
+    let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
-    let What::Resize { resize, .. } = &act.what else {
-        panic!("a resize: {act:?}")
+    let ActionKind::Resize { patch, .. } = &action.kind else {
+        panic!("a resize: {action:?}")
     };
     let resources = "/spec/initContainers/1/resources/requests";
     let expected = json!([
@@ -59,7 +59,7 @@ fn a_sidecar_is_resized_where_it_runs() {
         {"op": "add", "path": format!("{resources}/cpu"), "value": "200m"},
         {"op": "add", "path": format!("{resources}/memory"), "value": "100Mi"},
     ]);
-    assert_eq!(json!(resize), expected);
+    assert_eq!(json!(patch), expected);
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() 
         });
         let plan = world.decide(&mut Memory::default());
         let resizes = plan
-            .acts
+            .actions
             .iter()
-            .filter(|act| matches!(act.what, What::Resize { .. }))
+            .filter(|action| matches!(action.kind, ActionKind::Resize { .. }))
             .count();
         assert_eq!(
             (resizes, World::reasons(&plan)),

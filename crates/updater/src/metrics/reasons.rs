@@ -1,16 +1,16 @@
 //! Why something failed or is not done, as labels.
 
-use rollout::{Act, Halt, Hold, Outcome, SkipReason, Why};
+use rollout::{Action, ActionOutcome, ActionReason, Halt, Hold, SkipReason};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
 pub(super) const RESIZE_INFEASIBLE: &str = "InPlaceUpdateInfeasible";
 pub(super) const UNBOOST_ERROR: &str = "UnboostError";
 
-pub(super) fn resize_failure(act: &Act, outcome: &Outcome) -> &'static str {
+pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'static str {
     match outcome {
-        _ if act.why == Why::BoostExpired => UNBOOST_ERROR,
-        Outcome::Infeasible => RESIZE_INFEASIBLE,
+        _ if action.reason == ActionReason::BoostExpired => UNBOOST_ERROR,
+        ActionOutcome::Infeasible => RESIZE_INFEASIBLE,
         _ => RESIZE_ERROR,
     }
 }

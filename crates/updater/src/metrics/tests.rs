@@ -7,7 +7,7 @@ use serde_json::json;
 use view::Autoscaler;
 
 use super::*;
-use rollout::{Disruption, Tally, Why};
+use rollout::{ActionReason, Disruption, Tally};
 
 fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
@@ -26,13 +26,13 @@ fn plan(pods: usize) -> Plan {
     }
 }
 
-fn eviction() -> Act {
-    Act {
+fn eviction() -> Action {
+    Action {
         autoscaler: web(),
         pod: ObjectKey::new("shop", "web-0"),
         pod_uid: "uid".to_owned(),
-        what: What::Evict,
-        why: Why::Drift,
+        kind: ActionKind::Evict,
+        reason: ActionReason::Drift,
         recommendation: Arc::default(),
         disruption: Disruption::Eviction,
         oom_kill: None,
@@ -65,7 +65,7 @@ fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods
         .apply(Arc::new(Autoscaler { key: web(), object }));
     let metrics = Metrics::register(&Registry::new()).expect("names are valid");
     let mut classes = Classes::default();
-    let done = Outcome::Accepted { generation: None };
+    let done = ActionOutcome::Accepted { generation: None };
 
     metrics.planned(&plan(2), &view, &mut classes);
     metrics.acted(&eviction(), &done, &mut classes);
@@ -103,7 +103,7 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
     );
     metrics.acted(
         &eviction(),
-        &Outcome::Accepted { generation: None },
+        &ActionOutcome::Accepted { generation: None },
         &mut classes,
     );
     metrics.held(Some(Halt::Stopped));

@@ -12,7 +12,7 @@ use view::{
     WellKnown,
 };
 
-use rollout::{Act, Halt, MAINTENANCE_WINDOW, Outcome, REVERTED_AT};
+use rollout::{Action, ActionOutcome, Halt, MAINTENANCE_WINDOW, REVERTED_AT};
 
 use super::super::oom::killed;
 use super::super::world::World;
@@ -60,7 +60,7 @@ type Step = (u8, usize, u8, u8);
 /// The cluster, and the acts under way.
 struct Scenario {
     pair: Pair,
-    begun: Vec<Arc<Act>>,
+    begun: Vec<Arc<Action>>,
 }
 
 impl Scenario {
@@ -82,14 +82,14 @@ impl Scenario {
         }
     }
 
-    fn change(&mut self, (what, app, a, b): Step) {
+    fn change(&mut self, (change, app, a, b): Step) {
         let (namespace, app) = APPS[app];
         namespace.clone_into(&mut self.pair.world.namespace);
         let (name, world) = (format!("{app}-{}", a % 5), &mut self.pair.world);
         let cpu = ["100m", "1", "900m", "3"][usize::from(b) % 4];
         let key = |name: &str| ObjectKey::new(namespace, name);
         let has_autoscaler = world.view.autoscalers.get(&key(app)).is_some();
-        match what {
+        match change {
             0..=2 => pod(world, app, &name, &json!({"cpu": cpu, "ready": b < 8}), |_| ()),
             3 => world.delete(&name),
             4 => pod(world, app, &name, &json!({"cpu": cpu}), |pod| {
@@ -196,27 +196,27 @@ impl Scenario {
             }
             29 => world.halt = (b < 4).then_some(Halt::ViewStale),
             30..=35 => {
-                let Some(act) = self.pair.plan.acts.get(usize::from(a) % self.pair.plan.acts.len().max(1)) else {
+                let Some(action) = self.pair.plan.actions.get(usize::from(a) % self.pair.plan.actions.len().max(1)) else {
                     return;
                 };
-                if self.begun.iter().any(|begun| begun.pod_uid == act.pod_uid) {
+                if self.begun.iter().any(|begun| begun.pod_uid == action.pod_uid) {
                     return;
                 }
-                let act = Arc::clone(act);
-                self.pair.begin(&act);
-                self.begun.push(act);
+                let action = Arc::clone(action);
+                self.pair.begin(&action);
+                self.begun.push(action);
             }
             36..=40 if !self.begun.is_empty() => {
-                let act = self.begun.swap_remove(usize::from(a) % self.begun.len());
+                let action = self.begun.swap_remove(usize::from(a) % self.begun.len());
                 let outcome = match b {
-                    0..=6 => Outcome::Accepted { generation: None },
-                    7 | 8 => Outcome::Unknown,
-                    9 | 10 => Outcome::TooMany { retry_after: None },
-                    11 => Outcome::Gone,
-                    12 | 13 => Outcome::Infeasible,
-                    _ => Outcome::Rejected,
+                    0..=6 => ActionOutcome::Accepted { generation: None },
+                    7 | 8 => ActionOutcome::Unknown,
+                    9 | 10 => ActionOutcome::TooManyRequests { retry_after: None },
+                    11 => ActionOutcome::PodGone,
+                    12 | 13 => ActionOutcome::Infeasible,
+                    _ => ActionOutcome::Rejected,
                 };
-                self.pair.end(&act, &outcome);
+                self.pair.end(&action, &outcome);
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Two updaters before the same cluster: one decides about what changed, the other one always about
 //! everything.
 
-use rollout::{Act, Memory, Outcome, Plan, RESIZED_FROM, REVERTED_AT, What};
+use rollout::{Action, ActionKind, ActionOutcome, Memory, Plan, RESIZED_FROM, REVERTED_AT};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ impl Pair {
         plan
     }
 
-    pub(super) fn begin(&mut self, act: &Act) {
-        self.memory.begin(act, self.world.now);
-        self.whole.begin(act, self.world.now);
+    pub(super) fn begin(&mut self, action: &Action) {
+        self.memory.begin(action, self.world.now);
+        self.whole.begin(action, self.world.now);
     }
 
-    pub(super) fn end(&mut self, act: &Act, outcome: &Outcome) {
-        self.memory.end(act, outcome, self.world.now);
-        self.whole.end(act, outcome, self.world.now);
+    pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome) {
+        self.memory.end(action, outcome, self.world.now);
+        self.whole.end(action, outcome, self.world.now);
     }
 
     /// Time passes by both clocks.
@@ -60,15 +60,15 @@ impl Pair {
 
 /// What is decided, without the times in it.
 fn outline(plan: &Plan) -> Vec<String> {
-    let act = |act: &Arc<Act>| {
-        let mut act = act.as_ref().clone();
-        if let What::Resize { annotate, .. } = &mut act.what {
-            let times = annotate
+    let action = |action: &Arc<Action>| {
+        let mut action = action.as_ref().clone();
+        if let ActionKind::Resize { annotations, .. } = &mut action.kind {
+            let times = annotations
                 .iter_mut()
                 .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT].contains(&key.as_str()));
             times.for_each(|(_, value)| *value = None);
         }
-        format!("{act:?}")
+        format!("{action:?}")
     };
     let held = plan.held.iter().map(|held| {
         format!(
@@ -79,9 +79,9 @@ fn outline(plan: &Plan) -> Vec<String> {
     });
     let skips = plan.skips.iter().map(|skip| format!("{skip:?}"));
     let tallies = plan.tallies.iter().map(|tally| format!("{tally:?}"));
-    plan.acts
+    plan.actions
         .iter()
-        .map(act)
+        .map(action)
         .chain(held)
         .chain(skips)
         .chain(tallies)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
-use rollout::{Act, MAINTENANCE_WINDOW, Outcome, REVERTED_AT};
+use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, REVERTED_AT};
 use serde_json::{Value, json};
 use view::{Node, ObjectKey};
 
@@ -55,15 +55,15 @@ fn check(world: World, change: impl FnOnce(&mut Pair)) {
 }
 
 /// Asks for the first that is to be done.
-fn begin(pair: &mut Pair) -> Arc<Act> {
-    let act = Arc::clone(pair.plan.acts.first().expect("something is to be done"));
-    pair.begin(&act);
-    act
+fn begin(pair: &mut Pair) -> Arc<Action> {
+    let action = Arc::clone(pair.plan.actions.first().expect("something is to be done"));
+    pair.begin(&action);
+    action
 }
 
-fn end(pair: &mut Pair, outcome: &Outcome) {
-    let act = begin(pair);
-    pair.end(&act, outcome);
+fn end(pair: &mut Pair, outcome: &ActionOutcome) {
+    let action = begin(pair);
+    pair.end(&action, outcome);
 }
 
 fn in_place() -> Value {
@@ -123,7 +123,7 @@ fn a_startup_boost() {
 #[test]
 fn the_rest_after_a_refused_resize() {
     check(boosted("2026-01-01T11:00:00Z"), |pair| {
-        end(pair, &Outcome::Rejected);
+        end(pair, &ActionOutcome::Rejected);
     });
 }
 
@@ -145,9 +145,9 @@ fn small_pods() -> World {
 #[test]
 fn pauses_after_refusals_and_unknown_outcomes() {
     for outcome in [
-        Outcome::TooMany { retry_after: None },
-        Outcome::Unknown,
-        Outcome::Rejected,
+        ActionOutcome::TooManyRequests { retry_after: None },
+        ActionOutcome::Unknown,
+        ActionOutcome::Rejected,
     ] {
         check(small_pods(), |pair| end(pair, &outcome));
     }
@@ -156,7 +156,7 @@ fn pauses_after_refusals_and_unknown_outcomes() {
 #[test]
 fn pauses_of_evictions_in_vain() {
     check(small_pods(), |pair| {
-        end(pair, &Outcome::Accepted { generation: None });
+        end(pair, &ActionOutcome::Accepted { generation: None });
         pair.world.delete("web-0");
         pair.wait(Duration::from_millis(1));
         pair.pass();
@@ -219,7 +219,7 @@ fn pods_that_go_after_nothing_has_changed_for_long() {
     pair.world.delete("web-0");
     pair.pass();
     assert!(
-        pair.plan.acts.is_empty(),
+        pair.plan.actions.is_empty(),
         "one of three is missing: {:?}",
         pair.plan
     );
@@ -254,7 +254,7 @@ fn a_group_that_was_gone_and_comes_back_is_new() {
         pair.world.pod("web", name, &json!({}));
     }
     pair.pass();
-    assert_eq!(pair.plan.acts.len(), 1);
+    assert_eq!(pair.plan.actions.len(), 1);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Act, Disruption, Holding, Memory, Outcome, Pulse, Scene, Settings, Signs, What, decide, hold,
+    Action, ActionKind, ActionOutcome, Disruption, Holding, Memory, Pulse, Scene, Settings, Signs,
+    decide, hold,
 };
 use view::{Freshness, Phase, Resource, View, WellKnown};
 
@@ -24,12 +25,12 @@ enum Fate {
     /// It is not done, and the answer says nothing.
     LostUnheard,
     /// Too many requests, whoever it is for.
-    TooMany,
+    TooManyRequests,
 }
 
 /// A request under way, and what was known when it was decided on.
 struct Request {
-    act: Arc<Act>,
+    action: Arc<Action>,
     fate: Fate,
     due: usize,
     known: Known,
@@ -224,22 +225,22 @@ impl UpdaterModel {
         self.whole.forget_decisions();
         let whole = decide(&scene, &mut self.whole, &self.settings, cluster.now);
         assert_eq!(
-            (&plan.acts, &plan.skips, &plan.tallies),
-            (&whole.acts, &whole.skips, &whole.tallies)
+            (&plan.actions, &plan.skips, &plan.tallies),
+            (&whole.actions, &whole.skips, &whole.tallies)
         );
         let before = self.memory.clone();
-        for act in plan.acts {
-            self.check_size(cluster, &act, &before);
+        for action in plan.actions {
+            self.check_size(cluster, &action, &before);
             if trouble && rng.random_bool(0.3) {
                 // It has to wait for the rate limit, and the plan is dropped.
                 continue;
             }
-            self.memory.begin(&act, cluster.now);
-            self.whole.begin(&act, cluster.now);
+            self.memory.begin(&action, cluster.now);
+            self.whole.begin(&action, cluster.now);
             let fate = match rng.random_range(0..20) {
                 0..=2 if trouble => Fate::DoneUnheard,
                 3 | 4 if trouble => Fate::LostUnheard,
-                5..=7 if trouble => Fate::TooMany,
+                5..=7 if trouble => Fate::TooManyRequests,
                 _ => Fate::Served,
             };
             let due = if trouble {
@@ -250,11 +251,11 @@ impl UpdaterModel {
             let running = self
                 .view
                 .pods
-                .get(&act.pod)
+                .get(&action.pod)
                 .and_then(|pod| pod.running.as_ref());
             let seen_ready = running.is_some_and(|running| running.ready_since.is_some());
             self.requests.push(Request {
-                act,
+                action,
                 fate,
                 due,
                 known,
@@ -267,14 +268,14 @@ impl UpdaterModel {
     }
 
     /// No workload that is too small loses a pod.
-    fn check_size(&self, cluster: &ClusterModel, act: &Act, before: &Memory) {
+    fn check_size(&self, cluster: &ClusterModel, action: &Action, before: &Memory) {
         let is_running = self
             .view
             .pods
-            .get(&act.pod)
+            .get(&action.pod)
             .is_some_and(|pod| pod.phase == Phase::Running);
-        if act.what != What::Evict
-            || before.pending_disruption(&act.pod_uid).is_some()
+        if action.kind != ActionKind::Evict
+            || before.pending_disruption(&action.pod_uid).is_some()
             || !is_running
         {
             return;
@@ -289,11 +290,14 @@ impl UpdaterModel {
             .filter(|pod| {
                 pod.owner
                     .as_ref()
-                    .is_some_and(|owner| owner.name == act.autoscaler.name)
+                    .is_some_and(|owner| owner.name == action.autoscaler.name)
             })
             .count();
-        let least = cluster.min_replicas(&act.autoscaler.name);
-        assert!(live >= least, "{live} of {least} are too few for {act:?}");
+        let least = cluster.min_replicas(&action.autoscaler.name);
+        assert!(
+            live >= least,
+            "{live} of {least} are too few for {action:?}"
+        );
     }
 
     /// The API server answers what is due.
@@ -303,7 +307,7 @@ impl UpdaterModel {
             all.into_iter().partition(|request| request.due <= step);
         self.requests = later;
         for Request {
-            act,
+            action,
             fate,
             due: _,
             known,
@@ -311,31 +315,31 @@ impl UpdaterModel {
         } in due
         {
             let outcome = match fate {
-                Fate::Served => cluster.execute(&act, known, seen_ready),
+                Fate::Served => cluster.execute(&action, known, seen_ready),
                 Fate::DoneUnheard => {
-                    cluster.execute(&act, known, seen_ready);
-                    Outcome::Unknown
+                    cluster.execute(&action, known, seen_ready);
+                    ActionOutcome::Unknown
                 }
-                Fate::LostUnheard => Outcome::Unknown,
-                Fate::TooMany => Outcome::TooMany { retry_after: None },
+                Fate::LostUnheard => ActionOutcome::Unknown,
+                Fate::TooManyRequests => ActionOutcome::TooManyRequests { retry_after: None },
             };
             cluster.count.refused += u64::from(fate != Fate::Served);
-            self.memory.end(&act, &outcome, cluster.now);
-            self.whole.end(&act, &outcome, cluster.now);
+            self.memory.end(&action, &outcome, cluster.now);
+            self.whole.end(&action, &outcome, cluster.now);
         }
     }
 
     /// Ends at once. What it asked for is done, or is not, before the next leader begins.
     pub(super) fn die(&mut self, cluster: &mut ClusterModel, rng: &mut StdRng) {
         for Request {
-            act,
+            action,
             known,
             seen_ready,
             ..
         } in std::mem::take(&mut self.requests)
         {
             if rng.random_bool(0.5) {
-                cluster.execute(&act, known, seen_ready);
+                cluster.execute(&action, known, seen_ready);
             }
         }
     }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use rollout::{Memory, RESIZED_FROM, REVERTED_AT, SkipReason, What, Why};
+use rollout::{ActionKind, ActionReason, Memory, RESIZED_FROM, REVERTED_AT, SkipReason};
 use serde_json::{Value, json};
 
-use super::{decided, restarting, to_a_core, what, world};
+use super::{decided, requested, restarting, to_a_core, world};
 use crate::world::World;
 
 /// The container was killed for want of memory half a minute after noon, and runs again.
@@ -34,19 +34,22 @@ fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
     boost(&mut world, "2026-01-01T11:59:30Z");
     let plan = world.decide(&mut Memory::default());
     assert_eq!(
-        (plan.acts.len(), plan.wake_in),
+        (plan.actions.len(), plan.wake_in),
         (0, Some(Duration::from_secs(30)))
     );
     boost(&mut world, "2026-01-01T11:58:30Z");
     let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else {
+    let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
-    assert_eq!((act.why, what(act)), (Why::BoostExpired, to_a_core()));
-    let What::Resize { annotate, .. } = &act.what else {
+    assert_eq!(
+        (action.reason, requested(action)),
+        (ActionReason::BoostExpired, to_a_core())
+    );
+    let ActionKind::Resize { annotations, .. } = &action.kind else {
         panic!("a resize")
     };
-    assert_eq!(annotate.get("vpaCpuStartupBoost/app"), Some(&None));
+    assert_eq!(annotations.get("vpaCpuStartupBoost/app"), Some(&None));
 }
 
 #[test]
@@ -57,13 +60,13 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
             json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
     });
     let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else {
+    let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
-    let What::Resize { annotate, .. } = &act.what else {
+    let ActionKind::Resize { annotations, .. } = &action.kind else {
         panic!("a resize: {plan:?}")
     };
-    let note = annotate[RESIZED_FROM].clone().expect("a note");
+    let note = annotations[RESIZED_FROM].clone().expect("a note");
     assert!(note.contains("300Mi"), "{note}");
 
     let killed = |world: &mut World, annotations: Value, memory: &str| {
@@ -81,13 +84,13 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
         "100Mi",
     );
     let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else {
+    let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
     assert_eq!(
-        (act.why, what(act)),
+        (action.reason, requested(action)),
         (
-            Why::Revert,
+            ActionReason::Revert,
             vec![("requests/memory".to_owned(), "300Mi".to_owned())]
         )
     );
@@ -98,7 +101,7 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
         "300Mi",
     );
     let plan = world.decide(&mut Memory::default());
-    assert!(plan.acts.is_empty(), "{plan:?}");
+    assert!(plan.actions.is_empty(), "{plan:?}");
     assert_eq!(World::reasons(&plan), [SkipReason::Reverted]);
 }
 
@@ -142,14 +145,17 @@ fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
     let mut world = world("InPlaceOrRecreate", 1);
     killed(&mut world, "400Mi", |_| ());
     let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else {
+    let [action] = plan.actions.as_slice() else {
         panic!("one act: {plan:?}")
     };
-    assert_eq!((act.why, what(act)), (Why::QuickOom, to_a_core()));
-    let What::Resize { annotate, .. } = &act.what else {
+    assert_eq!(
+        (action.reason, requested(action)),
+        (ActionReason::QuickOom, to_a_core())
+    );
+    let ActionKind::Resize { annotations, .. } = &action.kind else {
         panic!("a resize")
     };
-    let note = annotate[RESIZED_FROM].as_deref().expect("a note");
+    let note = annotations[RESIZED_FROM].as_deref().expect("a note");
     assert!(
         note.contains("2026-01-01T12:01:00Z") && note.contains("400Mi"),
         "{note}"

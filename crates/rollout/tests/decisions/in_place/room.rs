@@ -1,7 +1,7 @@
 //! Neighbours that make room for a resize.
 
 use k8s_openapi::api::core::v1;
-use rollout::{MakeRoom, Memory, Outcome, Way, Why};
+use rollout::{ActionOutcome, ActionReason, MakeRoom, Memory, Way};
 use serde_json::{Value, json};
 use view::Node;
 
@@ -33,14 +33,14 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
         .view
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
-    let check = |world: &World, acts: usize, rooms: &[Way]| {
+    let check = |world: &World, actions: usize, rooms: &[Way]| {
         let plan = world.decide(&mut Memory::default());
         assert_eq!(
-            plan.acts
+            plan.actions
                 .iter()
-                .filter(|act| act.why == Why::MakeRoom)
+                .filter(|action| action.reason == ActionReason::MakeRoom)
                 .count(),
-            acts,
+            actions,
             "{plan:?}"
         );
         assert_eq!(
@@ -60,9 +60,17 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     check(&world, 1, &[batch]);
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
-    for act in plan.acts.iter().filter(|act| act.why == Why::MakeRoom) {
-        memory.begin(act, world.now);
-        memory.end(act, &Outcome::TooMany { retry_after: None }, world.now);
+    for action in plan
+        .actions
+        .iter()
+        .filter(|action| action.reason == ActionReason::MakeRoom)
+    {
+        memory.begin(action, world.now);
+        memory.end(
+            action,
+            &ActionOutcome::TooManyRequests { retry_after: None },
+            world.now,
+        );
     }
     assert_eq!(
         world
@@ -113,9 +121,9 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
         let plan = world.decide(&mut Memory::default());
         (
             plan.rooms.len(),
-            plan.acts
+            plan.actions
                 .iter()
-                .filter(|act| act.why == Why::MakeRoom)
+                .filter(|action| action.reason == ActionReason::MakeRoom)
                 .count(),
         )
     };
@@ -170,9 +178,9 @@ fn fill(world: &mut World, change: impl Fn(&mut Value)) {
 fn made(world: &World, memory: &mut Memory) -> usize {
     world
         .decide(memory)
-        .acts
+        .actions
         .iter()
-        .filter(|act| act.why == Why::MakeRoom)
+        .filter(|action| action.reason == ActionReason::MakeRoom)
         .count()
 }
 
@@ -224,10 +232,18 @@ fn a_neighbour_that_comes_back_to_the_same_node_is_left_alone_for_longer_and_lon
     let mut came_back = Vec::new();
     for round in 0..30 {
         let plan = world.decide(&mut memory);
-        for act in plan.acts.iter().filter(|act| act.why == Why::MakeRoom) {
-            memory.begin(act, world.now);
-            memory.end(act, &Outcome::Accepted { generation: None }, world.now);
-            world.view.pods.delete(&act.pod);
+        for action in plan
+            .actions
+            .iter()
+            .filter(|action| action.reason == ActionReason::MakeRoom)
+        {
+            memory.begin(action, world.now);
+            memory.end(
+                action,
+                &ActionOutcome::Accepted { generation: None },
+                world.now,
+            );
+            world.view.pods.delete(&action.pod);
             came_back.push(round);
         }
         world.now.steady += std::time::Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Quantity;
-use rollout::{Act, Outcome, What};
+use rollout::{Action, ActionKind, ActionOutcome};
 use view::{DisruptionBudget, ObjectKey};
 
 use super::{App, ClusterModel, Event, Known};
@@ -14,33 +14,33 @@ impl ClusterModel {
     /// as the leader knew: one that becomes ready meanwhile is no loss.
     pub(in crate::chaos) fn execute(
         &mut self,
-        act: &Act,
+        action: &Action,
         known: Known,
         seen_ready: bool,
-    ) -> Outcome {
+    ) -> ActionOutcome {
         self.note_attained();
-        let name = &act.pod.name;
-        let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == act.pod_uid) else {
-            return Outcome::Gone;
+        let name = &action.pod.name;
+        let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == action.pod_uid) else {
+            return ActionOutcome::PodGone;
         };
         let (app, served) = (pod.app, pod.serves() && seen_ready);
-        match &act.what {
-            What::Evict => {
+        match &action.kind {
+            ActionKind::Evict => {
                 if pod.is_terminating {
-                    return Outcome::Accepted { generation: None };
+                    return ActionOutcome::Accepted { generation: None };
                 }
                 if pod.is_running && !self.spend(app, name) {
                     self.count.vain += 1;
-                    return Outcome::TooMany { retry_after: None };
+                    return ActionOutcome::TooManyRequests { retry_after: None };
                 }
                 self.pods.get_mut(name).expect("it is there").is_terminating = true;
                 self.tell(name);
                 self.count.evictions += 1;
-                self.check(app, served, act, known);
-                Outcome::Accepted { generation: None }
+                self.check(app, served, action, known);
+                ActionOutcome::Accepted { generation: None }
             }
-            What::Resize { resize, .. } => {
-                let text = serde_json::to_value(resize).expect("a patch");
+            ActionKind::Resize { patch, .. } => {
+                let text = serde_json::to_value(patch).expect("a patch");
                 let cpu = text.as_array().expect("a list").iter().find(|add| {
                     add["path"]
                         .as_str()
@@ -53,7 +53,7 @@ impl ClusterModel {
                 let restarts = self.apps[app].restarts;
                 let pod = self.pods.get_mut(name).expect("it is there");
                 if pod.is_terminating {
-                    return Outcome::Rejected;
+                    return ActionOutcome::Rejected;
                 }
                 pod.generation += 1;
                 pod.cpu = cpu;
@@ -65,8 +65,8 @@ impl ClusterModel {
                 } else {
                     &mut self.count.resizes
                 }) += 1;
-                self.check(app, served && restarts, act, known);
-                Outcome::Accepted { generation }
+                self.check(app, served && restarts, action, known);
+                ActionOutcome::Accepted { generation }
             }
         }
     }
@@ -93,7 +93,7 @@ impl ClusterModel {
 
     /// Checks the tolerance and the budget once a pod was taken that served. Losses to others that
     /// the leader could not know of when it decided are excused.
-    fn check(&mut self, app: usize, took: bool, act: &Act, known: Known) {
+    fn check(&mut self, app: usize, took: bool, action: &Action, known: Known) {
         let (staying, serving) = (self.staying(app), self.serving(app));
         let app = &mut self.apps[app];
         if !took {
@@ -107,7 +107,7 @@ impl ClusterModel {
         let tolerated = ((base as f64 * self.tolerance) as i64).max(1);
         assert!(
             staying + excused >= base - tolerated,
-            "{staying} of {base} serve and stay, {tolerated} may be away, {excused} are excused, after {act:?}",
+            "{staying} of {base} serve and stay, {tolerated} may be away, {excused} are excused, after {action:?}",
         );
         let (excused, desired) = (
             unseen(&app.healthy_losses),
@@ -115,7 +115,7 @@ impl ClusterModel {
         );
         assert!(
             serving + excused >= desired,
-            "{serving} serve, {desired} must, {excused} are excused, after {act:?}"
+            "{serving} serve, {desired} must, {excused} are excused, after {action:?}"
         );
     }
 }
