@@ -61,23 +61,23 @@ pub enum ActionKind {
         /// The changes of the pod's annotations, made once the resize was accepted.
         annotations: Annotations,
         /// The recommendation and the node's capacity, to recognise a hopeless retry.
-        attempt: Attempt,
+        attempt: ResizeAttempt,
     },
 }
 
 /// The recommendation of a resize and the capacity of the pod's node. A resize that was infeasible
 /// is not tried again while both stay the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Attempt {
+pub struct ResizeAttempt {
     /// The recommendation.
     pub recommendation: Arc<Recommendation>,
     /// The node's capacity; `None` if the node is not known.
-    pub shape: Option<Shape>,
+    pub node_capacity: Option<NodeCapacity>,
 }
 
 /// A node's allocatable resources. Nodes with the same amounts can hold the same pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct NodeCapacity {
     /// Allocatable CPU.
     pub cpu: Option<Cpu>,
     /// Allocatable memory.
@@ -148,29 +148,29 @@ pub struct Skip {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
     /// The workload has too few pods, or the eviction tolerance is used up.
-    NoRoom,
+    EvictionTolerance,
     /// A `PodDisruptionBudget` allows no disruption.
     DisruptionBudget,
     /// More than one `PodDisruptionBudget` covers the pod. The API server refuses its eviction.
-    SeveralBudgets,
+    MultipleBudgets,
     /// An earlier action was refused. It is retried with backoff.
     BackingOff,
     /// The OOM kill is less than a second old. Clients that poll must see it in the pod's status.
     RecentOomKill,
     /// Evictions for the same recommendation did not change the pod's size. They are spaced out.
-    InVain,
+    EvictionIneffective,
     /// The VPA object, or a constraint of its namespace, changed within the settling time.
     Settling,
     /// The `evictionRequirements` of the VPA object do not hold.
-    Requirements,
+    EvictionRequirements,
     /// The same resize, or a smaller one, was infeasible on this node or on one of equal capacity.
     KnownInfeasible,
     /// The resize was requested, and the kubelet has not completed it.
-    AlreadyAsked,
+    ResizePending,
     /// The resize would change the pod's quality of service class.
     QosClass,
     /// The API server rejected the same resize.
-    Refused,
+    ResizeRejected,
     /// The pod was OOM killed after a resize, got its memory back, and keeps it for a while.
-    Reverted,
+    RecentlyReverted,
 }

@@ -64,7 +64,7 @@ impl<'a> Budgets<'a> {
         }
         let covering = self.covering(pod);
         if disruption == Disruption::Eviction && covering.len() > 1 {
-            return Some(SkipReason::SeveralBudgets);
+            return Some(SkipReason::MultipleBudgets);
         }
         if covering.is_empty() {
             return None;

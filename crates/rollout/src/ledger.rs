@@ -5,7 +5,7 @@ use std::time::Duration;
 use view::ObjectKey;
 
 use super::Plan;
-use super::action::Attempt;
+use super::action::ResizeAttempt;
 use super::budgets::Budgets;
 use super::group::Group;
 use super::make_room::{Cramped, Neighbour};
@@ -15,7 +15,7 @@ pub(super) struct Ledger<'a> {
     pub(super) budgets: Budgets<'a>,
     pub(super) plan: Plan,
     /// Pods, by autoscaler and unique identifier, whose nodes can never hold what is recommended.
-    pub(super) infeasible: Vec<(ObjectKey, String, Attempt)>,
+    pub(super) infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
     /// Pods that wait for room on their nodes.
     pub(super) cramped: Vec<Cramped<'a>>,
     /// Pods that may be evicted for others.

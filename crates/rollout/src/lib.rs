@@ -55,7 +55,8 @@ use model::Recommendation;
 use view::{ObjectKey, View};
 
 pub use action::{
-    Action, ActionKind, ActionOutcome, ActionReason, Attempt, QuickOomKill, Shape, Skip, SkipReason,
+    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, QuickOomKill, ResizeAttempt,
+    Skip, SkipReason,
 };
 pub use group::Disruption;
 pub use hold::{Held, Hold};

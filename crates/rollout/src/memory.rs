@@ -14,7 +14,7 @@ use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation};
 use view::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 
-use super::action::{Action, ActionKind, ActionOutcome, Attempt, QuickOomKill, Shape};
+use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, QuickOomKill, ResizeAttempt};
 use super::decisions::Decisions;
 use super::group::Disruption;
 use super::hold::Windows;
@@ -56,7 +56,7 @@ pub struct Memory {
     /// What was recommended when a pod's node could not hold it.
     infeasible: HashMap<String, Arc<Recommendation>>,
     /// The same for the pods of an autoscaler on any node that has as much.
-    infeasible_shapes: HashMap<(ObjectKey, Shape), Arc<Recommendation>>,
+    infeasible_by_capacity: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
     /// Resizes that the API server refused.
     refused: HashMap<String, (Patch, Duration)>,
     /// When pods were first seen; of all that are there and not on their way out.
@@ -302,7 +302,7 @@ impl Memory {
         &mut self,
         autoscaler: &ObjectKey,
         uid: &str,
-        attempt: &Attempt,
+        attempt: &ResizeAttempt,
     ) -> bool {
         let is_known = |known: Option<Arc<Recommendation>>| {
             known.is_some_and(|known| known == attempt.recommendation)
@@ -314,10 +314,10 @@ impl Memory {
                     .insert(uid.to_owned(), Arc::clone(&attempt.recommendation)),
             );
         }
-        if let Some(shape) = attempt.shape {
-            let key = (autoscaler.clone(), shape);
+        if let Some(node_capacity) = attempt.node_capacity {
+            let key = (autoscaler.clone(), node_capacity);
             is_new |= !is_known(
-                self.infeasible_shapes
+                self.infeasible_by_capacity
                     .insert(key, Arc::clone(&attempt.recommendation)),
             );
         }
@@ -333,13 +333,15 @@ impl Memory {
     }
 
     /// The same for any pod of an autoscaler on nodes of this shape.
-    pub(super) fn is_infeasible_on(
+    pub(super) fn is_infeasible_for_capacity(
         &self,
         autoscaler: &ObjectKey,
-        shape: Shape,
+        node_capacity: NodeCapacity,
         recommendation: &Recommendation,
     ) -> bool {
-        let known = self.infeasible_shapes.get(&(autoscaler.clone(), shape));
+        let known = self
+            .infeasible_by_capacity
+            .get(&(autoscaler.clone(), node_capacity));
         known.is_some_and(|known| !is_any_lower(recommendation, known))
     }
 
@@ -363,7 +365,7 @@ impl Memory {
             .filter(|change| change.new.is_none())
             .filter_map(|change| change.old.as_ref())
         {
-            self.infeasible_shapes
+            self.infeasible_by_capacity
                 .retain(|(autoscaler, _), _| *autoscaler != gone.key);
             self.evicted.remove(&gone.key);
         }
@@ -467,7 +469,7 @@ impl Memory {
 
     /// Forgets what was noted about autoscalers after they were gone.
     pub(super) fn forget_gone(&mut self, view: &View) {
-        self.infeasible_shapes
+        self.infeasible_by_capacity
             .retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
         self.evicted
             .retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());

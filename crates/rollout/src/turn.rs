@@ -219,7 +219,7 @@ impl<'a> Turn<'a> {
                     return None;
                 }
                 if !requirements::admit(member.running, &own, self.spec, settings.native_sidecars) {
-                    self.enter(&candidate, Err(SkipReason::Requirements), ledger);
+                    self.enter(&candidate, Err(SkipReason::EvictionRequirements), ledger);
                     return None;
                 }
                 Some(candidate)
@@ -304,7 +304,7 @@ impl<'a> Turn<'a> {
                 .group(member)
                 .is_some_and(|group| group.allows(disruption, member.standing))
         {
-            return Err(SkipReason::NoRoom);
+            return Err(SkipReason::EvictionTolerance);
         }
         if let Some(reason) = ledger
             .budgets

@@ -31,7 +31,7 @@ impl Turn<'_> {
             ..
         } = candidate.member;
         if !self.may_evict(candidate.member) {
-            return Err(SkipReason::NoRoom);
+            return Err(SkipReason::EvictionTolerance);
         }
         self.rests(candidate.member, ledger)?;
         if pending.is_none() {
@@ -40,7 +40,7 @@ impl Turn<'_> {
                 memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
             if let Some(left) = in_vain_for {
                 ledger.wake_in(left);
-                return Err(SkipReason::InVain);
+                return Err(SkipReason::EvictionIneffective);
             }
             let shows_for = candidate
                 .oom_kill

@@ -8,7 +8,7 @@ use json_patch::Patch;
 use view::Running;
 
 use super::{Candidate, Context, Disruption, Group, Member, Turn};
-use crate::action::{Action, ActionKind, Attempt, Shape, SkipReason};
+use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::in_place::{InPlace, Question};
 use crate::ledger::Ledger;
 use crate::resize_patch::{self, Wanted};
@@ -54,14 +54,14 @@ impl Turn<'_> {
             Some(pending) if pending.disruption == Disruption::Eviction => {
                 return self.evict(candidate, ledger);
             }
-            Some(_) => return Err(SkipReason::AlreadyAsked),
+            Some(_) => return Err(SkipReason::ResizePending),
             None => {}
         }
         let resize = self.wanted(member);
         let keeps_for = revert::keeps_for(member.running, self.context.now);
         if keeps_for.is_some() && revert::takes_memory(member.running, &resize.wanted) {
             self.due_in(keeps_for);
-            return Err(SkipReason::Reverted);
+            return Err(SkipReason::RecentlyReverted);
         }
         let resizing = Resizing::of(member.running);
         match self
@@ -91,10 +91,10 @@ impl Turn<'_> {
                 if self.group(member).is_some_and(allows) {
                     self.resize(candidate, &resize, ledger)
                 } else {
-                    Err(SkipReason::NoRoom)
+                    Err(SkipReason::EvictionTolerance)
                 }
             }
-            InPlace::Deferred if resizing == Resizing::No => Err(SkipReason::NoRoom),
+            InPlace::Deferred if resizing == Resizing::No => Err(SkipReason::EvictionTolerance),
             InPlace::Deferred => {
                 let waited = self.waited(member);
                 if let Some(patience) = resizing
@@ -103,7 +103,7 @@ impl Turn<'_> {
                 {
                     ledger.wake_in(patience.saturating_sub(waited).max(Duration::from_secs(1)));
                 }
-                Err(SkipReason::AlreadyAsked)
+                Err(SkipReason::ResizePending)
             }
         }
     }
@@ -133,7 +133,7 @@ impl Turn<'_> {
     ) -> Result<Action, SkipReason> {
         let member = candidate.member;
         if !resize.is_change {
-            return Err(SkipReason::AlreadyAsked);
+            return Err(SkipReason::ResizePending);
         }
         self.rests(member, ledger)?;
         let patch = resize_patch::resize(member.running, &resize.wanted);
@@ -178,16 +178,20 @@ impl Turn<'_> {
         }
         if let Some(ago) = memory.refused_ago(&member.pod.uid, patch, now) {
             if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
-                return Some(SkipReason::Refused);
+                return Some(SkipReason::ResizeRejected);
             }
             let left = REFUSED_PAUSE.saturating_sub(ago);
             if !left.is_zero() {
                 ledger.wake_in(left);
-                return Some(SkipReason::Refused);
+                return Some(SkipReason::ResizeRejected);
             }
         }
-        let shape = self.shape(member.running)?;
-        let known = memory.is_infeasible_on(&self.autoscaler.key, shape, &self.recommendation);
+        let node_capacity = self.node_capacity(member.running)?;
+        let known = memory.is_infeasible_for_capacity(
+            &self.autoscaler.key,
+            node_capacity,
+            &self.recommendation,
+        );
         known.then_some(SkipReason::KnownInfeasible)
     }
 
@@ -209,17 +213,17 @@ impl Turn<'_> {
         )
     }
 
-    pub(super) fn attempt(&self, running: &Running) -> Attempt {
-        Attempt {
+    pub(super) fn attempt(&self, running: &Running) -> ResizeAttempt {
+        ResizeAttempt {
             recommendation: Arc::clone(&self.recommendation),
-            shape: self.shape(running),
+            node_capacity: self.node_capacity(running),
         }
     }
 
     /// What the pod's node has.
-    fn shape(&self, running: &Running) -> Option<Shape> {
+    fn node_capacity(&self, running: &Running) -> Option<NodeCapacity> {
         let node = self.context.scene.view.nodes.get(running.node.as_ref()?)?;
-        Some(Shape {
+        Some(NodeCapacity {
             cpu: node.allocatable.cpu,
             memory: node.allocatable.memory,
         })

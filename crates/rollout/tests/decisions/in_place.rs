@@ -113,7 +113,7 @@ fn a_pod_is_resized_once_and_then_waited_for() {
         });
         let plan = world.decide(&mut memory);
         assert!(plan.actions.is_empty(), "the kubelet is not there yet");
-        assert_eq!(World::reasons(&plan), [SkipReason::AlreadyAsked]);
+        assert_eq!(World::reasons(&plan), [SkipReason::ResizePending]);
     }
 }
 
@@ -218,7 +218,7 @@ fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
     let plan = world.decide(&mut Memory::default());
     assert_eq!(
         (plan.actions.len(), World::reasons(&plan)),
-        (0, vec![SkipReason::NoRoom]),
+        (0, vec![SkipReason::EvictionTolerance]),
         "only one of two serves"
     );
     world.pod("web", "web-1", &json!({"cpu": "1"}));
@@ -258,7 +258,7 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
     let plan = world.decide(&mut Memory::default());
     assert_eq!(
         (World::reasons(&plan), plan.wake_in),
-        (vec![SkipReason::AlreadyAsked], None)
+        (vec![SkipReason::ResizePending], None)
     );
 
     world.pod("web", "web-0", &json!({}));
@@ -270,7 +270,7 @@ fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
     let plan = world.decide(&mut memory);
     assert_eq!(
         (World::reasons(&plan), plan.wake_in),
-        (vec![SkipReason::NoRoom], None)
+        (vec![SkipReason::EvictionTolerance], None)
     );
 }
 

@@ -130,7 +130,7 @@ fn no_budget_is_asked_in_vain() {
     world.budget("web-too", 4);
     assert_eq!(
         World::reasons(&world.decide(&mut Memory::default())),
-        [SkipReason::SeveralBudgets]
+        [SkipReason::MultipleBudgets]
     );
 }
 
@@ -172,7 +172,7 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
         let plan = world.decide(&mut memory);
         assert_eq!(
             (evicted(&plan).len(), World::reasons(&plan)),
-            (0, vec![SkipReason::InVain])
+            (0, vec![SkipReason::EvictionIneffective])
         );
         let left = plan.wake_in.expect("it is looked at again");
         assert_eq!(
@@ -211,7 +211,7 @@ fn a_bound_that_moves_with_time_is_no_other_recommendation() {
     world.bound("web", "901m");
     assert_eq!(
         World::reasons(&world.decide(&mut memory)),
-        [SkipReason::InVain]
+        [SkipReason::EvictionIneffective]
     );
 }
 
@@ -276,7 +276,7 @@ fn the_conditions_of_owners_are_told_as_the_reason() {
     let plan = world.decide(&mut Memory::default());
     assert_eq!(
         (evicted(&plan).len(), World::reasons(&plan)),
-        (0, vec![SkipReason::Requirements])
+        (0, vec![SkipReason::EvictionRequirements])
     );
 }
 

@@ -117,7 +117,7 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
         let plan = world.decide(&mut memory);
         assert_eq!(
             (evicted(&plan).len(), World::reasons(&plan)),
-            (0, vec![SkipReason::InVain]),
+            (0, vec![SkipReason::EvictionIneffective]),
             "{next}"
         );
         world.now.steady += Duration::from_millis(2);

@@ -64,7 +64,9 @@ fn a_sidecar_is_resized_where_it_runs() {
 
 #[test]
 fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() {
-    for (native_sidecars, expected) in [(false, vec![]), (true, vec![SkipReason::NoRoom])] {
+    for (native_sidecars, expected) in
+        [(false, vec![]), (true, vec![SkipReason::EvictionTolerance])]
+    {
         let mut world = World::new();
         world.settings.in_place = true;
         world.settings.in_place_skips_budget = true;

@@ -17,19 +17,19 @@ pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'stat
 
 pub(super) fn skipped(reason: SkipReason) -> &'static str {
     match reason {
-        SkipReason::NoRoom => "no_room",
+        SkipReason::EvictionTolerance => "no_room",
         SkipReason::DisruptionBudget => "disruption_budget",
-        SkipReason::SeveralBudgets => "several_budgets",
+        SkipReason::MultipleBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
         SkipReason::RecentOomKill => "recent_oom_kill",
-        SkipReason::InVain => "in_vain",
+        SkipReason::EvictionIneffective => "in_vain",
         SkipReason::Settling => "settling",
-        SkipReason::Requirements => "requirements",
+        SkipReason::EvictionRequirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",
-        SkipReason::AlreadyAsked => "already_asked",
+        SkipReason::ResizePending => "already_asked",
         SkipReason::QosClass => "qos_class",
-        SkipReason::Refused => "refused",
-        SkipReason::Reverted => "reverted",
+        SkipReason::ResizeRejected => "refused",
+        SkipReason::RecentlyReverted => "reverted",
     }
 }
 

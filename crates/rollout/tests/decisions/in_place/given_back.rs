@@ -102,7 +102,7 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
     );
     let plan = world.decide(&mut Memory::default());
     assert!(plan.actions.is_empty(), "{plan:?}");
-    assert_eq!(World::reasons(&plan), [SkipReason::Reverted]);
+    assert_eq!(World::reasons(&plan), [SkipReason::RecentlyReverted]);
 }
 
 /// A pod that asks for so much memory, had 300 MiB until noon, and was killed half a minute later.
