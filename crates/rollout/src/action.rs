@@ -98,7 +98,7 @@ pub enum ActionReason {
     /// The pod is old enough, and its requests differ enough from the target.
     Drift,
     /// A pending resize of another pod, or of the same pod, needs room on the node.
-    MakeRoom,
+    Preemption,
 }
 
 impl ActionReason {

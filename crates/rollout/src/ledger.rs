@@ -8,7 +8,7 @@ use super::Plan;
 use super::action::ResizeAttempt;
 use super::budgets::Budgets;
 use super::group::Group;
-use super::make_room::{Cramped, Neighbour};
+use super::preemption::{PendingResize, Victim};
 
 /// What a pass has put down so far.
 pub(super) struct Ledger<'a> {
@@ -17,9 +17,9 @@ pub(super) struct Ledger<'a> {
     /// Pods, by autoscaler and unique identifier, whose nodes can never hold what is recommended.
     pub(super) infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
     /// Pods that wait for room on their nodes.
-    pub(super) cramped: Vec<Cramped<'a>>,
+    pub(super) pending_resizes: Vec<PendingResize<'a>>,
     /// Pods that may be evicted for others.
-    pub(super) neighbours: Vec<Neighbour<'a>>,
+    pub(super) victims: Vec<Victim<'a>>,
     /// The groups of all turns.
     pub(super) groups: Vec<Group>,
 }
@@ -30,8 +30,8 @@ impl<'a> Ledger<'a> {
             budgets,
             plan: Plan::default(),
             infeasible: Vec::new(),
-            cramped: Vec::new(),
-            neighbours: Vec::new(),
+            pending_resizes: Vec::new(),
+            victims: Vec::new(),
             groups: Vec::new(),
         }
     }

@@ -11,7 +11,7 @@
 //!   resized where it runs
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
 //! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
-//! * `make_room.rs`: whose room a pod gets that its node has none for
+//! * `preemption.rs`: evictions that make room for a pending resize
 //! * `memory.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
 
@@ -24,13 +24,13 @@ mod hold;
 mod in_place;
 mod index;
 mod ledger;
-mod make_room;
 mod members;
 mod memory;
 mod moment;
 mod observed;
 mod pass;
 mod pause;
+mod preemption;
 mod priority;
 mod qos;
 mod requirements;
@@ -60,14 +60,14 @@ pub use action::{
 };
 pub use group::Disruption;
 pub use hold::{Held, Hold};
-pub use make_room::{Room, Way};
 pub use memory::Memory;
 pub use moment::Moment;
 pub use pause::{Holding, Pulse, Signs, hold, is_current};
+pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use resize_patch::Annotations;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use seen::Seen;
-pub use settings::{MakeRoom, Settings};
+pub use settings::{PreemptionMode, Settings};
 pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
 
 /// Recommendations by the unique identifiers of autoscalers.
@@ -106,7 +106,7 @@ pub struct Plan {
     /// Autoscalers whose pods are left alone. Times count from the pass that decided so.
     pub held: Vec<Arc<Held>>,
     /// How room is made for pods that wait for it, or could be.
-    pub rooms: Vec<Room>,
+    pub preemptions: Vec<PreemptionPlan>,
     /// What was found, by autoscaler.
     pub tallies: Vec<Arc<Tally>>,
     /// After how long something is due although nothing changed.

@@ -9,10 +9,10 @@ use super::decisions::{Decision, Decisions};
 use super::hold::hold;
 use super::index::{Controlled, Index};
 use super::ledger::Ledger;
-use super::make_room::make_room;
 use super::memory::Memory;
 use super::moment::Moment;
-use super::settings::{MakeRoom, Settings};
+use super::preemption::plan_preemptions;
+use super::settings::{PreemptionMode, Settings};
 use super::strength::{OwnerName, Strength};
 use super::turn::{Context, Turn};
 use super::{Plan, Scene};
@@ -63,7 +63,7 @@ pub(super) fn pass(
 ) -> Plan {
     let view = scene.view;
     // Pods make room for pods of other namespaces.
-    if scene.halt.is_some() || settings.make_room != MakeRoom::Off {
+    if scene.halt.is_some() || settings.preemption != PreemptionMode::Off {
         memory.forget_decisions();
     }
     let changes = memory.seen.changes(view, scene.recommendations);
@@ -137,16 +137,16 @@ pub(super) fn pass(
         });
         decided.push((controlled.order.clone(), owners.clone(), decision));
     }
-    if settings.make_room != MakeRoom::Off {
+    if settings.preemption != PreemptionMode::Off {
         let actions = decided
             .iter()
             .filter_map(|(_, _, decision)| decision.as_ref())
             .flat_map(Decision::actions);
         let taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
-        make_room(&mut ledger, taken, view, memory, settings.make_room, now);
+        plan_preemptions(&mut ledger, taken, view, memory, settings.preemption, now);
     }
     let Ledger {
-        plan: rooms,
+        plan: preemptions,
         infeasible,
         ..
     } = ledger;
@@ -170,8 +170,8 @@ pub(super) fn pass(
     let mut plan = decisions.plan(now);
     memory.decisions = Some(decisions);
     plan.decided = count;
-    plan.actions.extend(rooms.actions);
-    plan.rooms = rooms.rooms;
+    plan.actions.extend(preemptions.actions);
+    plan.preemptions = preemptions.preemptions;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
     plan

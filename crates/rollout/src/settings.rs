@@ -31,7 +31,7 @@ pub struct Settings {
     /// Native sidecars are sized too, as the webhook does with the same flag (`--native-sidecars`).
     pub native_sidecars: bool,
     /// What is done for pods that their nodes have no room for.
-    pub make_room: MakeRoom,
+    pub preemption: PreemptionMode,
     /// The feature gate `InPlace`.
     pub in_place: bool,
     /// The feature gate `CPUStartupBoost`.
@@ -42,7 +42,7 @@ pub struct Settings {
 
 /// What is done for pods that their nodes have no room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MakeRoom {
+pub enum PreemptionMode {
     /// Nothing.
     #[default]
     Off,
@@ -64,7 +64,7 @@ impl Default for Settings {
             settling: Duration::from_secs(10),
             in_place_skips_budget: false,
             native_sidecars: false,
-            make_room: MakeRoom::Off,
+            preemption: PreemptionMode::Off,
             in_place: false,
             startup_boost: false,
             per_autoscaler: false,

@@ -2,7 +2,7 @@
 
 mod back;
 mod evict;
-mod neighbours;
+mod preemption;
 mod resize;
 
 use std::cell::Cell;
@@ -24,7 +24,7 @@ use super::moment::Moment;
 use super::pass::Matched;
 use super::priority::{Priority, quick_oom};
 use super::resizing::Resizing;
-use super::settings::{MakeRoom, Settings};
+use super::settings::{PreemptionMode, Settings};
 use super::{Scene, Tally, boost, requirements, size};
 
 /// Added to a time that has to be exceeded, not only reached.
@@ -117,8 +117,8 @@ impl<'a> Turn<'a> {
             if let Some(due) = turn.due.get() {
                 ledger.wake_in(due);
             }
-            if context.settings.make_room != MakeRoom::Off {
-                turn.enter_neighbours(&members, ledger);
+            if context.settings.preemption != PreemptionMode::Off {
+                turn.record_preemption_candidates(&members, ledger);
             }
         }
         ledger.plan.tallies.push(Arc::new(tally));

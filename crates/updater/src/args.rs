@@ -4,7 +4,7 @@
 mod upstream;
 
 use anyhow::Context as _;
-use rollout::{Holding, MakeRoom, Settings};
+use rollout::{Holding, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
 use runtime::gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
@@ -107,7 +107,7 @@ pub enum MakeRoomArg {
     On,
 }
 
-impl From<MakeRoomArg> for MakeRoom {
+impl From<MakeRoomArg> for PreemptionMode {
     fn from(argument: MakeRoomArg) -> Self {
         match argument {
             MakeRoomArg::Off => Self::Off,
@@ -191,7 +191,7 @@ impl ChoiceArgs {
             settling: settling_time.0,
             in_place_skips_budget: in_place_skip_disruption_budget,
             native_sidecars,
-            make_room: make_room.into(),
+            preemption: make_room.into(),
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
             per_autoscaler: gates.enabled(PER_VPA_CONFIG),

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
-use rollout::{Action, ActionKind, QuickOomKill, Room, Way};
+use rollout::{Action, ActionKind, PreemptionMethod, PreemptionPlan, QuickOomKill};
 use tokio::sync::mpsc;
 use view::{Autoscaler, ObjectKey};
 
@@ -93,19 +93,21 @@ impl News {
     }
 
     /// A pod waits for room on its node.
-    pub(crate) fn room(room: &Room, is_made: bool) -> Self {
+    pub(crate) fn preemption(preemption: &PreemptionPlan, is_made: bool) -> Self {
         let verb = if is_made { "is" } else { "would be" };
-        let note = match &room.way {
-            Way::Neighbours(pods) => {
+        let note = match &preemption.method {
+            PreemptionMethod::Victims(pods) => {
                 format!(
                     "Room for its resize {verb} made by the eviction of {}.",
-                    evicted(pods, &room.pod.namespace)
+                    evicted(pods, &preemption.pod.namespace)
                 )
             }
-            Way::Move => format!("Its node has no room for its resize: it {verb} evicted."),
+            PreemptionMethod::Itself => {
+                format!("Its node has no room for its resize: it {verb} evicted.")
+            }
         };
         Self::normal(
-            pod_reference(&room.pod, &room.pod_uid),
+            pod_reference(&preemption.pod, &preemption.pod_uid),
             "MakeRoom",
             "Evict",
             note,

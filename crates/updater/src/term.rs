@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use feed::Subscription;
 use rollout::{
-    Action, ActionKind, ActionOutcome, ActionReason, Halt, Holding, MakeRoom, Memory, Moment, Plan,
-    Pulse, Room, Scene, Settings, Signs, Skip, SkipReason, decide, hold, is_current,
+    Action, ActionKind, ActionOutcome, ActionReason, Halt, Holding, Memory, Moment, Plan,
+    PreemptionMode, PreemptionPlan, Pulse, Scene, Settings, Signs, Skip, SkipReason, decide, hold,
+    is_current,
 };
 use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
@@ -92,7 +93,7 @@ pub(crate) struct Term {
     tell: Tell,
     started: Instant,
     memory: Memory,
-    rooms: Vec<Room>,
+    preemptions: Vec<PreemptionPlan>,
     ear: Ear,
     /// Whether the feed has told something since the last pass.
     feed_changed: bool,
@@ -138,7 +139,7 @@ impl Term {
             tell,
             started: now,
             memory: Memory::default(),
-            rooms: Vec::new(),
+            preemptions: Vec::new(),
             ear: Ear::default(),
             feed_changed: true,
             pulse: Pulse::default(),
@@ -264,11 +265,11 @@ impl Term {
         self.say(halt);
         let Plan {
             actions,
-            rooms,
+            preemptions,
             wake_in,
             ..
         } = plan;
-        self.tell_rooms(rooms);
+        self.tell_preemptions(preemptions);
         self.waiting = actions.into();
         self.tell.activity.record(ended.into_std());
         if self.round.is_none() && !self.waiting.is_empty() {
@@ -291,12 +292,15 @@ impl Term {
     }
 
     /// Tells of each room once, for as long as it is the same.
-    fn tell_rooms(&mut self, rooms: Vec<Room>) {
-        let is_made = self.rules.settings.make_room == MakeRoom::On;
-        for room in rooms.iter().filter(|room| !self.rooms.contains(room)) {
-            self.tell.events.tell(News::room(room, is_made));
+    fn tell_preemptions(&mut self, preemptions: Vec<PreemptionPlan>) {
+        let is_made = self.rules.settings.preemption == PreemptionMode::On;
+        for preemption in preemptions
+            .iter()
+            .filter(|preemption| !self.preemptions.contains(preemption))
+        {
+            self.tell.events.tell(News::preemption(preemption, is_made));
         }
-        self.rooms = rooms;
+        self.preemptions = preemptions;
     }
 
     fn say(&mut self, halt: Option<Halt>) {

@@ -1,7 +1,7 @@
 //! Resizes where pods run, and what becomes of those that do not work.
 
 mod given_back;
-mod room;
+mod preemption;
 
 use std::time::Duration;
 

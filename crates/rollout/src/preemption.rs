@@ -18,11 +18,11 @@ use super::group::{Disruption, Group, Standing};
 use super::ledger::Ledger;
 use super::memory::Memory;
 use super::moment::Moment;
-use super::settings::MakeRoom;
+use super::settings::PreemptionMode;
 use super::size::sized;
 
 /// The most neighbours that one pod is worth.
-const MOST: usize = 8;
+const MAX_VICTIMS: usize = 8;
 
 /// An amount of both resources, in millicores and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct Amount {
 }
 
 /// A pod that waits for room.
-pub(super) struct Cramped<'a> {
+pub(super) struct PendingResize<'a> {
     pub(super) autoscaler: ObjectKey,
     pub(super) recommendation: Arc<Recommendation>,
     pub(super) pod: &'a Pod,
@@ -46,7 +46,7 @@ pub(super) struct Cramped<'a> {
 }
 
 /// A pod that may be evicted.
-pub(super) struct Neighbour<'a> {
+pub(super) struct Victim<'a> {
     pub(super) autoscaler: ObjectKey,
     pub(super) recommendation: Arc<Recommendation>,
     pub(super) pod: &'a Pod,
@@ -59,7 +59,7 @@ pub(super) struct Neighbour<'a> {
 
 /// How room could be made for a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
+pub struct PreemptionPlan {
     /// On whose behalf.
     pub autoscaler: ObjectKey,
     /// The pod that waits.
@@ -67,21 +67,21 @@ pub struct Room {
     /// Its unique identifier.
     pub pod_uid: String,
     /// How.
-    pub way: Way,
+    pub method: PreemptionMethod,
 }
 
 /// How room is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum PreemptionMethod {
     /// These go.
-    Neighbours(Vec<ObjectKey>),
+    Victims(Vec<ObjectKey>),
     /// The pod itself goes, to wherever there is room.
-    Move,
+    Itself,
 }
 
 /// What a neighbour would free, and what it costs.
 #[derive(Debug, Clone, Copy)]
-struct Offer {
+struct VictimCost {
     priority: i32,
     shrinks: bool,
     frees: Amount,
@@ -110,22 +110,22 @@ impl Amount {
         }
     }
 
-    fn is_covered_by(self, other: Self) -> bool {
+    fn fits_in(self, other: Self) -> bool {
         self.cpu <= other.cpu.max(0) && self.memory <= other.memory.max(0)
     }
 }
 
 /// The cheapest offers that free as much as is needed: of the costliest that are needed at all as
 /// few as will do.
-fn cheapest(need: Amount, offers: &[Offer]) -> Option<Vec<usize>> {
-    let mut chosen: Vec<usize> = (0..offers.len()).collect();
+fn cheapest_victims(missing: Amount, costs: &[VictimCost]) -> Option<Vec<usize>> {
+    let mut chosen: Vec<usize> = (0..costs.len()).collect();
     // The costliest first, of those the smallest: these are the first that are done without.
     chosen.sort_by_key(|index| {
-        let Offer {
+        let VictimCost {
             priority,
             shrinks,
             frees,
-        } = offers[*index];
+        } = costs[*index];
         (
             std::cmp::Reverse(priority),
             shrinks,
@@ -134,106 +134,116 @@ fn cheapest(need: Amount, offers: &[Offer]) -> Option<Vec<usize>> {
         )
     });
     let mut freed = chosen.iter().fold(Amount::default(), |sum, index| {
-        sum.plus(offers[*index].frees)
+        sum.plus(costs[*index].frees)
     });
-    if !need.is_covered_by(freed) {
+    if !missing.fits_in(freed) {
         return None;
     }
     chosen.retain(|index| {
-        let without = freed.minus(offers[*index].frees);
-        let is_needed = !need.is_covered_by(without);
+        let rest = freed.minus(costs[*index].frees);
+        let is_needed = !missing.fits_in(rest);
         if !is_needed {
-            freed = without;
+            freed = rest;
         }
         is_needed
     });
-    (chosen.len() <= MOST).then_some(chosen)
+    (chosen.len() <= MAX_VICTIMS).then_some(chosen)
 }
 
 /// Makes room for every pod that waits for it, or says how it could be made.
 /// `taken` are the unique identifiers of the pods to which something is done anyhow.
-pub(super) fn make_room(
+pub(super) fn plan_preemptions(
     ledger: &mut Ledger,
     mut taken: BTreeSet<String>,
     view: &View,
     memory: &Memory,
-    how: MakeRoom,
+    mode: PreemptionMode,
     now: Moment,
 ) {
-    let rests = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
-    for cramped in std::mem::take(&mut ledger.cramped) {
-        if taken.contains(&cramped.pod.uid) {
+    let is_backing_off = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
+    for pending_resize in std::mem::take(&mut ledger.pending_resizes) {
+        if taken.contains(&pending_resize.pod.uid) {
             continue;
         }
-        let need = need(&cramped, view, memory, &taken).filter(|need| *need != Amount::default());
-        let Some((way, leavers)) =
-            need.and_then(|need| way(&cramped, need, ledger, &taken, &rests))
+        let missing = missing(&pending_resize, view, memory, &taken)
+            .filter(|missing| *missing != Amount::default());
+        let Some((method, evictions)) = missing
+            .and_then(|missing| method(&pending_resize, missing, ledger, &taken, &is_backing_off))
         else {
             continue;
         };
-        if how == MakeRoom::On {
-            for leaver in leavers {
-                if !leaver.spend(ledger) {
+        if mode == PreemptionMode::On {
+            for eviction in evictions {
+                if !eviction.reserve(ledger) {
                     break;
                 }
-                taken.insert(leaver.pod.uid.clone());
-                ledger.plan.actions.push(Arc::new(leaver.eviction()));
+                taken.insert(eviction.pod.uid.clone());
+                ledger.plan.actions.push(Arc::new(eviction.into_action()));
             }
         }
-        ledger.plan.rooms.push(Room {
-            autoscaler: cramped.autoscaler,
-            pod: cramped.pod.key.clone(),
-            pod_uid: cramped.pod.uid.clone(),
-            way,
+        ledger.plan.preemptions.push(PreemptionPlan {
+            autoscaler: pending_resize.autoscaler,
+            pod: pending_resize.pod.key.clone(),
+            pod_uid: pending_resize.pod.uid.clone(),
+            method,
         });
     }
 }
 
 /// Whether neighbours go or the pod itself, and so who is evicted.
-fn way<'a>(
-    cramped: &Cramped<'a>,
-    need: Amount,
+fn method<'a>(
+    pending_resize: &PendingResize<'a>,
+    missing: Amount,
     ledger: &mut Ledger<'a>,
     taken: &BTreeSet<String>,
-    rests: &dyn Fn(&Pod) -> bool,
-) -> Option<(Way, Vec<Leaver<'a>>)> {
-    let neighbours = if cramped.fits_empty_node {
-        neighbours(cramped, need, ledger, taken, rests)
+    is_backing_off: &dyn Fn(&Pod) -> bool,
+) -> Option<(PreemptionMethod, Vec<PodEviction<'a>>)> {
+    let victims = if pending_resize.fits_empty_node {
+        victims(pending_resize, missing, ledger, taken, is_backing_off)
     } else {
         None
     };
-    let group = cramped.group.and_then(|index| ledger.groups.get(index));
-    let allows = |group: &Group| group.allows(Disruption::Eviction, cramped.standing);
-    let moves = cramped.may_move
-        && !rests(cramped.pod)
+    let group = pending_resize
+        .group
+        .and_then(|index| ledger.groups.get(index));
+    let allows = |group: &Group| group.allows(Disruption::Eviction, pending_resize.standing);
+    let moves = pending_resize.may_move
+        && !is_backing_off(pending_resize.pod)
         && group.is_some_and(allows)
         && ledger
             .budgets
-            .refusal(Disruption::Eviction, cramped.pod, cramped.running)
+            .refusal(
+                Disruption::Eviction,
+                pending_resize.pod,
+                pending_resize.running,
+            )
             .is_none();
-    match neighbours {
+    match victims {
         Some(chosen) if chosen.len() <= 1 || !moves => {
-            let leavers: Vec<Leaver> = chosen
+            let evictions: Vec<PodEviction> = chosen
                 .into_iter()
-                .map(|index| Leaver::from(&ledger.neighbours[index]))
+                .map(|index| PodEviction::from(&ledger.victims[index]))
                 .collect();
             Some((
-                Way::Neighbours(
-                    leavers
+                PreemptionMethod::Victims(
+                    evictions
                         .iter()
-                        .map(|leaver| leaver.pod.key.clone())
+                        .map(|eviction| eviction.pod.key.clone())
                         .collect(),
                 ),
-                leavers,
+                evictions,
             ))
         }
-        _ if moves => Some((Way::Move, vec![Leaver::from(cramped)])),
+        _ if moves => Some((
+            PreemptionMethod::Itself,
+            vec![PodEviction::from(pending_resize)],
+        )),
         _ => None,
     }
 }
 
 /// A pod that is evicted.
-struct Leaver<'a> {
+struct PodEviction<'a> {
     autoscaler: ObjectKey,
     recommendation: Arc<Recommendation>,
     pod: &'a Pod,
@@ -242,9 +252,9 @@ struct Leaver<'a> {
     group: Option<usize>,
 }
 
-impl<'a> From<&Cramped<'a>> for Leaver<'a> {
-    fn from(cramped: &Cramped<'a>) -> Self {
-        let Cramped {
+impl<'a> From<&PendingResize<'a>> for PodEviction<'a> {
+    fn from(pending_resize: &PendingResize<'a>) -> Self {
+        let PendingResize {
             autoscaler,
             recommendation,
             pod,
@@ -252,7 +262,7 @@ impl<'a> From<&Cramped<'a>> for Leaver<'a> {
             standing,
             group,
             ..
-        } = cramped;
+        } = pending_resize;
         let (autoscaler, recommendation) = (autoscaler.clone(), Arc::clone(recommendation));
         Self {
             autoscaler,
@@ -265,9 +275,9 @@ impl<'a> From<&Cramped<'a>> for Leaver<'a> {
     }
 }
 
-impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
-    fn from(neighbour: &Neighbour<'a>) -> Self {
-        let Neighbour {
+impl<'a> From<&Victim<'a>> for PodEviction<'a> {
+    fn from(victim: &Victim<'a>) -> Self {
+        let Victim {
             autoscaler,
             recommendation,
             pod,
@@ -275,7 +285,7 @@ impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
             standing,
             group,
             ..
-        } = neighbour;
+        } = victim;
         let (autoscaler, recommendation) = (autoscaler.clone(), Arc::clone(recommendation));
         Self {
             autoscaler,
@@ -288,9 +298,9 @@ impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
     }
 }
 
-impl Leaver<'_> {
+impl PodEviction<'_> {
     /// Spends what its eviction takes of its budgets and of its group, where there is enough.
-    fn spend(&self, ledger: &mut Ledger) -> bool {
+    fn reserve(&self, ledger: &mut Ledger) -> bool {
         let Self {
             pod,
             running,
@@ -312,13 +322,13 @@ impl Leaver<'_> {
         true
     }
 
-    fn eviction(self) -> Action {
+    fn into_action(self) -> Action {
         Action {
             autoscaler: self.autoscaler,
             pod: self.pod.key.clone(),
             pod_uid: self.pod.uid.clone(),
             kind: ActionKind::Evict,
-            reason: ActionReason::MakeRoom,
+            reason: ActionReason::Preemption,
             recommendation: self.recommendation,
             disruption: Disruption::Eviction,
             oom_kill: None,
@@ -328,13 +338,13 @@ impl Leaver<'_> {
 
 /// How much is missing on the pod's node: nothing once those that are on their way out are gone;
 /// none if the node is not known.
-fn need(
-    cramped: &Cramped,
+fn missing(
+    pending_resize: &PendingResize,
     view: &View,
     memory: &Memory,
     taken: &BTreeSet<String>,
 ) -> Option<Amount> {
-    let name = cramped.running.node.as_ref()?;
+    let name = pending_resize.running.node.as_ref()?;
     let node = view.nodes.get(name)?;
     let has = Amount::of(Asked {
         requests: node.allocatable,
@@ -347,13 +357,14 @@ fn need(
             .is_some_and(|pending| pending.disruption == Disruption::Eviction);
         let is_here = running
             .is_some_and(|running| running.node.as_ref() == Some(name) && !running.is_terminating);
-        is_here && !is_evicted && !taken.contains(&pod.uid) && pod.uid != cramped.pod.uid
+        is_here && !is_evicted && !taken.contains(&pod.uid) && pod.uid != pending_resize.pod.uid
     };
     let others = view.pods.iter().filter(|pod| stays(pod));
     let used = others.fold(Amount::default(), |sum, pod| {
         sum.plus(Amount::of(pod.asked()))
     });
-    let wants = sized(cramped.running, true).filter_map(|container| container.requests.as_ref());
+    let wants =
+        sized(pending_resize.running, true).filter_map(|container| container.requests.as_ref());
     let wants = wants.fold(Amount::default(), |sum, requests| {
         let cpu = requests.cpu().map_or(0, model::Cpu::millicores);
         sum.plus(Amount {
@@ -370,40 +381,41 @@ fn need(
 
 /// The neighbours that go, at most one of a group and of a budget: what the next may do is known
 /// when that is over. `rests` says whose eviction was refused a short time ago.
-fn neighbours(
-    cramped: &Cramped,
-    need: Amount,
+fn victims(
+    pending_resize: &PendingResize,
+    missing: Amount,
     ledger: &mut Ledger,
     taken: &BTreeSet<String>,
-    rests: &dyn Fn(&Pod) -> bool,
+    is_backing_off: &dyn Fn(&Pod) -> bool,
 ) -> Option<Vec<usize>> {
     let (mut groups, mut budgets) = (BTreeSet::new(), BTreeSet::new());
-    let mut offers: Vec<(usize, Offer)> = Vec::new();
-    for (index, neighbour) in ledger.neighbours.iter().enumerate() {
-        let Neighbour {
+    let mut costs: Vec<(usize, VictimCost)> = Vec::new();
+    for (index, victim) in ledger.victims.iter().enumerate() {
+        let Victim {
             pod,
             running,
             standing,
             group,
             shrinks,
             ..
-        } = neighbour;
-        let is_here = running.node == cramped.running.node && pod.uid != cramped.pod.uid;
-        let is_own = pod.key.namespace == cramped.pod.key.namespace;
-        let is_lesser = running.priority < cramped.running.priority
-            || is_own && running.priority == cramped.running.priority;
+        } = victim;
+        let is_here =
+            running.node == pending_resize.running.node && pod.uid != pending_resize.pod.uid;
+        let is_same_namespace = pod.key.namespace == pending_resize.pod.key.namespace;
+        let is_less_important = running.priority < pending_resize.running.priority
+            || is_same_namespace && running.priority == pending_resize.running.priority;
         let allows = |group: &Group| group.allows(Disruption::Eviction, *standing);
         let may_go = is_here
-            && is_lesser
+            && is_less_important
             && !taken.contains(&pod.uid)
             && ledger.groups.get(*group).is_some_and(allows);
         let may_go = may_go
-            && !rests(pod)
+            && !is_backing_off(pod)
             && ledger
                 .budgets
                 .refusal(Disruption::Eviction, pod, running)
                 .is_none();
-        let may_go = may_go && Some(*group) != cramped.group && !groups.contains(group);
+        let may_go = may_go && Some(*group) != pending_resize.group && !groups.contains(group);
         let covering = if may_go {
             ledger.budgets.covering(pod)
         } else {
@@ -413,9 +425,9 @@ fn neighbours(
             groups.insert(*group);
             budgets.extend(covering);
             let frees = Amount::of(pod.asked());
-            offers.push((
+            costs.push((
                 index,
-                Offer {
+                VictimCost {
                     priority: running.priority,
                     shrinks: *shrinks,
                     frees,
@@ -423,11 +435,11 @@ fn neighbours(
             ));
         }
     }
-    let only: Vec<Offer> = offers.iter().map(|(_, offer)| *offer).collect();
+    let only: Vec<VictimCost> = costs.iter().map(|(_, offer)| *offer).collect();
     Some(
-        cheapest(need, &only)?
+        cheapest_victims(missing, &only)?
             .into_iter()
-            .map(|index| offers[index].0)
+            .map(|index| costs[index].0)
             .collect(),
     )
 }
@@ -437,10 +449,10 @@ mod tests {
     use super::*;
 
     /// Priority, whether it shrinks, CPU and memory.
-    fn check(need: (i64, i64), offers: &[(i32, bool, i64, i64)], expected: Option<&[usize]>) {
-        let offers: Vec<Offer> = offers
+    fn check(missing: (i64, i64), costs: &[(i32, bool, i64, i64)], expected: Option<&[usize]>) {
+        let costs: Vec<VictimCost> = costs
             .iter()
-            .map(|(priority, shrinks, cpu, memory)| Offer {
+            .map(|(priority, shrinks, cpu, memory)| VictimCost {
                 priority: *priority,
                 shrinks: *shrinks,
                 frees: Amount {
@@ -449,18 +461,18 @@ mod tests {
                 },
             })
             .collect();
-        let chosen = cheapest(
+        let chosen = cheapest_victims(
             Amount {
-                cpu: need.0,
-                memory: need.1,
+                cpu: missing.0,
+                memory: missing.1,
             },
-            &offers,
+            &costs,
         )
         .map(|mut chosen| {
             chosen.sort_unstable();
             chosen
         });
-        assert_eq!(chosen.as_deref(), expected, "{need:?} {offers:?}");
+        assert_eq!(chosen.as_deref(), expected, "{missing:?} {costs:?}");
     }
 
     #[test]

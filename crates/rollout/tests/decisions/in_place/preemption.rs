@@ -1,7 +1,7 @@
 //! Neighbours that make room for a resize.
 
 use k8s_openapi::api::core::v1;
-use rollout::{ActionOutcome, ActionReason, MakeRoom, Memory, Way};
+use rollout::{ActionOutcome, ActionReason, Memory, PreemptionMethod, PreemptionMode};
 use serde_json::{Value, json};
 use view::Node;
 
@@ -33,37 +33,37 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
         .view
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
-    let check = |world: &World, actions: usize, rooms: &[Way]| {
+    let check = |world: &World, actions: usize, preemptions: &[PreemptionMethod]| {
         let plan = world.decide(&mut Memory::default());
         assert_eq!(
             plan.actions
                 .iter()
-                .filter(|action| action.reason == ActionReason::MakeRoom)
+                .filter(|action| action.reason == ActionReason::Preemption)
                 .count(),
             actions,
             "{plan:?}"
         );
         assert_eq!(
-            plan.rooms
+            plan.preemptions
                 .iter()
-                .map(|room| room.way.clone())
+                .map(|preemption| preemption.method.clone())
                 .collect::<Vec<_>>(),
-            rooms
+            preemptions
         );
     };
-    let batch = Way::Neighbours(vec![view::ObjectKey::new("shop", "batch-0")]);
-    let other = Way::Neighbours(vec![view::ObjectKey::new("shop", "batch-1")]);
+    let batch = PreemptionMethod::Victims(vec![view::ObjectKey::new("shop", "batch-0")]);
+    let other = PreemptionMethod::Victims(vec![view::ObjectKey::new("shop", "batch-1")]);
     check(&world, 0, &[]);
-    world.settings.make_room = MakeRoom::DryRun;
+    world.settings.preemption = PreemptionMode::DryRun;
     check(&world, 0, std::slice::from_ref(&batch));
-    world.settings.make_room = MakeRoom::On;
+    world.settings.preemption = PreemptionMode::On;
     check(&world, 1, &[batch]);
     let mut memory = Memory::default();
     let plan = world.decide(&mut memory);
     for action in plan
         .actions
         .iter()
-        .filter(|action| action.reason == ActionReason::MakeRoom)
+        .filter(|action| action.reason == ActionReason::Preemption)
     {
         memory.begin(action, world.now);
         memory.end(
@@ -75,9 +75,9 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     assert_eq!(
         world
             .decide(&mut memory)
-            .rooms
+            .preemptions
             .first()
-            .map(|room| room.way.clone()),
+            .map(|preemption| preemption.method.clone()),
         Some(other),
         "that one rests"
     );
@@ -86,12 +86,12 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     check(
         &world,
         1,
-        &[Way::Neighbours(vec![view::ObjectKey::new(
+        &[PreemptionMethod::Victims(vec![view::ObjectKey::new(
             "shop", "bank-0",
         )])],
     );
     world.autoscaler("bank", &json!({}));
-    check(&world, 1, &[Way::Move]);
+    check(&world, 1, &[PreemptionMethod::Itself]);
     world.delete("batch-0");
     check(&world, 0, &[]);
 }
@@ -116,14 +116,14 @@ fn of_neighbours_under_one_budget_one_at_a_time_goes() {
         .view
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
-    world.settings.make_room = MakeRoom::On;
+    world.settings.preemption = PreemptionMode::On;
     let made = |world: &World| {
         let plan = world.decide(&mut Memory::default());
         (
-            plan.rooms.len(),
+            plan.preemptions.len(),
             plan.actions
                 .iter()
-                .filter(|action| action.reason == ActionReason::MakeRoom)
+                .filter(|action| action.reason == ActionReason::Preemption)
                 .count(),
         )
     };
@@ -160,7 +160,7 @@ fn crowded() -> World {
         .view
         .nodes
         .apply(std::sync::Arc::new(Node::trim(node)));
-    world.settings.make_room = MakeRoom::On;
+    world.settings.preemption = PreemptionMode::On;
     world
 }
 
@@ -180,7 +180,7 @@ fn made(world: &World, memory: &mut Memory) -> usize {
         .decide(memory)
         .actions
         .iter()
-        .filter(|action| action.reason == ActionReason::MakeRoom)
+        .filter(|action| action.reason == ActionReason::Preemption)
         .count()
 }
 
@@ -235,7 +235,7 @@ fn a_neighbour_that_comes_back_to_the_same_node_is_left_alone_for_longer_and_lon
         for action in plan
             .actions
             .iter()
-            .filter(|action| action.reason == ActionReason::MakeRoom)
+            .filter(|action| action.reason == ActionReason::Preemption)
         {
             memory.begin(action, world.now);
             memory.end(

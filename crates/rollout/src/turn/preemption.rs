@@ -7,7 +7,7 @@ use model::Recommendation;
 
 use super::{Context, Member, Turn};
 use crate::ledger::Ledger;
-use crate::make_room::{Cramped, Neighbour};
+use crate::preemption::{PendingResize, Victim};
 use crate::priority::Priority;
 use crate::requirements;
 use crate::resizing::Resizing;
@@ -15,7 +15,11 @@ use crate::resizing::Resizing;
 impl<'a> Turn<'a> {
     /// Puts down the pods that wait for room, and those that could make it. Neither counts while
     /// something was just changed.
-    pub(super) fn enter_neighbours(self, members: &[Member<'a>], ledger: &mut Ledger<'a>) {
+    pub(super) fn record_preemption_candidates(
+        self,
+        members: &[Member<'a>],
+        ledger: &mut Ledger<'a>,
+    ) {
         if self.settles_in.is_some() {
             return;
         }
@@ -40,7 +44,7 @@ impl<'a> Turn<'a> {
             let own = self.own_recommendation(running);
             let resizing = Resizing::of(running);
             if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
-                ledger.cramped.push(Cramped {
+                ledger.pending_resizes.push(PendingResize {
                     autoscaler,
                     recommendation,
                     pod,
@@ -48,16 +52,16 @@ impl<'a> Turn<'a> {
                     standing: *standing,
                     group,
                     fits_empty_node: resizing == Resizing::Deferred,
-                    may_move: evicts && self.lets_go(member, &own),
+                    may_move: evicts && self.allows_preemption(member, &own),
                 });
             } else if let Some(group) = group
                 && evicts
                 && self.may_evict(member)
-                && self.lets_go(member, &own)
+                && self.allows_preemption(member, &own)
             {
                 let shrinks =
                     !Priority::of(running, &own, self.context.settings.native_sidecars).scale_up;
-                ledger.neighbours.push(Neighbour {
+                ledger.victims.push(Victim {
                     autoscaler,
                     recommendation,
                     pod,
@@ -72,7 +76,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Whether the pod's own VPA object lets it be evicted for another pod.
-    fn lets_go(&self, member: &Member, own: &Recommendation) -> bool {
+    fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
         let Context {
             memory,
             settings,
