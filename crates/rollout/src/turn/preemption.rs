@@ -7,7 +7,7 @@ use model::Recommendation;
 
 use super::{Context, Member, Turn};
 use crate::ledger::Ledger;
-use crate::preemption::{PendingResize, Victim};
+use crate::preemption::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
 use crate::requirements;
 use crate::resizing::Resizing;
@@ -36,39 +36,32 @@ impl<'a> Turn<'a> {
                 group,
                 pending: _,
             } = member;
-            let (autoscaler, group) = (
-                self.autoscaler.key.clone(),
-                group.map(|index| first + index),
-            );
-            let recommendation = Arc::clone(&self.recommendation);
+            let group = group.map(|index| first + index);
+            let evictable = EvictablePod {
+                autoscaler: self.autoscaler.key.clone(),
+                recommendation: Arc::clone(&self.recommendation),
+                pod,
+                running,
+                standing: *standing,
+                group,
+            };
             let own = self.own_recommendation(running);
             let resizing = Resizing::of(running);
             if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
                 ledger.pending_resizes.push(PendingResize {
-                    autoscaler,
-                    recommendation,
-                    pod,
-                    running,
-                    standing: *standing,
-                    group,
+                    pod: evictable,
                     fits_empty_node: resizing == Resizing::Deferred,
                     may_move: evicts && self.allows_preemption(member, &own),
                 });
-            } else if let Some(group) = group
+            } else if group.is_some()
                 && evicts
                 && self.may_evict(member)
                 && self.allows_preemption(member, &own)
             {
-                let shrinks =
-                    !Priority::of(running, &own, self.context.settings.native_sidecars).scale_up;
+                let priority = Priority::of(running, &own, self.context.settings.native_sidecars);
                 ledger.victims.push(Victim {
-                    autoscaler,
-                    recommendation,
-                    pod,
-                    running,
-                    standing: *standing,
-                    group,
-                    shrinks,
+                    pod: evictable,
+                    shrinks: !priority.scale_up,
                 });
             }
         }
